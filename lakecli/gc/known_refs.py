@@ -42,8 +42,8 @@ from lakecli.base.layout import GC, ref_key, ref_of_key
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import Tracked, TrackingStore
-from lakecli.remote.ref_records import NotOurs, RemoteRef
-from lakecli.remote.refs import BadRef, Listed, find_ref, iter_refs, read_refs
+from lakecli.remote.ref_records import InvalidRecord, NotOurs, RemoteRef
+from lakecli.remote.refs import ListedRef, find_ref, iter_refs, read_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.sharing import rollback
 from lakecli.stores.contract import ANY, ObjectNotFound, Version
@@ -278,14 +278,14 @@ class KnownRefs:
             RefsWentBack: refs are missing.
             UnreadableRef: a ref is damaged, or it is listed and cannot be read.
         """
-        bad: list[BadRef] = []
+        bad: list[InvalidRecord] = []
         listed = {(each.kind, each.name): each for each in iter_refs(self._store)}
         # A store may list late, so what is not listed is asked for.
-        late = [Listed(*ref, Version("")) for ref in self._seen.keys() - listed.keys()]
+        late = [ListedRef(*ref, Version("")) for ref in self._seen.keys() - listed.keys()]
         wanted = [*listed.values(), *late]
         refs = list(read_refs(self._store, wanted, on_bad=bad.append))
         for each in bad:
-            self._refuse(each.kind, each.name)
+            self._refuse(RefKind(each.kind), each.name)
         found = {(ref.kind, ref.name): ref for ref in refs}
         for kind, name in listed.keys() - found.keys():
             self._refuse(kind, name)

@@ -34,8 +34,8 @@ from lakecli.remote.collection import (
     DamagedState,
     GcState,
     NewerState,
+    ObservedState,
     Phase,
-    Seen,
     StateMoved,
     store_now,
 )
@@ -119,7 +119,7 @@ class Lease:
             found = read(self._store)
         except DamagedState:
             raise self._lost() from None
-        state = found.state if isinstance(found, Seen) else found
+        state = found.state if isinstance(found, ObservedState) else found
         if state != self.state:
             raise self._lost()
         return found
@@ -174,7 +174,7 @@ _LEFT_FOR: Final = timedelta(days=1)
 """How long files that an interrupted command left beside the state are kept."""
 
 
-def move_state(repository: Repository, seen: Seen, **changes: Any) -> GcState:  # noqa: ANN401
+def move_state(repository: Repository, seen: ObservedState, **changes: Any) -> GcState:  # noqa: ANN401
     """Move the state; each move has its own write ID."""
     write_id = repository.lake.runtime.new_id().hex()
     after = seen.state._replace(write_id=write_id, **changes)
@@ -222,7 +222,7 @@ def take_back(repository: Repository, *, force: bool = False) -> GcState:
     return after
 
 
-def _check_lease_is_over(repository: Repository, seen: Seen) -> None:
+def _check_lease_is_over(repository: Repository, seen: ObservedState) -> None:
     assert seen.since is not None
     until = seen.since + LEASE
     if store_now(repository.store) <= until:

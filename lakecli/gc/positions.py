@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.base.layout import MAX_REF_SIZE, REFLOG, REFS, ref_key, reflog_prefix
 from lakecli.base.model import CommitId, RefKind
 from lakecli.gc.known_refs import Seen, observed_before
-from lakecli.remote.ref_records import Move, NotOurs, RemoteRef, parse_moves
+from lakecli.remote.ref_records import NotOurs, RefMove, RemoteRef, parse_moves
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def read_positions(
 
 
 def _positions(
-    ref: RemoteRef, groups: Sequence[Sequence[Move]], seen: Seen | None, cutoff: datetime
+    ref: RemoteRef, groups: Sequence[Sequence[RefMove]], seen: Seen | None, cutoff: datetime
 ) -> Positions:
     recent: set[CommitId | None] = set()
     doubtful: set[CommitId | None] = set()
@@ -91,8 +91,8 @@ def _positions(
 
 
 def counted(
-    groups: Sequence[Sequence[Move]], seen: Seen | None, cutoff: datetime
-) -> Iterator[Move]:
+    groups: Sequence[Sequence[RefMove]], seen: Seen | None, cutoff: datetime
+) -> Iterator[RefMove]:
     """Yield the moves that may have been made since `cutoff`.
 
     Args:
@@ -122,7 +122,7 @@ def _recent_chunks(store: ObjectStore, cutoff: datetime) -> dict[str, list[Objec
     return found
 
 
-def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[Move, ...]:
+def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[RefMove, ...]:
     if info.size > MAX_REF_SIZE:
         raise NotOurs(
             f"{info.key} has {info.size} bytes; moves of {ref.kind} {ref.name!r} take at most "

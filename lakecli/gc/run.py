@@ -13,7 +13,7 @@ from datetime import timedelta
 from operator import attrgetter
 from typing import Final
 
-from lakecli.base.layout import GC
+from lakecli.base.layout import GC, SHORTEST_GRACE
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, whole
 from lakecli.engine.runner import Runner
@@ -41,11 +41,10 @@ from lakecli.kv.bucket import Tracked
 from lakecli.remote import collection
 from lakecli.remote.collection import (
     LEASE,
-    SHORTEST_GRACE,
     STALE_AFTER,
     GcState,
+    ObservedState,
     Phase,
-    Seen,
     store_now,
 )
 from lakecli.repository.contract import Repository
@@ -102,7 +101,7 @@ def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcSt
     )
 
 
-def _status(repository: Repository, seen: Seen, grace: timedelta) -> GcStatus:
+def _status(repository: Repository, seen: ObservedState, grace: timedelta) -> GcStatus:
     state = seen.state
     sweep_at = resume_at = None
     summary = Marks(repository.store, state.mark).summary() if state.mark else None
@@ -218,10 +217,10 @@ class _Run:
         if self._options.lakefs_stopped and not self._options.dry_run:
             confirm_stopped(self._store)
 
-    def status(self, seen: Seen) -> GcStatus:
+    def status(self, seen: ObservedState) -> GcStatus:
         return _status(self._repository, seen, self._options.grace)
 
-    def has_to_wait(self, seen: Seen) -> bool:
+    def has_to_wait(self, seen: ObservedState) -> bool:
         """Return whether it is too early to sweep, or to continue an interrupted sweep."""
         present = self.status(seen)
         at = present.sweep_at or present.resume_at
@@ -235,7 +234,7 @@ class _Run:
             self._refs = KnownRefs.of(self._repository)
         return self._refs
 
-    def accept(self, seen: Seen) -> tuple[Seen, tuple[LostRef, ...]]:
+    def accept(self, seen: ObservedState) -> tuple[ObservedState, tuple[LostRef, ...]]:
         """Accept the present refs if some went back, and end a collection that began before.
 
         So a whole grace period is left to push what only clones have.
@@ -255,7 +254,7 @@ class _Run:
             return seen, ()
         if options.dry_run:
             self._refs = KnownRefs(self._store, repository.uri)
-            return Seen(seen.state._replace(phase=Phase.IDLE, mark=""), None, None), lost
+            return ObservedState(seen.state._replace(phase=Phase.IDLE, mark=""), None, None), lost
         options.confirm(
             f"accept the branches and tags of {repository.uri} as they are ({question})"
         )
@@ -315,7 +314,7 @@ class _Run:
                 continue
         return 0
 
-    def condemn(self, seen: Seen) -> GcReport:
+    def condemn(self, seen: ObservedState) -> GcReport:
         """Mark garbage, and condemn it."""
         lake, options = self._repository.lake, self._options
         check_published(self._repository, self._taken)
@@ -369,13 +368,13 @@ class _Run:
             self._save(report, epoch)
         return report
 
-    def preview(self, seen: Seen) -> GcReport:
+    def preview(self, seen: ObservedState) -> GcReport:
         """Report what a sweep would delete now."""
         with open_live(self._runner) as live:
             swept = self._sweep_of(seen.state, live).run(None)
         return self._swept(swept, seen)
 
-    def _swept(self, swept: Swept, seen: Seen) -> GcReport:
+    def _swept(self, swept: Swept, seen: ObservedState) -> GcReport:
         return GcReport(
             Action.SWEPT,
             self.status(seen),
@@ -389,7 +388,7 @@ class _Run:
         marks = Marks(self._store, state.mark)
         return Sweep(self._work(state.grace), marks, state.epoch, live)
 
-    def sweep(self, seen: Seen) -> GcReport:
+    def sweep(self, seen: ObservedState) -> GcReport:
         """Delete condemned objects that are still unreached."""
         repository, options = self._repository, self._options
         condemned = Marks(self._store, seen.state.mark).summary()
@@ -437,7 +436,7 @@ class _Run:
         self._end(lease.state)
         return report._replace(status=status(repository, grace=options.grace))
 
-    def _check_unmoved(self, seen: Seen, error: LostMarks) -> None:
+    def _check_unmoved(self, seen: ObservedState, error: LostMarks) -> None:
         """Tell lost lists from lists that another machine deleted when it ended the collection."""
         if collection.look(self._store).version != seen.version:
             raise collection.StateMoved(

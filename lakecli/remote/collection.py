@@ -14,7 +14,7 @@ times by the dates that the bucket gives to the objects.
 ::
 
     _lakecli/gc/state               {"format": 1, "phase": "condemned", "epoch": 3, "mark": "3-5f…",
-                                     "grace": 1209600, "write_id": "0f…"}, see `collection_record`
+                                     "grace": 1209600, "write_id": "0f…"}
     _lakecli/gc/rules.json          lakeFS's retention rules
     _lakecli/gc/keep/<epoch>/<id>   condemned keys that writers refer to again
     _lakecli/gc/expired/<epoch>     metaranges that were deleted, 32 bytes each
@@ -226,39 +226,6 @@ def _check_mark(values: Mapping[str, Any]) -> None:
         raise Invalid(f"mark: {mark!r} in epoch {values['epoch']}")
 
 
-__all__ = [
-    "CLOCK_KEY",
-    "DEFAULT_GRACE",
-    "EXPIRED",
-    "KEEPS",
-    "LEASE",
-    "LONGEST_GRACE",
-    "NEVER_RAN",
-    "REFRESHING",
-    "RULES_KEY",
-    "SHORTEST_GRACE",
-    "STALE_AFTER",
-    "DamagedState",
-    "GcState",
-    "NewerState",
-    "Phase",
-    "Seen",
-    "StateMoved",
-    "SweepRunning",
-    "iter_expired",
-    "iter_keeps",
-    "keep_prefix",
-    "look",
-    "look_at_damage",
-    "may_have_swept",
-    "move",
-    "read_expired",
-    "read_state",
-    "store_now",
-    "wait_for_sweep",
-    "write_keep",
-]
-
 RULES_KEY: Final = GC + "rules.json"
 CLOCK_KEY: Final = GC + "clock"
 KEEPS: Final = GC + "keep/"
@@ -285,7 +252,7 @@ class SweepRunning(Unreachable):
     """A sweep is running, so existing objects must not be referred to."""
 
 
-class Seen(NamedTuple):
+class ObservedState(NamedTuple):
     """A state that was read in order to change it.
 
     Attributes:
@@ -333,18 +300,18 @@ def wait_for_sweep(store: ObjectStore, retries: Retries) -> GcState:
     )
 
 
-def look(store: ObjectStore) -> Seen:
+def look(store: ObjectStore) -> ObservedState:
     """Return the state, its version and its date, for `move`."""
     try:
         info = store.head(GC_STATE)
         # A change between these two requests makes the version stale: then `move` fails.
         state = parse_state(state_record(store))
     except ObjectNotFound:
-        return Seen(NEVER_RAN, None, None)
-    return Seen(state, info.version, info.modified_at)
+        return ObservedState(NEVER_RAN, None, None)
+    return ObservedState(state, info.version, info.modified_at)
 
 
-def look_at_damage(store: ObjectStore) -> Seen:
+def look_at_damage(store: ObjectStore) -> ObservedState:
     """Return an idle state with which `move` can replace a damaged one.
 
     Its epoch is greater than any that left objects beside the state, so that every writer that read
@@ -357,10 +324,10 @@ def look_at_damage(store: ObjectStore) -> Seen:
         number = number.partition("-")[0]
         if number.isdecimal() and len(number) < len(str(MAX_EPOCH)):
             epochs.append(int(number))
-    return Seen(GcState(epoch=max(epochs) + 1), info.version, info.modified_at)
+    return ObservedState(GcState(epoch=max(epochs) + 1), info.version, info.modified_at)
 
 
-def move(store: ObjectStore, seen: Seen, after: GcState) -> None:
+def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
     """Change the state by compare-and-set; `after` must have a new write ID.
 
     Raises:

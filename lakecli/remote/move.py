@@ -27,15 +27,12 @@ from lakecli.base.model import RefKind
 from lakecli.base.progress import ignore_step
 from lakecli.base.retry import Retries
 from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
-from lakecli.remote.ref_records import MAX_MOVES, Move, RemoteRef, dump_ref
-from lakecli.remote.reflog import iter_moves, spill
-from lakecli.remote.refs import find_ref
+from lakecli.remote.ref_records import MAX_MOVES, RefMove, RemoteRef, dump_ref
+from lakecli.remote.refs import find_ref, iter_moves, spill
 from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, Version
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
-
-__all__ = ["Intent", "Outcome", "OutcomeUnknown", "Outdated", "Result", "apply", "look_up"]
 
 
 class Intent(NamedTuple):
@@ -67,7 +64,7 @@ class Intent(NamedTuple):
     since: int = 0
 
 
-class Outcome(StrEnum):
+class MoveOutcome(StrEnum):
     """The outcome of a move."""
 
     APPLIED = "applied"
@@ -77,7 +74,7 @@ class Outcome(StrEnum):
 class Result(NamedTuple):
     """The outcome of a move, and the ref as it is now (``None`` if it never existed)."""
 
-    outcome: Outcome
+    outcome: MoveOutcome
     ref: RemoteRef | None
 
 
@@ -246,7 +243,7 @@ class _Attempt:
             if isinstance(error, Unreachable):
                 self._unanswered.add(version)
             return None
-        return Result(Outcome.APPLIED, replace(new, version=written))
+        return Result(MoveOutcome.APPLIED, replace(new, version=written))
 
     def _pause(self, number: int) -> None:
         self._on_step("pause")
@@ -272,9 +269,9 @@ def _judge(
 ) -> Result | None:
     """Return the outcome of a move, or ``None`` if the ref still points at `Intent.before`."""
     if ref is not None and _is_among(store, intent, ref, since=since):
-        return Result(Outcome.APPLIED, ref)
+        return Result(MoveOutcome.APPLIED, ref)
     position = None if ref is None else ref.commit_id
-    return None if position == intent.before else Result(Outcome.LOST, ref)
+    return None if position == intent.before else Result(MoveOutcome.LOST, ref)
 
 
 def _is_among(store: ObjectStore, intent: Intent, ref: RemoteRef, *, since: int) -> bool:
@@ -291,22 +288,14 @@ def _is_among(store: ObjectStore, intent: Intent, ref: RemoteRef, *, since: int)
 def _moved(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
     """Return the ref after a move, with all its moves and without a version."""
     sequence = (0 if ref is None else ref.sequence) + 1
-    move = Move(
-        sequence=sequence,
-        write_id=intent.write_id,
-        before=intent.before,
-        after=intent.after,
-        who=intent.who,
-        at=intent.at,
-        why=intent.why,
-        pack=intent.pack,
-    )
+    _, _, write_id, before, after, who, at, why, pack, _ = intent
+    move = RefMove(sequence, write_id, before, after, who, at, why, pack)
     return RemoteRef(
         kind=intent.kind,
         name=intent.name,
-        commit_id=intent.after,
+        commit_id=after,
         sequence=sequence,
-        write_id=intent.write_id,
+        write_id=write_id,
         moves=(move, *(() if ref is None else ref.moves)),
         version=Version(""),
         extra={} if ref is None else ref.extra,

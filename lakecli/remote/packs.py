@@ -33,6 +33,7 @@ from lakecli.base.layout import (
 from lakecli.base.model import Commit
 from lakecli.errors import IntegrityError
 from lakecli.remote.commit_data import decode_commit, encode_commit
+from lakecli.remote.ref_records import InvalidRecord
 from lakecli.sstable.format import MalformedValue
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
@@ -76,13 +77,6 @@ class PackInfo(NamedTuple):
     modified_at: datetime
 
 
-class BadCommit(NamedTuple):
-    """An invalid record of a pack: its key, and why it is not a commit."""
-
-    id: str
-    what: str
-
-
 @dataclass(frozen=True, slots=True)
 class Pack:
     """A pack that was read and verified.
@@ -97,7 +91,7 @@ class Pack:
     id: PackId
     replaces: tuple[PackId, ...]
     commits: list[Commit]
-    bad: tuple[BadCommit, ...] = ()
+    bad: tuple[InvalidRecord, ...] = ()
 
 
 def list_packs(store: ObjectStore) -> list[PackInfo]:
@@ -136,7 +130,7 @@ def read_new_packs(
     known: Collection[PackId],
     *,
     also: Collection[PackId] = (),
-    on_damage: Callable[[DamagedPack], None] | None = None,
+    on_damage: Callable[[InvalidRecord], None] | None = None,
 ) -> Iterator[Pack]:
     """Yield the packs that are not known and not replaced by one that was read, largest first.
 
@@ -178,7 +172,7 @@ def read_named_packs(
     store: ObjectStore,
     ids: Iterable[PackId],
     *,
-    on_damage: Callable[[DamagedPack], None] | None = None,
+    on_damage: Callable[[InvalidRecord], None] | None = None,
 ) -> Iterator[Pack]:
     """Yield packs, except deleted ones and those replaced by one that was read before.
 
@@ -205,14 +199,14 @@ def read_named_packs(
 
 
 def _read_or_report(
-    store: ObjectStore, pack_id: PackId, on_damage: Callable[[DamagedPack], None] | None
+    store: ObjectStore, pack_id: PackId, on_damage: Callable[[InvalidRecord], None] | None
 ) -> Pack | None:
     try:
         return read_pack(store, pack_id)
     except DamagedPack as error:
         if on_damage is None:
             raise
-        on_damage(error)
+        on_damage(InvalidRecord("pack", pack_id, pack_key(pack_id), error.message))
         return None
 
 
@@ -285,7 +279,7 @@ def _parse(pack_id: PackId, data: bytes) -> Pack:
         raise IntegrityError("its list of replaced packs ends within an ID")
     room = PACK_ALLOWANCE + MAX_PACK_GROWTH * len(data)
     commits: list[Commit] = []
-    bad: list[BadCommit] = []
+    bad: list[InvalidRecord] = []
     for key, value in table.records():
         room -= len(key) + len(value)
         if room < 0:
@@ -293,7 +287,8 @@ def _parse(pack_id: PackId, data: bytes) -> Pack:
         try:
             commits.append(decode_commit(key, value))
         except MalformedValue as error:
-            bad.append(BadCommit(key[:_SHOWN].decode("ascii", "backslashreplace"), error.message))
+            name = key[:_SHOWN].decode("ascii", "backslashreplace")
+            bad.append(InvalidRecord("commit", name, pack_key(pack_id), error.message))
             if len(bad) > _MOST_BAD:
                 raise IntegrityError("many of its records are not commits") from error
     return Pack(

@@ -65,22 +65,13 @@ _MOVE: Final = Record(
 )
 
 
-def _move_of(value: object) -> Move:
+def move_of(value: object) -> RefMove:
     """Validate and return a move; raises `Invalid`."""
     fields = _MOVE.read(value)
     assert isinstance(value, dict)
     unknown = _MOVE.unknown(value)
-    return Move(
-        sequence=fields["sequence"],
-        write_id=fields["write_id"],
-        before=fields["from"],
-        after=fields["to"],
-        who=fields["who"],
-        at=fields["at"],
-        why=fields["why"],
-        pack=fields["pack"],
-        extra=json.dumps(unknown, separators=(",", ":")) if unknown else "",
-    )
+    extra = json.dumps(unknown, separators=(",", ":")) if unknown else ""
+    return RefMove(before=fields.pop("from"), after=fields.pop("to"), extra=extra, **fields)
 
 
 _REF: Final = Record(
@@ -91,11 +82,27 @@ _REF: Final = Record(
         "commit_id": nullable(identifier(CommitId)),
         "sequence": whole(1, MAX_SEQUENCE),
         "write_id": identifier(WriteId),
-        "moves": list_of(_move_of, _MOST_MOVES),
+        "moves": list_of(move_of, _MOST_MOVES),
     }
 )
 
-_CHUNK: Final = Record({"format": whole(1, FORMAT), "moves": list_of(_move_of, _MOST_MOVES)})
+_CHUNK: Final = Record({"format": whole(1, FORMAT), "moves": list_of(move_of, _MOST_MOVES)})
+
+
+class InvalidRecord(NamedTuple):
+    """A record in the bucket that was left out because it is not valid.
+
+    Attributes:
+        kind: ``branch``, ``tag``, ``pack`` or ``commit``.
+        name: the name of the branch or tag, or the ID of the pack or commit.
+        key: the key of the object.
+        what: the defect, in one line.
+    """
+
+    kind: str
+    name: str
+    key: str
+    what: str
 
 
 class NotOurs(IntegrityError):
@@ -110,7 +117,7 @@ class Unwritable(Refused):
     """A ref or moves that `parse_ref` or `parse_moves` would refuse."""
 
 
-class Move(NamedTuple):
+class RefMove(NamedTuple):
     """One move of a ref.
 
     Attributes:
@@ -156,7 +163,7 @@ class RemoteRef:
     commit_id: CommitId | None
     sequence: int
     write_id: WriteId
-    moves: tuple[Move, ...]
+    moves: tuple[RefMove, ...]
     version: Version
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -184,16 +191,9 @@ def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> Remote
             f"{what} says that it is {fields['kind']} {fields['name']!r}",
             hint="it was copied or renamed in the bucket: move it back to its own key",
         )
-    ref = RemoteRef(
-        kind=kind,
-        name=name,
-        commit_id=fields["commit_id"],
-        sequence=fields["sequence"],
-        write_id=fields["write_id"],
-        moves=tuple(fields["moves"]),
-        version=version,
-        extra=_REF.unknown(found),
-    )
+    del fields["format"]
+    fields["moves"] = tuple(fields["moves"])
+    ref = RemoteRef(**fields, version=version, extra=_REF.unknown(found))
     try:
         _check_moves(ref.moves, ref.sequence)
         _check_last_move(ref)
@@ -216,12 +216,12 @@ def dump_ref(ref: RemoteRef) -> bytes:
         "commit_id": ref.commit_id,
         "sequence": ref.sequence,
         "write_id": ref.write_id,
-        "moves": [_move_fields(move) for move in ref.moves],
+        "moves": [move_fields(move) for move in ref.moves],
     }
     return _dump(_REF, fields)
 
 
-def parse_moves(what: str, data: bytes) -> tuple[Move, ...]:
+def parse_moves(what: str, data: bytes) -> tuple[RefMove, ...]:
     """Parse an object of the reflog, and return its moves, newest first.
 
     Args:
@@ -234,20 +234,21 @@ def parse_moves(what: str, data: bytes) -> tuple[Move, ...]:
     found = _load(data, what)
     try:
         moves = tuple(_CHUNK.read(found)["moves"])
-        _check_some(moves)
+        if not moves:
+            raise Invalid("it has no moves")  # noqa: TRY301 - as `_check_moves` does
         _check_moves(moves, moves[0].sequence)
     except Invalid as error:
         raise _not_ours(what, error) from error
     return moves
 
 
-def dump_moves(moves: tuple[Move, ...]) -> bytes:
+def dump_moves(moves: tuple[RefMove, ...]) -> bytes:
     """Return the bytes of an object of the reflog.
 
     Raises:
         Unwritable: `parse_moves` would refuse it.
     """
-    fields = {"format": FORMAT, "moves": [_move_fields(move) for move in moves]}
+    fields = {"format": FORMAT, "moves": [move_fields(move) for move in moves]}
     return _dump(_CHUNK, fields)
 
 
@@ -292,12 +293,7 @@ def _not_ours(what: str, reason: ValueError) -> NotOurs:
     )
 
 
-def _check_some(moves: tuple[Move, ...]) -> None:
-    if not moves:
-        raise Invalid("it has no moves")
-
-
-def _check_moves(moves: tuple[Move, ...], newest: int) -> None:
+def _check_moves(moves: tuple[RefMove, ...], newest: int) -> None:
     if [move.sequence for move in moves] != list(range(newest, newest - len(moves), -1)):
         raise Invalid("its moves are not numbered consecutively")
 
@@ -308,7 +304,8 @@ def _check_last_move(ref: RemoteRef) -> None:
         raise Invalid("its commit is not that of its last move")
 
 
-def _move_fields(move: Move) -> dict[str, Any]:
+def move_fields(move: RefMove) -> dict[str, Any]:
+    """Return the JSON object of a move, as `move_of` reads it."""
     return {
         **(json.loads(move.extra) if move.extra else {}),
         "sequence": move.sequence,

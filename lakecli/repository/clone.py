@@ -19,7 +19,7 @@ from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import read_state
-from lakecli.remote.damage import Damage
+from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.pending import operations, staging_tokens, tracking
 from lakecli.repository.records import clones, namespace, ref_changes
@@ -48,7 +48,7 @@ class Cloned(NamedTuple):
     tags: int
     commits: int
     left_out: tuple[RefUpdate, ...]
-    damaged: tuple[Damage, ...] = ()
+    damaged: tuple[InvalidRecord, ...] = ()
 
 
 def clone(lake: OwnLake, storage_namespace: str, name: str) -> Repository:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.base.model import RepositoryRecord
 from lakecli.base.uri import LakeUri
-from lakecli.remote.damage import Damage
+from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.records.notices import Notice
@@ -60,7 +60,7 @@ class RemoteRepository(LocalRepository):
         """Return the URI of a path, or of all of a ref, as it is typed."""
         return f"{LakeUri(self.record.name, ref)}/{path}"
 
-    def _leave_out(self, damage: Damage) -> None:
+    def _leave_out(self, damage: InvalidRecord) -> None:
         self.notify(
             Notice(
                 f"left out {damage.kind} {damage.name!r}: {damage.what}",

@@ -19,7 +19,7 @@ from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.move import Outcome
+from lakecli.remote.move import MoveOutcome
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
@@ -307,7 +307,7 @@ def _move(
         is_push=wanted.after is not None,
         has_fetched=has_fetched,
     )
-    return result.outcome == Outcome.APPLIED
+    return result.outcome == MoveOutcome.APPLIED
 
 
 def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:

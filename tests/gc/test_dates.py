@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lakecli.base.ids import CommitId, WriteId
 from lakecli.gc.known_refs import Seen
 from lakecli.gc.positions import counted
-from lakecli.remote.ref_records import Move
+from lakecli.remote.ref_records import RefMove
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = 31
@@ -37,14 +37,14 @@ class History(NamedTuple):
     """
 
     made_on: dict[int, int]
-    groups: list[tuple[int, list[Move]]]
+    groups: list[tuple[int, list[RefMove]]]
     seen: Seen | None
 
 
 def live(gaps: list[int], offsets: list[int], looks: list[int], today: int) -> History:
     """Live through the days; a gap of days before each move."""
-    inside: list[Move] = []
-    groups: list[tuple[int, list[Move]]] = []
+    inside: list[RefMove] = []
+    groups: list[tuple[int, list[RefMove]]] = []
     made_on: dict[int, int] = {}
     last_write: dict[int, Seen] = {}
     day = 0
@@ -53,7 +53,7 @@ def live(gaps: list[int], offsets: list[int], looks: list[int], today: int) -> H
         if day > today:
             break
         at = START + timedelta(days=day + offset)
-        move = Move(
+        move = RefMove(
             number, WriteId(f"{number:032x}"), None, CommitId(f"{number:064x}"), "who", at, "push"
         )
         inside.insert(0, move)

@@ -23,7 +23,7 @@ from tests.support.lakes import START, Ticking
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.remote.collection import GcState, Seen
+    from lakecli.remote.collection import GcState, ObservedState
     from lakecli.repository.handle.lake import Lake
     from lakecli.stores.contract import ObjectStore
     from tests.support.crashes import Killer, Outcome
@@ -47,7 +47,7 @@ def do(lake: Lake, killer: Killer) -> Action:
     """Run one turn of a collection; each move of its state is a step."""
     move = collection.move
 
-    def move_and_note(store: ObjectStore, seen: Seen, after: GcState) -> None:
+    def move_and_note(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
         move(store, seen, after)
         killer(f"moved:{after.phase}")
 

@@ -18,8 +18,8 @@ from lakecli.remote.collection import (
     LEASE,
     NEVER_RAN,
     GcState,
+    ObservedState,
     Phase,
-    Seen,
     StateMoved,
     SweepRunning,
     iter_expired,
@@ -333,7 +333,7 @@ def test_no_deletion_begins_if_renewing_the_lease_takes_too_long() -> None:
 
     bucket = MemoryBucket()
     state = GcState(Phase.SWEEPING, 1, "1-" + "5f" * 16, write_id="0f" * 16)
-    move(MemoryStore(bucket, "ns/"), Seen(NEVER_RAN, None, None), state)
+    move(MemoryStore(bucket, "ns/"), ObservedState(NEVER_RAN, None, None), state)
     lease = Lease(
         Slow(bucket, "ns/"),
         state,
@@ -356,7 +356,7 @@ def test_no_deletion_begins_if_renewing_the_lease_takes_too_long() -> None:
 def test_a_state_that_another_machine_has_written_stops_even_a_young_lease() -> None:
     store = MemoryStore(MemoryBucket(), "ns/")
     state = GcState(Phase.SWEEPING, 1, "1-" + "5f" * 16, write_id="0f" * 16)
-    move(store, Seen(NEVER_RAN, None, None), state)
+    move(store, ObservedState(NEVER_RAN, None, None), state)
     lease = Lease(
         store,
         state,

@@ -11,7 +11,7 @@ from lakecli.base.layout import MAX_REF_SIZE, ref_key, reflog_key
 from lakecli.base.model import RefKind
 from lakecli.gc.known_refs import SEEN, KnownRefs, observe
 from lakecli.gc.positions import reached_by_heads, read_positions
-from lakecli.remote.move import Outcome, apply
+from lakecli.remote.move import MoveOutcome, apply
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import find_ref
 from lakecli.stores.contract import ANY
@@ -59,7 +59,7 @@ class Bucket:
             before = number - 1 or None
             wanted = intent(f"m{number}", before and commit(before), commit(number))
             wanted = wanted._replace(at=at, name=name)
-            assert apply(self.store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+            assert apply(self.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
 
     def counted(self, *, days: int = 31, name: str = "main") -> tuple[set[int], set[int]]:
         """Return the numbers of the commits where a branch was recently, or may have been."""
@@ -239,7 +239,7 @@ def test_heads_and_kinds_of_refs(bucket: Bucket) -> None:
         intent("t", None, commit(7))._replace(kind=RefKind.TAG, name="v1"),
         intent("d", commit(2), None),
     ):
-        assert apply(store, each, retries=PATIENT).outcome is Outcome.APPLIED
+        assert apply(store, each, retries=PATIENT).outcome is MoveOutcome.APPLIED
     found = [(each.branch, each.head) for each in positions_of(store, START - DAY)]
     assert found == [("main", None), ("", commit(7))]
 

@@ -13,8 +13,8 @@ from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import IntentStore, PackedStore, ReflogStore, Tracked, TrackingStore
 from lakecli.kv.env import Table
-from lakecli.remote import known
-from lakecli.remote.ref_records import Move
+from lakecli.remote.ref_records import RefMove
+from lakecli.remote.refs import iter_known_moves, put_known_moves
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def test_packs(store: LocalStore) -> None:
 
 def test_moves(store: LocalStore) -> None:
     moves = [
-        Move(
+        RefMove(
             number,
             WriteId(f"{number:032}"),
             HEAD,
@@ -99,13 +99,13 @@ def test_moves(store: LocalStore) -> None:
     ]
     moves[1] = moves[1]._replace(pack=PackId("cd" * 32), extra='{"later":1}')
     with scratch(store) as txn:
-        known.put_moves(txn, ONE, RefKind.BRANCH, "main", moves[2:])
-        known.put_moves(txn, ONE, RefKind.BRANCH, "main", moves[:3])
-        known.put_moves(txn, ONE, RefKind.TAG, "main", moves[:1])
-        known.put_moves(txn, OTHER, RefKind.BRANCH, "main", moves[:1])
-        assert list(known.iter_moves(txn, ONE, RefKind.BRANCH, "main")) == moves
-        assert list(known.iter_moves(txn, ONE, RefKind.BRANCH, "other")) == []
-        assert list(known.iter_moves(txn, ONE, RefKind.TAG, "main")) == moves[:1]
+        put_known_moves(txn, ONE, RefKind.BRANCH, "main", moves[2:])
+        put_known_moves(txn, ONE, RefKind.BRANCH, "main", moves[:3])
+        put_known_moves(txn, ONE, RefKind.TAG, "main", moves[:1])
+        put_known_moves(txn, OTHER, RefKind.BRANCH, "main", moves[:1])
+        assert list(iter_known_moves(txn, ONE, RefKind.BRANCH, "main")) == moves
+        assert list(iter_known_moves(txn, ONE, RefKind.BRANCH, "other")) == []
+        assert list(iter_known_moves(txn, ONE, RefKind.TAG, "main")) == moves[:1]
 
 
 def test_writing_needs_a_write_transaction(store: LocalStore) -> None:
@@ -128,7 +128,7 @@ def test_rows_that_make_no_sense(store: LocalStore) -> None:
         for read in (
             lambda: TrackingStore(txn, ONE).find(RefKind.BRANCH, "main"),
             lambda: list(IntentStore(txn, ONE).iter()),
-            lambda: list(known.iter_moves(txn, ONE, RefKind.BRANCH, "main")),
+            lambda: list(iter_known_moves(txn, ONE, RefKind.BRANCH, "main")),
         ):
             with pytest.raises(IntegrityError, match=r"malformed|is not valid"):
                 read()

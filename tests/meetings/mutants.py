@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Branch
     from lakecli.kv.env import ReadTransaction
-    from lakecli.remote.ref_records import Move
+    from lakecli.remote.ref_records import RefMove
     from lakecli.repository.contract import Repository
     from lakecli.repository.records.moves import Unsent
 
@@ -196,8 +196,8 @@ def _command_in_1971(team: Team) -> None:
 
 def _dates_by_mover(patch: pytest.MonkeyPatch) -> None:
     def counted(
-        groups: Sequence[Sequence[Move]], _seen: object, cutoff: datetime
-    ) -> Iterator[Move]:
+        groups: Sequence[Sequence[RefMove]], _seen: object, cutoff: datetime
+    ) -> Iterator[RefMove]:
         return (move for group in groups for move in group if move.at >= cutoff)
 
     patch.setattr(positions, "counted", counted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.remote import move, reflog
+from lakecli.remote import move, refs
 from lakecli.repository import push
 from lakecli.repository.guard.gc_guard import GcGuard
 from lakecli.stores.contract import ANY
@@ -61,7 +61,7 @@ def _moved_anew(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
 
 
 def _drop_older(_store: object, _kind: object, _name: str, moves: Any) -> Any:
-    return moves[: reflog.KEPT_MOVES]
+    return moves[: refs.KEPT_MOVES]
 
 
 def _no(*_args: object, **_options: object) -> bool:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from lakecli.base.ids import WriteId
 from lakecli.base.model import CommitId, RefKind
 from lakecli.base.retry import REF_MOVES, Retries
-from lakecli.remote.move import Intent, Outcome, apply
-from lakecli.remote.reflog import iter_moves
-from lakecli.remote.refs import find_ref
+from lakecli.remote.move import Intent, MoveOutcome, apply
+from lakecli.remote.refs import find_ref, iter_moves
 
 if TYPE_CHECKING:
-    from lakecli.remote.ref_records import Move
+    from lakecli.remote.ref_records import RefMove
     from lakecli.stores.contract import ObjectStore
 
 AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
@@ -51,10 +50,10 @@ def advance(store: ObjectStore, count: int) -> None:
         before = commit(number - 1) if number > 1 else None
         wanted = intent(f"old-{number}", before, commit(number), since=number - 1)
         wanted = wanted._replace(at=AT + timedelta(minutes=number))
-        assert apply(store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+        assert apply(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
 
 
-def checked_moves(store: ObjectStore, name: str = "main") -> list[Move]:
+def checked_moves(store: ObjectStore, name: str = "main") -> list[RefMove]:
     """Return all moves of a branch, oldest first, once they were seen to be one unbroken chain."""
     ref = find_ref(store, RefKind.BRANCH, name)
     if ref is None:

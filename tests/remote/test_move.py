@@ -14,7 +14,7 @@ from lakecli.base.layout import ref_key
 from lakecli.base.model import RefKind
 from lakecli.base.retry import REF_MOVES, Retries, RetryPolicy
 from lakecli.errors import LakeError, OutcomeUnknown, PermissionDenied, Unreachable
-from lakecli.remote.move import Outcome, Outdated, apply, look_up
+from lakecli.remote.move import MoveOutcome, Outdated, apply, look_up
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs
 from lakecli.remote.refs import find_ref
 from lakecli.stores.contract import ANY, BucketNotFound
@@ -62,7 +62,7 @@ def test_a_ref_is_created_moved_deleted_and_made_again(bucket: Bucket) -> None:
     steps = [(None, commit(1)), (commit(1), commit(2)), (commit(2), None), (None, commit(1))]
     for number, (before, after) in enumerate(steps, 1):
         result = apply(store, intent(f"w{number}", before, after), retries=PATIENT)
-        assert result.outcome is Outcome.APPLIED
+        assert result.outcome is MoveOutcome.APPLIED
         assert result.ref == find_ref(store, RefKind.BRANCH, "main")
         assert result.ref is not None
         assert (result.ref.commit_id, result.ref.sequence) == (after, number)
@@ -79,11 +79,11 @@ def test_who_does_not_start_where_the_ref_stands_has_lost(bucket: Bucket) -> Non
     advance(bucket.store, 2)
     for before in (None, commit(1), commit(9)):
         result = apply(bucket.store, intent("w", before, commit(3)), retries=PATIENT)
-        assert result.outcome is Outcome.LOST
+        assert result.outcome is MoveOutcome.LOST
         assert result.ref is not None
         assert result.ref.commit_id == commit(2)
     absent = intent("w", commit(1), commit(3))._replace(name="other")
-    assert apply(bucket.store, absent, retries=PATIENT) == (Outcome.LOST, None)
+    assert apply(bucket.store, absent, retries=PATIENT) == (MoveOutcome.LOST, None)
     assert len(checked_moves(bucket.store)) == 2
 
 
@@ -91,11 +91,11 @@ def test_repeating_a_move_changes_nothing(bucket: Bucket) -> None:
     advance(bucket.store, 1)
     wanted = intent("w", commit(1), commit(2))
     for _ in range(3):
-        assert apply(bucket.store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+        assert apply(bucket.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     # Not even when the ref came back to where the move had started.
     back = intent("back", commit(2), commit(1))
-    assert apply(bucket.store, back, retries=PATIENT).outcome is Outcome.APPLIED
-    assert apply(bucket.store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+    assert apply(bucket.store, back, retries=PATIENT).outcome is MoveOutcome.APPLIED
+    assert apply(bucket.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     assert len(checked_moves(bucket.store)) == 3
 
 
@@ -110,10 +110,10 @@ def test_a_move_that_left_the_ref_object_is_found_in_the_reflog(bucket: Bucket) 
     ref = find_ref(store, RefKind.BRANCH, "main")
     assert ref is not None
     assert write_id("w") not in {move.write_id for move in ref.moves}
-    assert apply(store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+    assert apply(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     found = look_up(store, wanted)
     assert found is not None
-    assert found.outcome is Outcome.APPLIED
+    assert found.outcome is MoveOutcome.APPLIED
     assert len(checked_moves(store)) == 61
 
 
@@ -127,7 +127,7 @@ def test_since_spares_reading_the_reflog(*, is_oldest: bool) -> None:
     store.reset()
     since = ref.moves[-1].sequence if is_oldest else 100
     wanted = intent("w", commit(100), commit(101), since=since)
-    assert apply(store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+    assert apply(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     assert store.counts == {"get": 1, "put": 1}
 
 
@@ -141,7 +141,7 @@ def test_every_answer_is_read_back(bucket: Bucket, moves: int, answer: str, effe
     store = bucket.troubled(*([("put", None)] if moves == 32 else []), ("put", fault))
     steps: list[str] = []
     result = apply(store, intent("w", before, commit(99)), retries=PATIENT, on_step=steps.append)
-    assert result.outcome is Outcome.APPLIED
+    assert result.outcome is MoveOutcome.APPLIED
     assert checked_moves(bucket.store)[-1].write_id == write_id("w")
     assert steps.count("put") == (1 if effect == "done" else 2)
     assert result.ref == find_ref(bucket.store, RefKind.BRANCH, "main")
@@ -152,7 +152,7 @@ def test_a_request_that_arrives_late_moves_once(bucket: Bucket, answer: str) -> 
     advance(bucket.store, 1)
     store = bucket.troubled(("put", Fault(answer, "later")))
     wanted = intent("w", commit(1), commit(2))
-    assert apply(store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+    assert apply(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     bucket.wire.deliver()
     assert [move.write_id for move in checked_moves(bucket.store)] == [
         write_id("old-1"),
@@ -171,7 +171,7 @@ def test_ours_though_others_moved_on(bucket: Bucket, answer: str) -> None:
 
     wanted = intent("w", commit(1), commit(2))
     result = apply(store, wanted, retries=PATIENT, on_step=interfere)
-    assert result.outcome is Outcome.APPLIED
+    assert result.outcome is MoveOutcome.APPLIED
     assert result.ref is not None
     assert result.ref.commit_id == commit(3)
 
@@ -185,7 +185,7 @@ def test_ours_though_others_moved_what_we_had_created(bucket: Bucket, answer: st
             apply(bucket.store, intent("other", commit(1), commit(2)), retries=PATIENT)
 
     result = apply(store, intent("w", None, commit(1)), retries=PATIENT, on_step=interfere)
-    assert result.outcome is Outcome.APPLIED
+    assert result.outcome is MoveOutcome.APPLIED
     assert result.ref is not None
     assert result.ref.commit_id == commit(2)
 
@@ -207,7 +207,7 @@ def test_failed_reads_are_repeated_after_growing_pauses(bucket: Bucket) -> None:
     policy = RetryPolicy(attempts=3, first_delay=1)
     retries = Retries(policy, sleep=slept.append, random=lambda: 1.0)
     result = apply(store, intent("w", None, commit(1)), retries=retries)
-    assert result.outcome is Outcome.APPLIED
+    assert result.outcome is MoveOutcome.APPLIED
     assert slept == [1, 2, 4, 1]  # three reads that fail, then the second PUT
 
 
@@ -220,7 +220,7 @@ def test_the_race_is_lost_even_without_an_answer(bucket: Bucket) -> None:
             apply(bucket.store, intent("other", commit(1), commit(7)), retries=PATIENT)
 
     wanted = intent("w", commit(1), commit(2))
-    assert apply(store, wanted, retries=PATIENT, on_step=interfere).outcome is Outcome.LOST
+    assert apply(store, wanted, retries=PATIENT, on_step=interfere).outcome is MoveOutcome.LOST
     bucket.wire.deliver()
     assert [move.write_id for move in checked_moves(bucket.store)] == [
         write_id("old-1"),
@@ -241,7 +241,7 @@ def test_the_outcome_is_unknown_if_no_read_succeeds(bucket: Bucket, effect: str)
     bucket.wire.deliver()
     found = look_up(bucket.store, wanted)
     assert (found is None) == (effect == "no")
-    assert apply(bucket.store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+    assert apply(bucket.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     assert len(checked_moves(bucket.store)) == 2
 
 
@@ -329,7 +329,7 @@ def test_a_read_that_is_behind_is_not_believed(bucket: Bucket) -> None:
         bucket.bucket, bucket.wire, lambda kind: left.pop() if kind == "put" and left else None
     )
     result = apply(store, intent("w", commit(2), commit(3)), retries=PATIENT)
-    assert result.outcome is Outcome.APPLIED
+    assert result.outcome is MoveOutcome.APPLIED
     assert len(checked_moves(bucket.store)) == 3
 
 
@@ -342,7 +342,7 @@ def test_unknown_fields_survive_a_move(bucket: Bucket) -> None:
     bucket.store.put(key, body, ANY)
     for number in range(1, 40):
         wanted = intent(f"w{number}", commit(number), commit(number + 1), since=number)
-        assert apply(bucket.store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+        assert apply(bucket.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     ref = find_ref(bucket.store, RefKind.BRANCH, "main")
     assert ref is not None
     assert ref.extra == {"protected": {"by": [1]}}
@@ -378,10 +378,10 @@ def test_threads_race_and_nothing_is_lost(bucket: Bucket, trouble: float) -> Non
                 result = apply(store, wanted, retries=PATIENT)
             except LakeError:
                 found = look_up(bucket.store, wanted)
-                if found is None or found.outcome is Outcome.LOST:
+                if found is None or found.outcome is MoveOutcome.LOST:
                     continue
                 result = found
-            if result.outcome is Outcome.APPLIED:
+            if result.outcome is MoveOutcome.APPLIED:
                 with lock:
                     applied.append(wanted.write_id)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakecli.base.model import RefKind
 from lakecli.base.retry import Retries, RetryPolicy
 from lakecli.errors import LakeError, OutcomeUnknown
-from lakecli.remote.move import Outcome, apply, look_up
+from lakecli.remote.move import MoveOutcome, apply, look_up
 from lakecli.remote.ref_records import MAX_MOVES
 from lakecli.remote.refs import find_ref
 from lakecli.stores.memory import MemoryBucket, MemoryStore
@@ -65,7 +65,7 @@ class World:
         self.bucket = MemoryBucket()
         self.wire = Wire()
         self.good = MemoryStore(self.bucket, "ns/")
-        self.told: dict[Intent, Outcome | None] = {}  # None: the outcome is unknown
+        self.told: dict[Intent, MoveOutcome | None] = {}  # None: the outcome is unknown
 
     def writer(self, me: int, plan: Plan) -> Callable[[Callable[[], None]], None]:
         """Return a writer, for `Turns`."""
@@ -104,14 +104,14 @@ class World:
 
 def _outcome(
     store: TroubledStore, move: Intent, on_step: Callable[[str], None], *, is_new: bool = True
-) -> Outcome | None:
+) -> MoveOutcome | None:
     retries = Retries(RetryPolicy(2), random=lambda: 0.5, sleep=lambda _: None)
     try:
         return apply(store, move, retries=retries, reads=2, on_step=on_step).outcome
     except OutcomeUnknown:
         return None
     except LakeError:
-        return Outcome.LOST if is_new else None
+        return MoveOutcome.LOST if is_new else None
 
 
 plans = st.builds(
@@ -140,20 +140,21 @@ def test_each_applied_move_is_made_once_and_reported_as_applied(
     made = world.made()
     for move, outcome in world.told.items():
         if outcome is not None:
-            assert (outcome is Outcome.APPLIED) == (move.write_id in made)
+            assert (outcome is MoveOutcome.APPLIED) == (move.write_id in made)
         found = look_up(world.good, move)
-        assert (found is not None and found.outcome is Outcome.APPLIED) == (move.write_id in made)
+        is_applied = found is not None and found.outcome is MoveOutcome.APPLIED
+        assert is_applied == (move.write_id in made)
     # Whoever does not know repeats the move, and then it is made once or never.
     for move, outcome in world.told.items():
         if outcome is None:
             result = apply(world.good, move, retries=PATIENT)
-            assert (result.outcome is Outcome.APPLIED) == (move.write_id in world.made())
+            assert (result.outcome is MoveOutcome.APPLIED) == (move.write_id in world.made())
     # However many others follow.
     made = world.made()
     bury(world.good)
     for move in world.told:
         result = apply(world.good, move, retries=PATIENT)
-        assert (result.outcome is Outcome.APPLIED) == (move.write_id in made)
+        assert (result.outcome is MoveOutcome.APPLIED) == (move.write_id in made)
 
 
 def bury(store: MemoryStore) -> None:

@@ -218,7 +218,7 @@ def test_what_others_make_of_a_pack(entity: bytes, key: str, value: bytes, what:
     else:  # the others of its commits may be sound
         pack = packs.read_pack(store, pack_id)
         (bad,) = pack.bad
-        assert (pack.commits, bad.id) == ([], key)
+        assert (pack.commits, bad.name) == ([], key)
         assert what in bad.what
     store.put(COMMITS + "no pack", b"ignored", ANY)
     store.put(COMMITS + "ab" * 32 + "/x", b"ignored", ANY)

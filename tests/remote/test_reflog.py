@@ -10,8 +10,7 @@ from lakecli.base.layout import reflog_key, reflog_prefix
 from lakecli.base.model import RefKind
 from lakecli.remote.move import apply
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs, dump_moves, parse_moves
-from lakecli.remote.reflog import iter_moves, spill
-from lakecli.remote.refs import find_ref
+from lakecli.remote.refs import find_ref, iter_moves, spill
 from lakecli.stores.contract import ANY
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
 from tests.support.counting import CountingStore

@@ -10,7 +10,7 @@ from lakecli.base.layout import MAX_REF_SIZE, REFS, ref_key
 from lakecli.base.model import RefKind
 from lakecli.remote.move import apply
 from lakecli.remote.ref_records import NotOurs
-from lakecli.remote.refs import Listed, find_ref, iter_refs, read_refs
+from lakecli.remote.refs import ListedRef, find_ref, iter_refs, read_refs
 from lakecli.stores.contract import ANY, Version
 from tests.remote.chains import PATIENT, commit, intent
 from tests.support.counting import CountingStore
@@ -57,7 +57,7 @@ def test_unknown_keys_are_passed_over() -> None:
 def test_refs_that_are_not_there() -> None:
     store = with_refs(2)
     assert find_ref(store, RefKind.BRANCH, "none") is None
-    listed = [Listed(RefKind.BRANCH, "none", Version("v")), *iter_refs(store)]
+    listed = [ListedRef(RefKind.BRANCH, "none", Version("v")), *iter_refs(store)]
     assert [ref.name for ref in read_refs(store, listed)] == [ref.name for ref in listed[1:]]
 
 

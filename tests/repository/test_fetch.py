@@ -12,8 +12,8 @@ from lakecli.base import layout
 from lakecli.base.model import RefKind
 from lakecli.errors import ErrorKind, LakeError, NotFound
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.known import iter_moves
 from lakecli.remote.packs import write_pack
+from lakecli.remote.refs import iter_known_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.pending.tracking import find_fetched
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
@@ -147,7 +147,7 @@ def test_fetch_stores_the_moves_of_refs(clones: tuple[Repository, ...]) -> None:
         share(one, "main")
     fetch(two)
     with two.lake.kv.read() as txn:
-        moves = list(iter_moves(txn, two.key, RefKind.BRANCH, "main"))
+        moves = list(iter_known_moves(txn, two.key, RefKind.BRANCH, "main"))
     assert [move.after for move in moves] == heads[::-1]
     assert {(move.who, move.why) for move in moves} == {(ME.who, "push")}
 

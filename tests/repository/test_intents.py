@@ -13,7 +13,7 @@ from lakecli.base.model import CommitId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import IntentStore
 from lakecli.kv.operations import iter_operations, remove
-from lakecli.remote.move import Intent, Outcome, Result
+from lakecli.remote.move import Intent, MoveOutcome, Result
 from lakecli.repository import branch
 from lakecli.repository.pending import intents, under_way
 from lakecli.repository.pending.intents import Begun
@@ -159,7 +159,7 @@ def test_what_another_process_dropped_lands_once(repository: Repository) -> None
     undo(repository)
     begun = begin("1", name="main", landing=LocalMove("commit", (), from_staging=False))
     intent = begun.intent._replace(before=first, after=made.id)
-    applied = Result(Outcome.APPLIED, None)
+    applied = Result(MoveOutcome.APPLIED, None)
 
     def record(digit: str) -> CommitId:
         each = begun._replace(intent=intent._replace(write_id=WriteId(digit * 32)))

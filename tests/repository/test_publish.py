@@ -18,7 +18,7 @@ from lakecli.kv.bucket import IntentStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import collection
 from lakecli.remote.collection import Phase
-from lakecli.remote.move import Outcome, apply
+from lakecli.remote.move import MoveOutcome, apply
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
@@ -125,7 +125,7 @@ def test_the_cost_of_a_move_does_not_grow_with_the_history(
         result = publishing.publish(
             repository, RefKind.BRANCH, "main", before=before, after=made.id, who="me", why="commit"
         )
-        assert result.outcome is Outcome.APPLIED
+        assert result.outcome is MoveOutcome.APPLIED
         before = made.id
         costs.append(bucket.calls["get"])
     assert there(repository) == (before, 60)
@@ -302,7 +302,7 @@ def test_the_first_move_of_a_ref_is_found_though_others_have_moved_it_on(
     result = publishing.publish(
         repository, RefKind.BRANCH, "main", before=None, after=made.id, who="me", why="push"
     )
-    assert result.outcome is Outcome.APPLIED
+    assert result.outcome is MoveOutcome.APPLIED
 
 
 def test_a_move_that_was_never_sent_is_forgotten(
@@ -609,7 +609,7 @@ def test_a_lost_move_is_lost_whatever_was_collected_meanwhile(
     result = publishing.publish(
         repository, RefKind.BRANCH, "main", before=None, after=after, who="me", why="push"
     )
-    assert result.outcome is Outcome.LOST
+    assert result.outcome is MoveOutcome.LOST
 
 
 def test_push_checks_known_data_again_after_a_collection(
@@ -671,6 +671,6 @@ def test_a_push_that_is_already_lost_writes_no_pack(
     result = publishing.publish(
         repository, RefKind.BRANCH, "main", before=before, after=made.id, who="me", why="test"
     )
-    assert result.outcome == Outcome.LOST
+    assert result.outcome == MoveOutcome.LOST
     assert list(bucket.list(layout.COMMITS)) == packs
     assert intents(repository) == 0

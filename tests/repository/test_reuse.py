@@ -14,8 +14,8 @@ from lakecli.errors import PermissionDenied
 from lakecli.remote.collection import (
     STALE_AFTER,
     GcState,
+    ObservedState,
     Phase,
-    Seen,
     SweepRunning,
     iter_keeps,
     look,
@@ -237,7 +237,7 @@ def test_a_file_gets_a_new_time_without_being_copied(tmp_path: Path) -> None:
     assert path is not None
     inode = Path(path).stat().st_ino
     os.utime(path, (1, 1))
-    move(store, Seen(GcState(), None, None), make_state(Phase.IDLE, grace=GRACE))
+    move(store, ObservedState(GcState(), None, None), make_state(Phase.IDLE, grace=GRACE))
     guard = GcGuard(store)
     guard.begin()
     guard.settle(found=[KEY], written=[])

@@ -13,8 +13,8 @@ from lakecli.kv import operations as log
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.known import iter_moves, put_moves
-from lakecli.remote.ref_records import Move
+from lakecli.remote.ref_records import RefMove
+from lakecli.remote.refs import iter_known_moves, put_known_moves
 from lakecli.repository import branch
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
@@ -68,9 +68,9 @@ def put_history(txn: WriteTransaction, repository: Repository) -> list[Moved]:
     at = random.choice(positions)
     for sequence in range(1, random.randrange(2, 12)):
         to = random.choice(positions)
-        moves.append(Move(sequence, WriteId(f"{sequence:032x}"), at, to, "me", START, "push"))
+        moves.append(RefMove(sequence, WriteId(f"{sequence:032x}"), at, to, "me", START, "push"))
         at = to
-    put_moves(txn, repository.key, RefKind.BRANCH, "main", moves)
+    put_known_moves(txn, repository.key, RefKind.BRANCH, "main", moves)
     done: list[Operation] = []
     for _ in range(random.randrange(2, 25)):
         kind = random.choice(KINDS)
@@ -96,7 +96,7 @@ def put_history(txn: WriteTransaction, repository: Repository) -> list[Moved]:
 def is_ours(txn: ReadTransaction, repository: Repository, moved: Moved) -> bool:
     """The definition: compare a move with each newer one."""
     (before, after), operation = moved.ends, moved.operation
-    known = list(iter_moves(txn, repository.key, RefKind.BRANCH, "main"))
+    known = list(iter_known_moves(txn, repository.key, RefKind.BRANCH, "main"))
     if before is not None and after is not None:
         if redone := operation.metadata.get("redoes"):
             operation = log.find(txn, repository.key, bytes.fromhex(redone)) or operation
@@ -130,7 +130,7 @@ def was_sent(
     txn: ReadTransaction, repository: Repository, operation: Operation, *ends: CommitId
 ) -> bool:
     refs = RefStore(txn, repository.key)
-    known = iter_moves(txn, repository.key, RefKind.BRANCH, "main")
+    known = iter_known_moves(txn, repository.key, RefKind.BRANCH, "main")
     there = [(each.before, each.after) for each in known]
 
     def reaches(start: CommitId | None, commit: CommitId) -> bool:

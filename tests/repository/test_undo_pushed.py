@@ -12,7 +12,7 @@ from lakecli.base.model import RefKind
 from lakecli.errors import LostRace, NotFound, Refused
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.operations import RefChange
-from lakecli.remote.known import iter_moves
+from lakecli.remote.refs import iter_known_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.moving.owed_answers import may_be_left
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import CommitId
     from lakecli.kv.operations import Operation
-    from lakecli.remote.ref_records import Move
+    from lakecli.remote.ref_records import RefMove
     from lakecli.repository.contract import Repository
 
 ME: Final = PushOptions(who="Me <me@example.com>")
@@ -311,8 +311,8 @@ def test_all_own_moves_go_back_and_none_before_an_unknown_one(
         top = make_commit(shared, b"3").id
     assert both(eve) == (top, top)
 
-    def known(*arguments: Any) -> Iterator[Move]:
-        return (each for each in iter_moves(*arguments) if each.after != sent[1])
+    def known(*arguments: Any) -> Iterator[RefMove]:
+        return (each for each in iter_known_moves(*arguments) if each.after != sent[1])
 
     if has_gap:
         monkeypatch.setattr("lakecli.repository.undo.own_moves.iter_moves", known)

@@ -10,8 +10,8 @@ from lakecli.base.ids import WriteId
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import NothingToDo
 from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
-from lakecli.remote import known
-from lakecli.remote.ref_records import Move
+from lakecli.remote.ref_records import RefMove
+from lakecli.remote.refs import put_known_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.pending import operations, unsent
@@ -103,9 +103,10 @@ def test_a_move_back_brings_nothing_back_that_others_took_back_further(
 ) -> None:
     """The bucket once stood on 3; somebody has moved it back to 1."""
     track(repository, BRANCH, commits["1"])
-    back = Move(1, WriteId("0f" * 16), commits["3"], commits["1"], "eve", START, "branch reset", "")
+    id_, why = WriteId("0f" * 16), "branch reset"
+    back = RefMove(1, id_, commits["3"], commits["1"], "eve", START, why, "")
     with repository.lake.kv.write() as txn:
-        known.put_moves(txn, repository.key, BRANCH, "main", [back])
+        put_known_moves(txn, repository.key, BRANCH, "main", [back])
     wanted = move(BRANCH, commits["3"], commits["2"])
     with repository.lake.kv.read() as txn:
         assert judge(txn, repository, wanted, commits["1"]) is NOTHING

@@ -13,9 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.model import CommitId, MetarangeId
-from lakecli.remote import damage
-from lakecli.remote.damage import Damage
-from lakecli.remote.packs import DamagedPack, read_new_packs
+from lakecli.remote.packs import read_new_packs
+from lakecli.remote.ref_records import InvalidRecord
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
@@ -48,22 +47,22 @@ class Packs(NamedTuple):
     parents: dict[CommitId, tuple[CommitId, ...]]
     trees: dict[CommitId, MetarangeId]
     bad: list[BadPack]
-    bad_commits: list[Damage]
+    bad_commits: list[InvalidRecord]
 
 
 def read_packs(store: ObjectStore) -> Packs:
     """Read every pack that no other pack replaces."""
     parents: dict[CommitId, tuple[CommitId, ...]] = {}
     trees: dict[CommitId, MetarangeId] = {}
-    damaged: list[DamagedPack] = []
+    damaged: list[InvalidRecord] = []
     replaced: set[str] = set()
-    bad_commits: list[Damage] = []
+    bad_commits: list[InvalidRecord] = []
     for pack in read_new_packs(store, (), on_damage=damaged.append):
         parents |= {commit.id: commit.parents for commit in pack.commits}
         trees |= {commit.id: commit.metarange_id for commit in pack.commits}
         replaced.update(pack.replaces)
-        bad_commits += [damage.of_commit(pack, each) for each in pack.bad]
-    bad = [BadPack(each.pack_id, each.message, each.pack_id in replaced) for each in damaged]
+        bad_commits += pack.bad
+    bad = [BadPack(each.name, each.what, each.name in replaced) for each in damaged]
     return Packs(parents, trees, bad, bad_commits)
 
 

@@ -35,7 +35,7 @@ from lakecli.kv.bucket import IntentStore
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.move import Intent, Outcome, Result
+from lakecli.remote.move import Intent, MoveOutcome, Result
 from lakecli.repository.pending import operations, tracking
 from lakecli.repository.pending.branch_moves import land
 from lakecli.repository.records import ref_changes
@@ -135,7 +135,7 @@ def record_outcome(
     txn: WriteTransaction, repository: Repository, begun: Begun, result: Result
 ) -> None:
     """Record what became of a move, and land it if it has a landing; repeating changes nothing."""
-    applied = result.outcome == Outcome.APPLIED
+    applied = result.outcome == MoveOutcome.APPLIED
     # Where somebody else moved the ref, fetch brings that: a lease means what was fetched.
     if applied and result.ref is not None:
         tracking.track(txn, repository, result.ref)
@@ -212,7 +212,7 @@ def finish_pending(repository: Repository) -> list[Finished]:
         begun = list(iter_begun(txn, repository))
     if not begun:
         return []
-    from lakecli.remote.move import Outcome, look_up
+    from lakecli.remote.move import MoveOutcome, look_up
 
     finished = []
     for each in begun:
@@ -223,6 +223,6 @@ def finish_pending(repository: Repository) -> list[Finished]:
         repository.lake.runtime.on_step("track")
         with repository.lake.kv.write() as txn:
             record_outcome(txn, repository, each, result)
-        applied = result.outcome == Outcome.APPLIED
+        applied = result.outcome == MoveOutcome.APPLIED
         finished.append(Finished(each.intent, State.APPLIED if applied else State.LOST))
     return finished

@@ -77,12 +77,12 @@ def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool
     Returns:
         Whether the position is recorded.
     """
-    from lakecli.remote.known import put_moves
+    from lakecli.remote.refs import put_known_moves
 
     if ref.commit_id and RefStore(txn, repository.key).find_commit(ref.commit_id) is None:
         return False
     tracking = TrackingStore(txn, repository.key)
-    put_moves(txn, repository.key, ref.kind, ref.name, ref.moves)
+    put_known_moves(txn, repository.key, ref.kind, ref.name, ref.moves)
     known = tracking.find(ref.kind, ref.name)
     if known is None or known.sequence <= ref.sequence:
         tracking.put(

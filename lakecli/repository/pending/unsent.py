@@ -39,7 +39,7 @@ from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.known import iter_moves
+from lakecli.remote.refs import iter_known_moves
 from lakecli.repository.records.moves import Unsent
 from lakecli.repository.records.ref_changes import commit_of, is_local
 
@@ -222,7 +222,7 @@ def _judge_branch(
 
 def _was_there(txn: ReadTransaction, repository: Repository, move: Unsent) -> bool:
     """Return whether the bucket's ref once stood where a move begins, as far as is known."""
-    moves = iter_moves(txn, repository.key, move.kind, move.name)
+    moves = iter_known_moves(txn, repository.key, move.kind, move.name)
     return any(move.before in (each.before, each.after) for each in moves)
 
 

@@ -13,7 +13,6 @@ from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.known import iter_moves
 from lakecli.remote.packs import read_new_packs, write_pack
 from lakecli.remote.ref_records import (
     MAX_MOVES,
@@ -23,7 +22,7 @@ from lakecli.remote.ref_records import (
     dump_ref,
     parse_ref,
 )
-from lakecli.remote.refs import find_ref, iter_refs
+from lakecli.remote.refs import find_ref, iter_known_moves, iter_refs
 from lakecli.repository.bucket.packs import read_packs
 from lakecli.repository.contract import Repository
 from lakecli.repository.records.commits import problems_of_commit
@@ -189,7 +188,8 @@ def _is_readable(known: Tracked, data: bytes) -> bool:
 def _put_ref(repository: Repository, key: str, known: Tracked, version: Version | None) -> None:
 
     with repository.lake.kv.read() as txn:
-        moves = tuple(islice(iter_moves(txn, repository.key, known.kind, known.name), MAX_MOVES))
+        found = iter_known_moves(txn, repository.key, known.kind, known.name)
+        moves = tuple(islice(found, MAX_MOVES))
     if not moves or (moves[0].write_id, moves[0].sequence) != (known.write_id, known.sequence):
         moves = ()
     ref = RemoteRef(

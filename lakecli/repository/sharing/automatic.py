@@ -32,8 +32,8 @@ from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.known import iter_moves
-from lakecli.remote.move import Outcome
+from lakecli.remote.move import MoveOutcome
+from lakecli.remote.refs import iter_known_moves
 from lakecli.repository.contract import Repository
 from lakecli.repository.moving.clean_branches import unstage_unchanged
 from lakecli.repository.pending import intents, operations, staging_tokens, unsent
@@ -185,7 +185,7 @@ def _was_in_bucket(
     txn: ReadTransaction, repository: Repository, kind: RefKind, local: Branch | Tag
 ) -> bool:
     """Return whether the bucket's ref once stood where the local one does, as far as is known."""
-    moves = iter_moves(txn, repository.key, kind, local.name)
+    moves = iter_known_moves(txn, repository.key, kind, local.name)
     return any(local.commit_id in (move.before, move.after) for move in moves)
 
 
@@ -271,7 +271,7 @@ class SharedMover:
             why=landing.operation,
             landing=landing,
         )
-        if result.outcome == Outcome.APPLIED:
+        if result.outcome == MoveOutcome.APPLIED:
             self._lost = 0
             return True
         self._back_off(repository)

@@ -21,11 +21,9 @@ from lakecli.kv.env import WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote import damage
 from lakecli.remote.collection import read_state
-from lakecli.remote.damage import Damage
-from lakecli.remote.packs import DamagedPack, Pack, read_named_packs, read_new_packs
-from lakecli.remote.ref_records import RemoteRef
+from lakecli.remote.packs import Pack, read_named_packs, read_new_packs
+from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending import operations, tracking, unsent
 from lakecli.repository.records import ref_changes
@@ -89,7 +87,7 @@ class FetchReport(NamedTuple):
     commits: int
     packs: int
     refs: int
-    damaged: tuple[Damage, ...] = ()
+    damaged: tuple[InvalidRecord, ...] = ()
 
 
 def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchReport:
@@ -127,7 +125,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     return FetchReport(updated, unpacked.commits, unpacked.packs, remote.listed, damaged)
 
 
-def notify(repository: Repository, damaged: Sequence[Damage]) -> None:
+def notify(repository: Repository, damaged: Sequence[InvalidRecord]) -> None:
     """Leave a notice of each malformed object that was left out."""
     for each in damaged:
         repository.notify(
@@ -249,10 +247,10 @@ def _unpack(
     until: CommitId | None = None,
 ) -> Unpacked:
     """Unpack what `read` yields; damaged packs are left out and reported."""
-    damaged: list[DamagedPack] = []
+    damaged: list[InvalidRecord] = []
     packs = _up_to(until, read(on_damage=damaged.append))
     unpacked = unpack(repository, packs, progress=progress)
-    unpacked.damaged += map(damage.of_pack, damaged)
+    unpacked.damaged += damaged
     return unpacked
 
 

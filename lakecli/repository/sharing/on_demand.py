@@ -23,8 +23,7 @@ from lakecli.errors import Unreachable
 from lakecli.kv.env import OWNER_SIZE, LocalStore, ReadTransaction, Table
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.damage import Damage
-from lakecli.remote.ref_records import RemoteRef
+from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending import tracking
@@ -66,7 +65,7 @@ class OnDemandStore(LocalStore):
         self._refuse = refuse
         self._fetch: Fetching | None = None
 
-    def fetch_for(self, repository: Repository, on_damage: Callable[[Damage], None]) -> None:
+    def fetch_for(self, repository: Repository, on_damage: Callable[[InvalidRecord], None]) -> None:
         """Fetch from the bucket of a repository from now on.
 
         Args:
@@ -149,7 +148,7 @@ class Fetching:
         on_damage: called with each record that is left out because it is not valid.
     """
 
-    def __init__(self, repository: Repository, on_damage: Callable[[Damage], None]) -> None:
+    def __init__(self, repository: Repository, on_damage: Callable[[InvalidRecord], None]) -> None:
         self._repository = repository
         self._on_damage = on_damage
         self._lock = RLock()
@@ -260,7 +259,7 @@ class Fetching:
         with self._repository.lake.kv.read() as txn:
             return RefStore(txn, self._repository.key).find_commit(commit_id) is not None
 
-    def _report(self, damaged: Iterable[Damage]) -> None:
+    def _report(self, damaged: Iterable[InvalidRecord]) -> None:
         for each in damaged:
             self._on_damage(each)
 

@@ -29,9 +29,9 @@ from lakecli.kv.bucket import PackedStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.refs.reader import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote import damage, packs
-from lakecli.remote.damage import Damage
+from lakecli.remote import packs
 from lakecli.remote.packs import Pack, PackInfo
+from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.contract import Repository
 
 KEPT_FOR: Final = timedelta(days=1)
@@ -154,7 +154,7 @@ class Unpacked:
     packs: int = 0
     commits: int = 0
     incomplete: set[CommitId] = field(default_factory=set)
-    damaged: list[Damage] = field(default_factory=list)
+    damaged: list[InvalidRecord] = field(default_factory=list)
 
     def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId) -> bool:
         """Return whether a commit is here with its whole history."""
@@ -183,7 +183,7 @@ def unpack(
     waiting: list[_Read] = []
     for pack in packs:
         unpacked.packs += 1
-        unpacked.damaged += [damage.of_commit(pack, each) for each in pack.bad]
+        unpacked.damaged += pack.bad
         unpacked.commits += _write(repository, pack.commits, progress)
         ids = tuple(commit.id for commit in pack.commits)
         needs = _missing_parents(repository, pack.commits)

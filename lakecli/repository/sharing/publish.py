@@ -30,7 +30,7 @@ from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import move
 from lakecli.remote.collection import GcState, Phase, may_have_swept, read_state, wait_for_sweep
-from lakecli.remote.move import Intent, Outcome, Result
+from lakecli.remote.move import Intent, MoveOutcome, Result
 from lakecli.remote.packs import list_packs
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import find_ref, iter_refs
@@ -118,7 +118,7 @@ def publish(
         # Where many commit to one branch, this saves most of the cost of a lost race.
         ref = find_ref(repository.store, kind, name)
         if _is_lost(repository, kind, name, before=before, ref=ref):
-            return Result(Outcome.LOST, ref)
+            return Result(MoveOutcome.LOST, ref)
         since = 0 if ref is None else ref.sequence
     collection = _settled(repository)
     commits = [] if after is None else _new_commits(repository, before, after, collection)
@@ -133,7 +133,7 @@ def publish(
         # saves writing a pack in vain.
         ref = find_ref(repository.store, kind, name)
         if _is_lost(repository, kind, name, before=before, ref=ref):
-            return Result(Outcome.LOST, ref)
+            return Result(MoveOutcome.LOST, ref)
     _forget_lost_packs(repository, commits)
     lake.runtime.on_step("pack")
     packed, pack = (None, None) if after is None else _pack(repository, after)
@@ -156,7 +156,7 @@ def publish(
     lake.runtime.on_step("track")
     with lake.kv.write() as txn:
         intents.record_outcome(txn, repository, begun, result)
-    if result.outcome == Outcome.APPLIED and commits:
+    if result.outcome == MoveOutcome.APPLIED and commits:
         _check_again(repository, name, commits, collection)
     return result
 
@@ -225,7 +225,7 @@ def request_move(
     try:
         return move.apply(repository.store, begun.intent, retries=retries, on_step=on_step)
     except move.Outdated:
-        return Result(Outcome.LOST, None)
+        return Result(MoveOutcome.LOST, None)
     except OutcomeUnknown:
         raise
     except LakeError:

@@ -10,11 +10,9 @@ from lakecli.base.model import RefKind
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.refs.names import is_branch_name, is_tag_name
-from lakecli.remote import damage
-from lakecli.remote.damage import Damage
 from lakecli.remote.packs import list_packs
-from lakecli.remote.ref_records import RemoteRef
-from lakecli.remote.refs import PARALLEL_READS, BadRef, Listed, iter_refs, read_refs
+from lakecli.remote.ref_records import InvalidRecord, RemoteRef
+from lakecli.remote.refs import PARALLEL_READS, ListedRef, iter_refs, read_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.sharing import rollback
 from lakecli.stores.contract import Version
@@ -33,7 +31,7 @@ class Remote(NamedTuple):
     listed: int
     refs: tuple[RemoteRef, ...]
     gone: tuple[Tracked, ...]
-    damaged: tuple[Damage, ...] = ()
+    damaged: tuple[InvalidRecord, ...] = ()
 
 
 class Back(NamedTuple):
@@ -82,8 +80,8 @@ def read_remote(
     and reported: it says nothing about the position of the ref.
     """
     store = repository.store
-    bad: list[BadRef] = []
-    changed: list[Listed] = []
+    bad: list[InvalidRecord] = []
+    changed: list[ListedRef] = []
     listed = set()
     for each in iter_refs(store):
         if not _is_legal(each.kind, each.name) or not wanted(each.kind, each.name):
@@ -92,19 +90,20 @@ def read_remote(
         before = known.get((each.kind, each.name))
         if before is None or before.version != each.version:
             changed.append(each)
-    late = [Listed(*key, Version(each.version)) for key, each in known.items() if key not in listed]
+    unlisted = {ref: each for ref, each in known.items() if ref not in listed}
+    late = [ListedRef(*ref, Version(each.version)) for ref, each in unlisted.items()]
     if before_reading is not None and (changed or late or not listed):
         before_reading()
     refs = []
     for ref in read_refs(store, changed, on_bad=bad.append):
         refs.append(ref)
         progress.advance(items=1)
-    unlisted = {(ref.kind, ref.name): ref for ref in read_refs(store, late, on_bad=bad.append)}
-    refs += [ref for key, ref in unlisted.items() if ref.version != known[key].version]
-    answered = {*unlisted, *((each.kind, each.name) for each in bad)}
-    gone = [known[each.kind, each.name] for each in late if (each.kind, each.name) not in answered]
+    found = {(ref.kind, ref.name): ref for ref in read_refs(store, late, on_bad=bad.append)}
+    refs += [ref for key, ref in found.items() if ref.version != known[key].version]
+    answered = {*found, *((each.kind, each.name) for each in bad)}
+    gone = [each for ref, each in unlisted.items() if ref not in answered]
     refs.sort(key=lambda ref: (ref.kind, ref.name))
-    damaged = sorted(map(damage.of_ref, bad))
+    damaged = sorted(bad)
     return Remote(len(listed), tuple(refs), tuple(gone), tuple(damaged))
 
 

@@ -53,7 +53,7 @@ def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
         ref: the ref as it is now; ``None``: it is missing.
     """
     from lakecli.remote.ref_records import NotOurs
-    from lakecli.remote.reflog import find_move
+    from lakecli.remote.refs import find_move
 
     if ref is None or ref.sequence < seen.sequence:
         return True

@@ -15,7 +15,7 @@ from lakecli.base.model import CommitId
 from lakecli.errors import LakeError, OutcomeUnknown, Unreachable
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.move import Outcome
+from lakecli.remote.move import MoveOutcome
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending import tracking, unsent
 from lakecli.repository.pending.unsent import Verdict
@@ -122,7 +122,7 @@ def _move(
         who=who(),
         why=note.operation,
     )
-    if result.outcome == Outcome.APPLIED:
+    if result.outcome == MoveOutcome.APPLIED:
         return Verdict.NOTHING, note.after
     there = None if result.ref is None else result.ref.commit_id
     with repository.lake.kv.read() as txn:

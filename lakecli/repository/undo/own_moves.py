@@ -25,7 +25,7 @@ from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor, iter_unreached
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.known import iter_moves
+from lakecli.remote.refs import iter_known_moves
 from lakecli.repository.contract import Repository
 from lakecli.repository.records.ref_changes import MOVE, commit_of, is_local
 from lakecli.repository.undo import log as op_log
@@ -143,7 +143,7 @@ class _Sent:
         self, txn: ReadTransaction, repository: Repository, asked: Sequence[Moved]
     ) -> None:
         ref = asked[0].change
-        known = list(iter_moves(txn, repository.key, ref.kind, ref.name))
+        known = list(iter_known_moves(txn, repository.key, ref.kind, ref.name))
         self._known = {(each.before, each.after) for each in known}
         """The moves of the ref in the bucket; a commit that was shared at once is one."""
         self._creation = next((each for each in known if each.before is None), None)
@@ -303,7 +303,7 @@ def _back(
     tracked, moved, above = undone
     own = {each for sequence, each in sent if sequence >= moved.operation.sequence}
     stood: Position = tracked.commit_id
-    for move in iter_moves(txn, repository.key, tracked.kind, tracked.name):
+    for move in iter_known_moves(txn, repository.key, tracked.kind, tracked.name):
         if move.after != stood or move.write_id not in own:
             break  # what is older may have been put back by others
         stood = move.before

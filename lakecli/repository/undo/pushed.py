@@ -17,8 +17,7 @@ from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.known import iter_moves
-from lakecli.remote.refs import find_ref
+from lakecli.remote.refs import find_ref, iter_known_moves
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending.intents import finish_pending
 from lakecli.repository.records.ref_changes import commit_of, is_local
@@ -209,7 +208,7 @@ def _has_seen(
     """Return whether the bucket has a move, or moves on top of it."""
     stands = tracked.commit_id
     if after is None or stands is None:
-        moves = iter_moves(txn, repository.key, tracked.kind, tracked.name)
+        moves = iter_known_moves(txn, repository.key, tracked.kind, tracked.name)
         last = next(moves, None)
         if after is not None or stands is not None or last is None or last.after is not None:
             return False
@@ -260,7 +259,7 @@ def _has_seen_reset(
         return _has_seen(txn, repository, tracked, before=before, after=after)
     if not is_ancestor(refs, after, stands) or is_ancestor(refs, before, stands):
         return False
-    moves = iter_moves(txn, repository.key, tracked.kind, tracked.name)
+    moves = iter_known_moves(txn, repository.key, tracked.kind, tracked.name)
     return any(
         is_ancestor(refs, move.after, stands)
         and (refs.find_commit(move.before) is None or not is_ancestor(refs, move.before, stands))
