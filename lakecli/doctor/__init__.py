@@ -2,7 +2,10 @@
 
 ::
 
-    run         runs the checks; check: the result of one
-    objects     permissions and consistency; conditions: conditional writes
-    url         presigned URLs; scratch: objects that are removed in the end
+    run         runs the checks; presigned URLs and clocks are tried here
+    objects     permissions and consistency
+    conditions  conditional writes, which all sharing depends on
+    check       the result of one check, and the objects that checks write
+
+May import `stores`, `base` and `errors`.
 """

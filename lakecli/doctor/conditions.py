@@ -12,8 +12,7 @@ from threading import Barrier
 from time import sleep
 from typing import Final, TypeVar
 
-from lakecli.doctor.check import Check, ok, warning
-from lakecli.doctor.scratch import ScratchObjects
+from lakecli.doctor.check import Check, ScratchObjects, ok, warning
 from lakecli.errors import Unreachable, Unsupported
 from lakecli.stores.contract import (
     ABSENT,
@@ -155,7 +154,9 @@ def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
     """
     bodies = [b"writer %d" % number for number in range(WRITERS)]
     answers = _write_at_once(store, key, bodies, condition)
-    winners = [body for body, answer in zip(bodies, answers, strict=True) if _is_version(answer)]
+    winners = [
+        body for body, answer in zip(bodies, answers, strict=True) if isinstance(answer, str)
+    ]
     what = "create-only" if condition == ABSENT else "compare-and-set"
     if len(winners) > 1:
         raise BrokenPromise(f"{len(winners)} of {WRITERS} writers won one {what} race")
@@ -201,10 +202,6 @@ def _write_at_once(
         except BaseException:
             barrier.abort()  # or the waiting writers would wait for the others
             raise
-
-
-def _is_version(answer: Version | Unreachable | None) -> bool:
-    return isinstance(answer, str)
 
 
 def _must_fail(

@@ -9,8 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from lakecli.doctor.check import Check, ok, skipped, warning
-from lakecli.doctor.scratch import ScratchObjects
+from lakecli.doctor.check import Check, ScratchObjects, ok, skipped, warning
 from lakecli.errors import IntegrityError, PermissionDenied, Refused, Unsupported
 from lakecli.stores.capabilities import WritesGarbled, uploads_of
 from lakecli.stores.contract import ANY, ObjectNotFound

@@ -7,22 +7,29 @@ writes less than 10 kB. If the store stops answering, or after `TIME_LIMIT`, the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import re
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import Final
 
 from lakecli.doctor import conditions, objects
-from lakecli.doctor.check import Check, CheckVerdict, failed, ok, skipped, warning
-from lakecli.doctor.scratch import ScratchObjects
-from lakecli.doctor.url import FetchedUrl, fetch
-from lakecli.errors import LakeError, PermissionDenied, Unreachable, Unsupported
+from lakecli.doctor.check import Check, CheckVerdict, ScratchObjects, failed, ok, skipped, warning
+from lakecli.errors import (
+    LakeError,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    Unsupported,
+    UsageError,
+)
 from lakecli.stores.capabilities import access_of
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 from lakecli.stores.presigning import PresignRequest
+from lakecli.stores.responses import date_of
 from lakecli.stores.uri import is_local
 
 REQUESTS: Final = 130
@@ -38,28 +45,12 @@ CLOCK_LIMIT: Final = timedelta(minutes=15)
 LEFT_AFTER: Final = timedelta(hours=1)
 """Older objects were left by a killed run: no run takes as long."""
 
-NAMES: Final = (
-    "credentials",
-    "reachable",
-    "list",
-    "write",
-    "read",
-    "overwrite",
-    "read-after-write",
-    "list-after-write",
-    "ranges",
-    "create-only",
-    "compare-and-set",
-    "race",
-    "multipart",
-    "checksums",
-    "presign",
-    "clock",
-    "delete",
-)
-"""All checks, in their order."""
-
-_NEEDS: Final = {
+_NEEDS: Final[dict[str, tuple[str, ...]]] = {
+    "credentials": (),
+    "reachable": (),
+    "list": (),
+    "write": (),
+    "read": (),
     "overwrite": ("write",),
     "read-after-write": ("write", "read"),
     "list-after-write": ("write", "list"),
@@ -70,13 +61,89 @@ _NEEDS: Final = {
     "multipart": ("write", "read"),
     "checksums": ("write", "multipart"),
     "presign": ("write", "read"),
+    "clock": (),
+    "delete": (),
 }
-"""The checks that must not have failed before a check is made."""
+"""All checks, in their order, and those that must not have failed before each is made."""
+
+NAMES: Final = tuple(_NEEDS)
 
 _MAX_LISTED: Final = 1_000
 _URL_LIFETIME: Final = timedelta(days=7)
 _RESOLUTION: Final = timedelta(seconds=1)
 _CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatectl set-ntp true`"
+
+TIMEOUT: Final = 30.0
+"""Seconds to connect, and between two pieces of an answer."""
+
+MAX_BODY: Final = 1 << 16
+"""Bytes of a response that are read, at most."""
+
+_CODE: Final = re.compile(rb"<Code>([A-Za-z]{1,64})</Code>")
+_OK: Final = 200
+_DENIED: Final = frozenset({400, 401, 403})
+_SERVER_FAULT: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedUrl:
+    """The response to a GET; header names are in lower case."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def date(self) -> datetime | None:
+        """Return the server's time, or ``None`` if it sent none."""
+        return date_of(self.headers.get("date", ""))
+
+    def problem(self) -> LakeError | None:
+        """Return the error of a response, or ``None`` if it is a success."""
+        if self.status == _OK:
+            return None
+        code = _CODE.search(self.body)
+        answer = f"{self.status} {code[1].decode()}" if code else str(self.status)
+        if self.status in _DENIED:
+            return PermissionDenied(f"a signed URL was refused: {answer}")
+        if self.status >= _SERVER_FAULT:
+            return Unreachable(f"a signed URL was answered by {answer}")
+        return Refused(f"a signed URL was answered by {answer}")
+
+
+def fetch(url: str) -> FetchedUrl:
+    """Get a URL, without credentials and retries.
+
+    Proxies come from the environment.
+
+    Raises:
+        Unreachable: no response. The message does not contain the URL, which is a secret.
+        UsageError: it is no HTTP URL.
+    """
+    from http.client import HTTPException, IncompleteRead
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
+    if not url.startswith(("http://", "https://")):
+        raise UsageError("a signed URL is no HTTP URL")
+    request = Request(url, headers={"User-Agent": "lakecli"})  # noqa: S310 - checked above
+    try:
+        try:
+            answer = urlopen(request, timeout=TIMEOUT)  # noqa: S310 - checked above
+        except HTTPError as error:
+            answer = error
+        with answer:
+            headers = {name.lower(): value for name, value in answer.headers.items()}
+            body = answer.read(MAX_BODY)
+            announced = headers.get("content-length", "")
+            if announced.isdecimal() and len(body) < min(int(announced), MAX_BODY):
+                raise IncompleteRead(body, int(announced) - len(body))
+            return FetchedUrl(answer.status, body, headers)
+    except (URLError, HTTPException, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise Unreachable(
+            f"a signed URL cannot be fetched: {reason}",
+            hint="check proxies and certificates, which users of such URLs need too",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +252,7 @@ class Probe:
             self._obstacle = "the earlier checks took too long"
         if self._obstacle:
             return self._obstacle
-        needs = _NEEDS.get(name, ())
-        lacking = [need for need in needs if self._verdicts[need] is CheckVerdict.FAILED]
+        lacking = [need for need in _NEEDS[name] if self._verdicts[need] is CheckVerdict.FAILED]
         return f"it needs a check that failed: {', '.join(lacking)}" if lacking else ""
 
     # -- reaching it -------------------------------------------------------------------------

@@ -11,8 +11,7 @@ import pytest
 
 from lakecli.cli.context import random_id, system_now
 from lakecli.doctor.check import Check, CheckVerdict
-from lakecli.doctor.run import NAMES, REQUESTS, Instruments, Probe
-from lakecli.doctor.url import MAX_BODY, FetchedUrl, fetch
+from lakecli.doctor.run import MAX_BODY, NAMES, REQUESTS, FetchedUrl, Instruments, Probe, fetch
 from lakecli.errors import ErrorKind, PermissionDenied, Refused, Unreachable, UsageError
 from lakecli.stores.azure.store import AzureStore
 from lakecli.stores.contract import ANY

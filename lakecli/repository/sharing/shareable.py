@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 from lakecli.base import layout
 from lakecli.doctor import conditions, objects
+from lakecli.doctor.check import ScratchObjects
 from lakecli.doctor.run import distance
-from lakecli.doctor.scratch import ScratchObjects
 from lakecli.errors import Refused, Unsupported
 from lakecli.kv.env import ReadTransaction, Table
 from lakecli.repository.contract import Repository
