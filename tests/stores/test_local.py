@@ -38,6 +38,7 @@ from lakecli.stores.contract import (
 )
 from lakecli.stores.local import batch as local_batch
 from lakecli.stores.local import directory, files
+from lakecli.stores.local import store as local_store
 from lakecli.stores.local.files import FEW
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.presigning import PresignRequest
@@ -336,9 +337,7 @@ def test_content_is_durable_before_names_and_names_before_success(
     store.put("data/00/x", b"", ANY)  # so that the directory exists
     for name in ("write", "link", "rename"):
         record(os, name)
-    from lakecli.stores.local import staging_dirs, writing
-
-    for module in (writing, local_batch, directory, files, staging_dirs):
+    for module in (local_store, local_batch, directory, files):
         for name in ("sync_file", "sync_names", "sync_file_system"):
             if hasattr(module, name):
                 record(module, name)

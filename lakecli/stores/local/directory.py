@@ -19,7 +19,7 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from lakecli.errors import (
     LakeError,
@@ -35,6 +35,7 @@ from lakecli.stores.local.files import (
     FILE_MODE,
     OPEN_DIRECTORY,
     PRIVATE,
+    closing,
     hold,
     names_in,
     object_status,
@@ -159,11 +160,8 @@ class RootDirectory:
                 os.makedirs(self.root, exist_ok=True)  # noqa: PTH103 - as above
             os.close(self.open_root())
             for path in above:
-                descriptor = os.open(path, OPEN_DIRECTORY)
-                try:
+                with closing(os.open(path, OPEN_DIRECTORY)) as descriptor:
                     sync_names(descriptor)
-                finally:
-                    os.close(descriptor)
 
     def check_root(self) -> None:
         """Check that the root exists.
@@ -199,16 +197,11 @@ class RootDirectory:
             raise
         return current
 
-    @contextmanager
     def opened(
         self, names: Sequence[bytes], *, create: bool = False, sync: bool = True
-    ) -> Iterator[int]:
+    ) -> AbstractContextManager[int]:
         """Open a directory for a while; see `open_directory`."""
-        descriptor = self.open_directory(names, create=create, sync=sync)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
+        return closing(self.open_directory(names, create=create, sync=sync))
 
     def open_file(self, names: Sequence[bytes]) -> tuple[int, os.stat_result]:
         """Open an object's file for reading; the caller closes the descriptor.
@@ -216,14 +209,11 @@ class RootDirectory:
         Raises:
             FileNotFoundError: no regular file has this name.
         """
-        parent = self.open_directory(names[:-1])
-        try:
+        with self.opened(names[:-1]) as parent:
             # Without O_NONBLOCK, opening a named pipe would block.
             descriptor = os.open(
                 names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent
             )
-        finally:
-            os.close(parent)
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode):
             return descriptor, status
@@ -239,20 +229,15 @@ class RootDirectory:
                 hold(descriptor)
                 return name, descriptor
 
-    def make_temporary_directory(self, parent: int, *, mode: int) -> str:
-        """Create an empty directory in the opened directory of temporaries; return its name."""
+    def open_temporary_directory(self, parent: int) -> tuple[str, int]:
+        """Create a directory of temporaries for this user alone, and hold it."""
         while True:
             name = f"{self._series}-{next(self._numbers):x}"
             with suppress(FileExistsError):  # as above
-                os.mkdir(name, mode, dir_fd=parent)
-                return name
-
-    def open_temporary_directory(self, parent: int) -> tuple[str, int]:
-        """Create a directory of temporaries for this user alone, and hold it."""
-        name = self.make_temporary_directory(parent, mode=PRIVATE)
-        descriptor = os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
-        hold(descriptor)
-        return name, descriptor
+                os.mkdir(name, PRIVATE, dir_fd=parent)
+                descriptor = os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+                hold(descriptor)
+                return name, descriptor
 
     def now_ns(self) -> int:
         """Return the time by the namespace's clock, in unix nanoseconds."""
@@ -278,11 +263,9 @@ class RootDirectory:
         descriptor = os.open(
             LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE, dir_fd=temporaries
         )
-        try:
+        with closing(descriptor):  # which also unlocks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
-        finally:
-            os.close(descriptor)  # which also unlocks
 
     def has_temporaries(self) -> bool:
         """Return whether there are temporary files, in use or left over."""
@@ -306,12 +289,8 @@ class RootDirectory:
                     os.unlink(LOCK_NAME, dir_fd=temporaries)
             with suppress(OSError):  # another process begins to write
                 os.rmdir(name, dir_fd=parent)
-        with suppress(OSError):
-            root = self.open_root()
-            try:
-                os.rmdir(above, dir_fd=root)
-            finally:
-                os.close(root)
+        with suppress(OSError), self.opened([]) as root:
+            os.rmdir(above, dir_fd=root)
 
     def publish_new(
         self,
@@ -320,7 +299,7 @@ class RootDirectory:
         parent: int,
         name: bytes,
         *,
-        source: int | None = None,
+        source: int,
     ) -> None:
         """Give a finished temporary its final name, unless the name exists.
 
@@ -329,12 +308,11 @@ class RootDirectory:
             temporary: its temporary name.
             parent: the opened directory to publish it in.
             name: its final name.
-            source: the opened directory that holds it, if not `temporaries`.
+            source: the opened directory that holds it.
 
         Raises:
             FileExistsError: the name exists; the temporary is unchanged.
         """
-        source = temporaries if source is None else source
         try:
             os.link(temporary, name, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
         except OSError as error:
@@ -355,7 +333,7 @@ class RootDirectory:
         parent: int,
         name: bytes,
         *,
-        source: int | None = None,
+        source: int,
         is_content: bool,
     ) -> bool:
         """Give a finished temporary its final name, or remove it if the object exists.
@@ -365,7 +343,7 @@ class RootDirectory:
             temporary: its temporary name.
             parent: the opened directory to publish it in.
             name: its final name.
-            source: the opened directory that holds it, if not `temporaries`.
+            source: the opened directory that holds it.
             is_content: the name determines the bytes, so an object of another size is damaged and
                 replaced.
 
@@ -376,7 +354,6 @@ class RootDirectory:
         Raises:
             OSError: ``EISDIR`` or ``ELOOP``: a directory or a link has the name.
         """
-        directory = temporaries if source is None else source
         while True:
             try:
                 self.publish_new(temporaries, temporary, parent, name, source=source)
@@ -385,10 +362,10 @@ class RootDirectory:
                     current = object_status(parent, name)
                     if current is None:
                         continue  # deleted meanwhile
-                    new = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
+                    new = os.stat(temporary, dir_fd=source, follow_symlinks=False)
                     if is_content and new.st_size != current.st_size:
-                        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=parent)
+                        os.rename(temporary, name, src_dir_fd=source, dst_dir_fd=parent)
                     else:
-                        os.unlink(temporary, dir_fd=directory)
+                        os.unlink(temporary, dir_fd=source)
                         return False
             return True

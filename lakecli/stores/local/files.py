@@ -6,8 +6,8 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 from lakecli.stores.contract import ObjectInfo, Version
@@ -25,6 +25,15 @@ One sync of the file system costs less than a thousand syncs of files, but also 
 writes of other programs.
 """
 CREATE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+
+@contextmanager
+def closing(descriptor: int) -> Iterator[int]:
+    """Close a descriptor at the end of a block."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def object_status(parent: int, name: bytes) -> os.stat_result | None:
@@ -166,11 +175,8 @@ def sync_all_published(root: str, keys: Sequence[str]) -> None:
 
 
 def _sync_path(path: str, flags: int, sync: Callable[[int], None]) -> None:
-    descriptor = os.open(path, flags)
-    try:
+    with closing(os.open(path, flags)) as descriptor:
         sync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def open_below(parent: int, name: bytes, *, create: bool, sync: bool) -> int:

@@ -8,10 +8,13 @@ nanoseconds, its inode and its size: they need no read of the file, each put mak
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
+import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -21,9 +24,11 @@ from lakecli.stores.contract import (
     ABSENT,
     ANY,
     PLAIN,
+    Absent,
     Attributes,
     Condition,
     ConditionFailed,
+    Match,
     ObjectInfo,
     ObjectNotFound,
     Version,
@@ -31,12 +36,30 @@ from lakecli.stores.contract import (
     key_bytes,
 )
 from lakecli.stores.local.directory import TEMPORARY, RootDirectory, are_possible, split_key
-from lakecli.stores.local.files import info_of, object_status, sync_published, version_of
+from lakecli.stores.local.files import (
+    closing,
+    info_of,
+    object_status,
+    open_below,
+    status_of,
+    sync_file,
+    sync_names,
+    sync_published,
+    version_of,
+    write_all,
+)
 from lakecli.stores.uri import NamespaceUri
 
 if TYPE_CHECKING:
     from lakecli.stores.local.batch import LocalBatch
     from lakecli.stores.presigning import PresignedUrl, PresignRequest
+
+
+RESERVED = b"/".join((*TEMPORARY, b""))
+"""What the keys of temporary files begin with, which are no objects."""
+
+COPY_SIZE = 1 << 20
+COPY_LIMIT = 1 << 30
 
 
 class DirectoryStore:
@@ -62,25 +85,18 @@ class DirectoryStore:
         """Return a range of an object; see `ObjectStore.get`."""
         check_range(start, length)
         descriptor, status = self._open_file(key)
-        try:
+        with closing(descriptor), self._directory.translated(key):
             size = status.st_size
             first = max(size + start, 0) if start < 0 else min(start, size)
             last = size if length is None else min(first + length, size)
             return _read(descriptor, first, last - first)
-        except OSError as error:
-            raise self._directory.translate(error, key) from error
-        finally:
-            os.close(descriptor)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version: a published file never changes."""
         descriptor, status = self._open_file(key)
-        try:
-            with self._directory.translated(key):
-                size = status.st_size if length is None else min(length, status.st_size)
-                return _read(descriptor, 0, size), version_of(status)
-        finally:
-            os.close(descriptor)
+        with closing(descriptor), self._directory.translated(key):
+            size = status.st_size if length is None else min(length, status.st_size)
+            return _read(descriptor, 0, size), version_of(status)
 
     def open(self, key: str) -> BinaryIO:
         """Open an object's file for reading."""
@@ -96,9 +112,9 @@ class DirectoryStore:
             ConditionFailed: `condition` did not hold.
         """
         del attributes
-        from lakecli.stores.local.writing import put, write_body
-
-        return put(self._directory, key, condition, lambda descriptor: write_body(descriptor, body))
+        return _put(
+            self._directory, key, condition, lambda descriptor: _write_body(descriptor, body)
+        )
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; return whether it was absent.
@@ -131,8 +147,6 @@ class DirectoryStore:
 
         Directories are read one at a time; symbolic links and special files are no objects.
         """
-        from lakecli.stores.local.writing import walk
-
         wanted, floor = key_bytes(prefix), key_bytes(after)
         above, slash, _ = wanted.rpartition(b"/")
         names = above.split(b"/") if slash else []
@@ -144,19 +158,15 @@ class DirectoryStore:
                 descriptor = self._directory.open_directory(names)
             except (FileNotFoundError, NotADirectoryError):
                 return
-            yield from walk(descriptor, above + slash, wanted, floor)
+            yield from _walk(descriptor, above + slash, wanted, floor)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; a missing one is fine. Directories stay, as writers may be using them."""
-        from lakecli.stores.local.writing import delete
-
-        delete(self._directory, ((key, None) for key in keys))
+        _delete(self._directory, ((key, None) for key in keys))
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
         """Delete objects that are still of these versions."""
-        from lakecli.stores.local.writing import delete
-
-        return delete(self._directory, objects)
+        return _delete(self._directory, objects)
 
     def renew(self, key: str) -> None:
         """Give an object a new time and version.
@@ -184,13 +194,8 @@ class DirectoryStore:
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object, inside the kernel if possible."""
-        from lakecli.stores.local.writing import copy_body, put
-
-        original, _ = self._open_file(source)
-        try:
-            put(self._directory, key, ANY, lambda descriptor: copy_body(original, descriptor))
-        finally:
-            os.close(original)
+        with closing(self._open_file(source)[0]) as original:
+            _put(self._directory, key, ANY, lambda descriptor: _copy_body(original, descriptor))
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Refuse: a directory has no URLs."""
@@ -217,16 +222,23 @@ class DirectoryStore:
         Also removes lakecli's directory of temporary files if the namespace has no other of its
         files.
         """
-        from lakecli.stores.local.writing import prune
-
-        prune(self._directory, prefix)
+        names = key_bytes(prefix).rstrip(b"/").split(b"/")
+        with self._directory.translated(prefix):
+            with (
+                suppress(FileNotFoundError),
+                self._directory.opened(names[:-1]) as parent,
+                suppress(OSError),
+            ):
+                os.rmdir(names[-1], dir_fd=parent)
+            with suppress(FileNotFoundError):
+                self._directory.remove_own()
 
     def clear_temporaries(self, *, older_than: timedelta) -> int:
         """Remove the temporary files of killed processes; see `clear_temporaries`."""
         with self._directory.translated("temporary files"):
             if not self._directory.has_temporaries():
                 return 0
-            from lakecli.stores.local.staging_dirs import clear_temporaries
+            from lakecli.stores.local.batch import clear_temporaries
 
             age_ns = int(older_than.total_seconds()) * 10**9
             return clear_temporaries(self._directory, before_ns=self._directory.now_ns() - age_ns)
@@ -268,6 +280,162 @@ def _read(descriptor: int, start: int, length: int) -> bytes:
         data = os.pread(descriptor, missing, start + length - missing)
         pieces.append(data)
     return b"".join(pieces)
+
+
+def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterator[ObjectInfo]:
+    """Yield what lies in an opened directory, and close it.
+
+    Args:
+        descriptor: of the directory, owned by this call.
+        above: its key, with a trailing slash; empty for the root.
+        wanted: the prefix of every key to yield.
+        floor: every key to yield is greater.
+    """
+    try:
+        # With the slash in its name a directory sorts where its keys do: "a-b" before "a/b".
+        names = []
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                name = os.fsencode(entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    name += b"/"
+                elif entry.is_symlink():
+                    continue
+                if (above + name).startswith(wanted) or wanted.startswith(above + name):
+                    names.append(name)
+        names.sort()
+        for name in names:
+            key = above + name
+            if name.endswith(b"/"):
+                if (key > floor or floor.startswith(key)) and key != RESERVED:
+                    yield from _descend(descriptor, name[:-1], key, wanted, floor)
+            elif key > floor and key.startswith(wanted):
+                status = status_of(descriptor, name)
+                if status is not None and stat.S_ISREG(status.st_mode):
+                    yield info_of(key.decode("utf-8", "surrogateescape"), status)
+    finally:
+        os.close(descriptor)
+
+
+def _descend(
+    parent: int, name: bytes, key: bytes, wanted: bytes, floor: bytes
+) -> Iterator[ObjectInfo]:
+    with suppress(FileNotFoundError):  # deleted since it was listed
+        yield from _walk(open_below(parent, name, create=False, sync=False), key, wanted, floor)
+
+
+def _delete(files: RootDirectory, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
+    """Delete objects that have these versions, ``None`` for any; return the other keys."""
+    kept = []
+    with files.translated("temporary files"):
+        opened = files.open_directory(TEMPORARY, create=True)
+    with closing(opened) as temporaries:
+        for key, version in objects:
+            names = split_key(key)
+            with (
+                files.translated(key),
+                suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError),
+                files.opened(names[:-1]) as parent,
+                files.locked(temporaries),
+            ):
+                current = object_status(parent, names[-1])
+                if current is None:
+                    continue
+                if version is None or version_of(current) == version:
+                    os.unlink(names[-1], dir_fd=parent)
+                else:
+                    kept.append(key)
+    return kept
+
+
+def _put(
+    files: RootDirectory, key: str, condition: Condition, write: Callable[[int], None]
+) -> Version:
+    """Write an object to a temporary name, and give it its own; return its version.
+
+    Args:
+        files: the directory of the namespace.
+        key: of the object.
+        condition: on the object that the key has now.
+        write: writes the contents to a descriptor.
+
+    Raises:
+        ConditionFailed: `condition` did not hold.
+    """
+    names = split_key(key)
+    with (
+        files.translated(key),
+        files.opened(names[:-1], create=True) as parent,
+        files.opened(TEMPORARY, create=True) as temporaries,
+    ):
+        # Checked here to save the write, and again under the lock.
+        _check(condition, object_status(parent, names[-1]), key)
+        temporary, descriptor = files.create_temporary(temporaries)
+        try:
+            write(descriptor)
+            files.stamp(descriptor)
+            sync_file(descriptor)
+            if isinstance(condition, Absent):
+                files.publish_new(temporaries, temporary, parent, names[-1], source=temporaries)
+            else:
+                with files.locked(temporaries):
+                    current = object_status(parent, names[-1])
+                    _check(condition, current, key)
+                    if current is not None:
+                        files.stamp(descriptor, later_than=current.st_mtime_ns)
+                    os.rename(temporary, names[-1], src_dir_fd=temporaries, dst_dir_fd=parent)
+            version = version_of(os.fstat(descriptor))
+        except BaseException as error:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=temporaries)
+            if isinstance(error, FileExistsError):
+                raise _failed(key, "there already") from None
+            raise
+        finally:
+            os.close(descriptor)
+        sync_names(parent)
+    return version
+
+
+def _failed(key: str, state: str) -> ConditionFailed:
+    return ConditionFailed(f"object is {state}, nothing was written: {key!r}")
+
+
+def _check(condition: Condition, current: os.stat_result | None, key: str) -> None:
+    match condition:
+        case Absent() if current is not None:
+            raise _failed(key, "there already")
+        case Match() if current is None:
+            raise _failed(key, "not there")
+        case Match(version) if current is not None and version_of(current) != version:
+            raise _failed(key, "of another version")
+        case _:
+            pass
+
+
+def _write_body(descriptor: int, body: bytes | BinaryIO) -> None:
+    """Write bytes, or a file to its end."""
+    if isinstance(body, bytes | bytearray | memoryview):
+        write_all(descriptor, body)
+        return
+    while piece := body.read(COPY_SIZE):
+        write_all(descriptor, piece)
+
+
+def _copy_body(source: int, descriptor: int) -> None:
+    """Copy a file, inside the kernel if possible."""
+    copy_range = getattr(os, "copy_file_range", None)  # macOS has none
+    try:
+        while copy_range is not None and copy_range(source, descriptor, COPY_LIMIT):
+            pass
+    except OSError as error:
+        # This file system cannot; a full disk fails again below.
+        if error.errno in {errno.EIO, errno.ENOSPC, errno.EDQUOT}:
+            raise
+    offset = os.lseek(descriptor, 0, os.SEEK_CUR)
+    while piece := os.pread(source, COPY_SIZE, offset):
+        write_all(descriptor, piece)
+        offset += len(piece)
 
 
 def open_namespace(uri: NamespaceUri, *, region: str) -> DirectoryStore:
