@@ -16,7 +16,7 @@ from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
-from lakecli.repository.check.fsck import count_head_entries
+from lakecli.fsck.check import count_head_entries
 from lakecli.repository.contract import Repository
 
 SPARK_FROM: Final = 20_000_000

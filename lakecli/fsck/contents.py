@@ -28,8 +28,8 @@ from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import LakeError
 from lakecli.fsck.hashing import PART_OBJECTS
 from lakecli.fsck.tasks import Checking, ToRead
-from lakecli.repository.bucket.data_index import is_old_key, size_of
-from lakecli.repository.check.objects import Contents, compare_contents
+from lakecli.repository.data_index import is_old_key, size_of
+from lakecli.repository.reading.recorded import Contents, compare_contents
 
 RECORDED: Final = "key binary, size bigint, checksum binary"
 """The columns of `Contents`; keys and checksums may have any bytes."""

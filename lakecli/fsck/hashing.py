@@ -13,8 +13,8 @@ from lakecli.base.layout import DATA, data_digest
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.store_location import LEAST_DIGITS, OpenStore, StoreLocation
 from lakecli.imports.listing import list_between
-from lakecli.repository.bucket.data_index import DataObject, Hashed, check_object
-from lakecli.stores.contract import ObjectInfo
+from lakecli.repository.data_index import DataObject, Hashed, check_object
+from lakecli.stores.base import ObjectInfo
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20

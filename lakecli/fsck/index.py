@@ -5,7 +5,7 @@ The references of a repository, looked up on Spark before its ranges are checked
 This process holds the IDs and counts of the ranges, the keys and defects of damaged objects, and
 what the references of one range lack at a time.
 
-What a runner does for a check; see `lakecli.repository.check.thoroughness.Bulk`.
+What a runner does for a check; see `lakecli.fsck.thoroughness.Bulk`.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from lakecli.fsck.tasks import (
     name_of,
     reference,
 )
-from lakecli.repository.bucket.data_index import DataObject, Hashed, Hasher, size_of
-from lakecli.repository.check.objects import Compared, Contents
-from lakecli.repository.check.thoroughness import AheadIndex, Sound
+from lakecli.repository.data_index import DataObject, Hashed, Hasher, size_of
+from lakecli.repository.reading.recorded import Compared, Contents
+from lakecli.fsck.thoroughness import AheadIndex, Sound
 from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:

@@ -43,8 +43,8 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError
 from lakecli.fsck.hashing import bounds_of
 from lakecli.imports.listing import list_between
-from lakecli.repository.bucket.data_index import digest_of_key, is_old_key, size_of
-from lakecli.repository.check.objects import Contents
+from lakecli.repository.data_index import digest_of_key, is_old_key, size_of
+from lakecli.repository.reading.recorded import Contents
 from lakecli.repository.reading import outside
 
 REFERENCES: Final = "part int, number int, name binary, size bigint, stat binary"

@@ -30,7 +30,7 @@ from lakecli.imports.part import Item, NotSorted, PartResult, Task, import_item
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.shown import ShownProgress
 from lakecli.imports.sources import Directory, Manifest, Source, check_pinnable, roots_of
-from lakecli.repository.bucket.packs import is_much_less
+from lakecli.fsck.packs import is_much_less
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_head
 from lakecli.repository.moving.clean_branches import check_clean

@@ -38,7 +38,7 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.repository.check.objects import check_unchanged
+from lakecli.repository.reading.recorded import check_unchanged
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_uploaded
 from lakecli.repository.reading.addresses import is_external, locate

@@ -18,9 +18,9 @@ from blake3 import blake3
 from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.errors import IntegrityError
-from lakecli.repository.bucket.data_index import check_object
-from lakecli.repository.repair.objects import repair_data
-from lakecli.repository.repair.report import Damage
+from lakecli.repository.data_index import check_object
+from lakecli.repository.intact_copies import repair_data
+from lakecli.fsck.findings import Damage
 from lakecli.repository.transfer.readers import PIECE, PieceReader
 from lakecli.stores.contract import ANY
 from lakecli.worktree.index import NO_DIGEST

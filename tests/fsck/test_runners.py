@@ -27,13 +27,13 @@ from lakecli.fsck.index import JoinedIndex, RunnerBulk
 from lakecli.fsck.tasks import DAMAGED, LEFT, Checking, keep_left, list_objects, read_references
 from lakecli.imports.listing import list_between
 from lakecli.repository import tag
-from lakecli.repository.check.fsck import fsck
-from lakecli.repository.check.thoroughness import Thoroughness
+from lakecli.fsck.check import fsck
+from lakecli.fsck.thoroughness import Thoroughness
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import Repository
-from lakecli.repository.repair.report import FsckCounts
-from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
+from lakecli.fsck.findings import FsckCounts
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
 from tests.support.lakes import (
     START,
     entry_of,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from lakecli.engine.runner import Runner
     from lakecli.fsck.contents import Differing
     from lakecli.fsck.tasks import Lookup, PartResult, ToRead
-    from lakecli.repository.repair.report import Finding
+    from lakecli.fsck.findings import Finding
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_executors_compare_the_contents_of_lakefs_objects(
         f"its bytes have another MD5 than {bad}"
     ] * 2  # one of each object
     if request.node.callspec.params["make_bulk"] in ("joined", "spark"):
-        monkeypatch.setattr("lakecli.repository.check.checker.compare_contents", None)
+        monkeypatch.setattr("lakecli.fsck.checker.compare_contents", None)
     findings, counts, _ = check(repository, make_bulk)
     assert findings == expected
     assert asdict(counts) == asdict(expected_counts)

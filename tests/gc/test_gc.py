@@ -17,9 +17,9 @@ from lakecli.gc.rules import Rules, find_rules, parse_rules, put_rules
 from lakecli.gc.run import Action, SharedNamespace, status, undo
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch, tag
-from lakecli.repository.check.fsck import fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.repair.report import FsckCounts
+from lakecli.fsck.findings import FsckCounts
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.upload import UploadOptions, upload_stream

@@ -47,7 +47,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch, rm
 from lakecli.repository import push as pushing
-from lakecli.repository.check.fsck import fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.guard.claims import Gone, claim_entry

@@ -17,9 +17,9 @@ from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
-from lakecli.repository.check.fsck import fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.repair.report import FsckCounts
+from lakecli.fsck.findings import FsckCounts
 from lakecli.repository.transfer.walk import LinkPolicy
 from tests.imports.lists import row_of, write_csv, write_parquet
 from tests.support import crashes

@@ -14,7 +14,7 @@ from lakecli.errors import Refused
 from lakecli.imports.rebuild import count_heads, rebuild_heads
 from lakecli.kv.env import Table
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.check.fsck import fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.lakefs.manifest import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from tests.support.lakefs_files import live_expected, live_objects

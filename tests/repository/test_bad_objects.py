@@ -19,12 +19,12 @@ from lakecli.remote.packs import write_pack
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
-from lakecli.repository.check.fsck_shared import check_shared
+from lakecli.fsck.shared import check_shared
 from lakecli.repository.clone import clone_counted
 from lakecli.repository.commit import commit
 from lakecli.repository.push import PushOptions, push
-from lakecli.repository.repair.history import repair_refs
-from lakecli.repository.repair.report import Damage
+from lakecli.fsck.history import repair_refs
+from lakecli.fsck.findings import Damage
 from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY

@@ -22,7 +22,7 @@ from lakecli.kv.environment import Usage
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, apply
 from lakecli.remote.packs import write_pack
-from lakecli.repository.check import doctor
+from lakecli.repository import doctor
 from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.sharing.shareable import CannotShare, ensure_shareable
 from lakecli.stores.contract import ANY

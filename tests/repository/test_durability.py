@@ -18,7 +18,7 @@ from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import Directory
 from lakecli.kv.env import LocalStore as Kv
 from lakecli.repository import branch, merge, repo, tag
-from lakecli.repository.check.fsck import fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.deposit import deposit
 from lakecli.repository.merge import MergeOptions

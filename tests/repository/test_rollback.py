@@ -14,7 +14,7 @@ from lakecli.errors import NotFound
 from lakecli.remote.ref_records import MAX_MOVES
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag
-from lakecli.repository.check.fsck import fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge

@@ -19,7 +19,7 @@ from lakecli.errors import NotFound, PermissionDenied, Refused, Unreachable, Usa
 from lakecli.kv.env import Table
 from lakecli.repository import branch as branches
 from lakecli.repository import upload_tree as module
-from lakecli.repository.check.fsck import fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.stat import stat
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.repository.repair.report import Finding
+    from lakecli.fsck.findings import Finding
 
 PLAIN = UploadOptions()
 THREADS = UploadOptions(parallelism=4)

@@ -11,8 +11,8 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.errors import IntegrityError
-from lakecli.repository.check.fsck import fsck
-from lakecli.repository.check.thoroughness import Thoroughness
+from lakecli.fsck.check import fsck
+from lakecli.fsck.thoroughness import Thoroughness
 from lakecli.repository.transfer.selection import EVERYTHING
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file

@@ -18,8 +18,8 @@ from lakecli.cli.out.text import one_line
 from lakecli.cli.reading import Kind, Parser, read_repository
 from lakecli.doctor.check import Check
 from lakecli.doctor.run import Instruments
-from lakecli.repository.check import doctor as library
-from lakecli.repository.check.doctor import WIDTH, Examination, problem_of, verdict_of
+from lakecli.repository import doctor as library
+from lakecli.repository.doctor import WIDTH, Examination, problem_of, verdict_of
 from lakecli.repository.contract import Home
 from lakecli.stores.uri import normalise
 

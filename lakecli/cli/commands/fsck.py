@@ -19,14 +19,14 @@ from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.cli.reading import Parser, read_texts
 from lakecli.errors import UsageError
 from lakecli.fsck.index import RunnerBulk
-from lakecli.repository.check.fsck import fsck as check
-from lakecli.repository.check.fsck import summarise
-from lakecli.repository.check.thoroughness import Thoroughness
+from lakecli.fsck.check import fsck as check
+from lakecli.fsck.check import summarise
+from lakecli.fsck.thoroughness import Thoroughness
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.outside import Place, places_in
-from lakecli.repository.repair.objects import repair_cache
-from lakecli.repository.repair.report import Finding, FsckCounts, Lost, RepairCounts, Repaired
-from lakecli.repository.repair.run import repair
+from lakecli.repository.intact_copies import repair_cache
+from lakecli.fsck.findings import Finding, FsckCounts, Lost, RepairCounts, Repaired
+from lakecli.fsck.repair import repair
 
 SHOWN_PATHS: Final = 10
 

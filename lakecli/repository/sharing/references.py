@@ -28,12 +28,12 @@ from lakecli.committed.diff import diff
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.bucket.data_index import DataIndex
+from lakecli.repository.data_index import DataIndex
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import check_key, is_external
 from lakecli.repository.records.notices import Notice
-from lakecli.repository.repair.objects import repair_data, repair_tables
-from lakecli.repository.repair.report import Damage, Repaired
+from lakecli.repository.intact_copies import repair_data, repair_tables
+from lakecli.fsck.findings import Damage, Repaired
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.remote_refs import find_gone_back
 from lakecli.repository.transfer.parallel import Workers

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import Refused
-from lakecli.repository.check.fsck import fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.lakefs.manifest import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.push import PushOptions, push

@@ -14,7 +14,7 @@ from lakecli.imports.rebuild import rebuild_heads
 from lakecli.kv.env import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
-from lakecli.repository.check.fsck import fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.guard.gc_guard import GcGuard
 from lakecli.repository.merge import MergeOptions, merge

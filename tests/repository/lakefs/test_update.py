@@ -14,7 +14,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
-from lakecli.repository.check.fsck import fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.clone import clone, clone_known
 from lakecli.repository.commit import commit
 from lakecli.repository.lakefs.kept import DUMPS, iter_kept

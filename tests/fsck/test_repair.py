@@ -17,14 +17,14 @@ from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import list_packs, write_pack
 from lakecli.repository import branch, tag
-from lakecli.repository.check.fsck import fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.commit import commit
-from lakecli.repository.repair.report import Lost, RepairCounts, Repaired
-from lakecli.repository.repair.run import repair
+from lakecli.fsck.findings import Lost, RepairCounts, Repaired
+from lakecli.fsck.repair import repair
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.stores.contract import ANY
-from tests.repository.test_fsck import flip, kind_of, remove, truncate, zero
+from lakecli.stores.base import ANY
+from tests.fsck.test_fsck import flip, kind_of, remove, truncate, zero
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import (
     entry_of,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Commit
     from lakecli.repository.contract import Repository
-    from lakecli.repository.repair.report import Finding, FsckCounts
+    from lakecli.fsck.findings import Finding, FsckCounts
 
 
 @pytest.fixture

@@ -24,9 +24,9 @@ from lakecli.base.layout import SSTABLES, data_digest
 from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
 from lakecli.kv import file_hashes
-from lakecli.repository.bucket.data_index import check_object
+from lakecli.repository.data_index import check_object
 from lakecli.repository.contract import Repository
-from lakecli.repository.repair.report import Damage, Repaired
+from lakecli.fsck.findings import Damage, Repaired
 from lakecli.repository.transfer.walk import LinkPolicy, walk
 from lakecli.stores.contract import ANY
 

@@ -8,8 +8,9 @@ from typing import Final
 from lakecli.errors import LakeError
 from lakecli.repository.contract import Repository
 from lakecli.repository.records import namespace
-from lakecli.repository.repair import history, objects
-from lakecli.repository.repair.report import (
+from lakecli.fsck import history
+from lakecli.repository import intact_copies as objects
+from lakecli.fsck.findings import (
     Damage,
     Finding,
     FsckCounts,

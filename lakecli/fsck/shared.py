@@ -18,9 +18,9 @@ from lakecli.kv.bucket import PackedStore, TrackingStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref, iter_refs
-from lakecli.repository.bucket.packs import Packs, read_packs
+from lakecli.fsck.packs import Packs, read_packs
 from lakecli.repository.contract import Repository
-from lakecli.repository.repair.report import Finding
+from lakecli.fsck.findings import Finding
 
 
 def check_shared(

@@ -18,11 +18,11 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.scan import count_entries
 from lakecli.errors import IntegrityError
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.bucket.data_index import DataIndex
-from lakecli.repository.check.checker import Checker
-from lakecli.repository.check.thoroughness import Thoroughness
+from lakecli.repository.data_index import DataIndex
+from lakecli.fsck.checker import Checker
+from lakecli.fsck.thoroughness import Thoroughness
 from lakecli.repository.contract import Repository
-from lakecli.repository.repair.report import Finding, FsckCounts
+from lakecli.fsck.findings import Finding, FsckCounts
 from lakecli.stores.capabilities import clear_temporaries
 
 

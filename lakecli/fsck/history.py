@@ -13,6 +13,7 @@ from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.known import iter_moves
 from lakecli.remote.packs import read_new_packs, write_pack
 from lakecli.remote.ref_records import (
     MAX_MOVES,
@@ -22,12 +23,12 @@ from lakecli.remote.ref_records import (
     dump_ref,
     parse_ref,
 )
-from lakecli.remote.refs import find_ref, iter_known_moves, iter_refs
-from lakecli.repository.bucket.packs import read_packs
+from lakecli.remote.refs import find_ref, iter_refs
+from lakecli.fsck.packs import read_packs
 from lakecli.repository.contract import Repository
 from lakecli.repository.records.commits import problems_of_commit
-from lakecli.repository.repair.report import Damage, Repaired
-from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
+from lakecli.fsck.findings import Damage, Repaired
+from lakecli.stores.base import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 
 BATCH = 2_000
 """Commits written in one transaction."""
@@ -188,8 +189,7 @@ def _is_readable(known: Tracked, data: bytes) -> bool:
 def _put_ref(repository: Repository, key: str, known: Tracked, version: Version | None) -> None:
 
     with repository.lake.kv.read() as txn:
-        found = iter_known_moves(txn, repository.key, known.kind, known.name)
-        moves = tuple(islice(found, MAX_MOVES))
+        moves = tuple(islice(iter_moves(txn, repository.key, known.kind, known.name), MAX_MOVES))
     if not moves or (moves[0].write_id, moves[0].sequence) != (known.write_id, known.sequence):
         moves = ()
     ref = RemoteRef(

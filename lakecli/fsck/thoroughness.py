@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 from lakecli.base.model import RangeId
 from lakecli.committed.check import CheckedEntry, Problem
 from lakecli.committed.metaranges import RangeRecord
-from lakecli.repository.bucket.data_index import DataObject, Hashed, ObjectIndex
-from lakecli.repository.check.objects import Compared, Contents
+from lakecli.repository.data_index import DataObject, Hashed, ObjectIndex
+from lakecli.repository.reading.recorded import Compared, Contents
 
 
 class Sound(NamedTuple):

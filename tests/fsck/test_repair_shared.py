@@ -9,12 +9,12 @@ import pytest
 
 from lakecli.base.layout import COMMITS, REFS, pack_key, ref_key
 from lakecli.base.model import RefKind
-from lakecli.repository.check.fsck import fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
-from lakecli.repository.repair.report import Lost
-from lakecli.repository.repair.run import repair
+from lakecli.fsck.findings import Lost
+from lakecli.fsck.repair import repair
 from lakecli.repository.sharing.fetch import fetch
 from tests.support.clones import Clones, machine, make_commit
 

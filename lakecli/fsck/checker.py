@@ -18,15 +18,15 @@ from lakecli.kv.env import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import iter_expired
-from lakecli.repository.bucket.data_index import ObjectIndex
-from lakecli.repository.check.fsck_shared import check_shared
-from lakecli.repository.check.objects import BATCH, Contents, Recorded, ask_all, compare_contents
-from lakecli.repository.check.thoroughness import AheadIndex, Sound, Thoroughness
+from lakecli.repository.data_index import ObjectIndex
+from lakecli.fsck.shared import check_shared
+from lakecli.repository.reading.recorded import BATCH, Contents, Recorded, ask_all, compare_contents
+from lakecli.fsck.thoroughness import AheadIndex, Sound, Thoroughness
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading import outside
 from lakecli.repository.records.commits import problems_of_commit
 from lakecli.repository.records.namespace import owner_of
-from lakecli.repository.repair.report import Finding, FsckCounts
+from lakecli.fsck.findings import Finding, FsckCounts
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.contract import ObjectNotFound
