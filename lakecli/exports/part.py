@@ -24,8 +24,8 @@ from lakecli.errors import (
 )
 from lakecli.exports.records import MARKER, Failure, Hands, Job, Outcome, Part
 from lakecli.exports.target import WHOLE, Item, open_target
-from lakecli.repository.reading.recorded import Recorded, change_of
 from lakecli.repository.reading.contents import read_located
+from lakecli.repository.reading.recorded import Recorded, change_of
 from lakecli.repository.transfer.destination import FileComparison, NoRoom, UnsafeName
 from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers

@@ -1,12 +1,15 @@
-"""The work of ``fsck`` that grows with the data: hashing objects, and looking references up.
+"""Check that everything a repository refers to is in the bucket, and repair what is not.
 
 ::
 
-    hashing   data objects that are read and compared with their names, in parts of bounded size
-    index     the references of a repository, looked up on Spark before its ranges are checked
-    tasks     looking references up: the job, and what executors do for it
-    contents  the job that compares lakeFS's objects with the checksums of their entries
+    check       everything that a repository's refs reach, each commit, tree and range once
+    shared      the refs and commit packs in the bucket
+    findings    what is reported: problems, counts, and what cannot be repaired
+    repair      repair what a check finds, from intact copies; then check again
+    index       what a runner does: it hashes objects, and on Spark looks all references up
+    hashing     data objects that are read and compared with their names, in parts
+    spark_jobs  the jobs on Spark, and what executors do for them
 
 This process reads ranges with problems again, so the findings and their order are the same with
-any runner.
+any runner. May import `lakecli.engine`, `lakecli.imports` and everything below them.
 """

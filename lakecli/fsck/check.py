@@ -11,19 +11,63 @@ reads only the ranges with problems again. So findings and their order are the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Final
 
+from lakecli.base.layout import REPOSITORY, data_digest, sstable_key
+from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
+from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.scan import count_entries
+from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
-from lakecli.refs.ref_store import RefStore
-from lakecli.repository.data_index import DataIndex
-from lakecli.fsck.checker import Checker
-from lakecli.fsck.thoroughness import Thoroughness
-from lakecli.repository.contract import Repository
 from lakecli.fsck.findings import Finding, FsckCounts
+from lakecli.fsck.hashing import LakeFsContents, compare_contents
+from lakecli.fsck.index import JoinedIndex, RunnerBulk, SoundRange
+from lakecli.fsck.shared import check_shared
+from lakecli.kv.env import ReadTransaction
+from lakecli.refs.graph import iter_reached
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.collection import iter_expired
+from lakecli.repository.contract import Repository
+from lakecli.repository.data_index import DataIndex
+from lakecli.repository.reading import outside
+from lakecli.repository.reading.recorded import BATCH, Recorded, ask_all
+from lakecli.repository.records.commits import problems_of_commit
+from lakecli.repository.records.namespace import owner_of
+from lakecli.staging import area
+from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import clear_temporaries
+from lakecli.stores.contract import ObjectNotFound
+
+MAX_REMEMBERED: Final = 100_000
+"""Findings remembered so that none is reported twice; after that many, some may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thoroughness:
+    """How much to check.
+
+    Attributes:
+        hash_data: read data objects and compare their BLAKE3 digests with their names.
+        sample: the share of the data objects to read, from 0 to 1.
+        bulk: does the work that grows with the data; ``None``: this process, one by one.
+        external: request every object outside the namespace and compare it with its entry.
+    """
+
+    hash_data: bool = False
+    sample: float = 1.0
+    bulk: RunnerBulk | None = None
+    external: bool = False
+
+    @property
+    def compares(self) -> bool:
+        """Whether the contents of lakeFS's objects are compared with their entries."""
+        return self.hash_data and self.sample >= 1
 
 
 def fsck(
@@ -49,8 +93,7 @@ def fsck(
     """
     clear_temporaries(repository.store)
     how = thoroughness or Thoroughness(hash_data=hash_data)
-    entries = NO_PROGRESS if how.hash_data else progress
-    checker = Checker(repository, counts or FsckCounts(), how, progress=entries)
+    counts = counts or FsckCounts()
     ahead = None if how.bulk is None else how.bulk.open_index(compares=how.compares)
     with ahead or DataIndex() as index:
         found = index.fill(
@@ -63,19 +106,48 @@ def fsck(
             else _sampler(how.sample, repository.lake.random_number()),
         )
         damaged = dict(found)
-        checker.counts.bytes_hashed = index.bytes_hashed
+        counts.bytes_hashed = index.bytes_hashed
         with repository.lake.kv.read() as txn:
+            checker = _Checker(
+                repository,
+                txn,
+                index,
+                counts=counts,
+                how=how,
+                progress=NO_PROGRESS if how.hash_data else progress,
+            )
             yield from checker.check_claim()
             if ahead is not None:
-                checker.look_ahead(txn, ahead)
-                checker.counts.bytes_hashed = index.bytes_hashed
-            checker.counts.objects = index.count
-            yield from checker.check_refs(txn, index)
+                ahead.look_ahead(*checker.references())
+                counts.bytes_hashed = index.bytes_hashed
+            counts.objects = index.count
+            yield from checker.check_refs()
             yield from checker.check_external()
-            yield from checker.check_shared(txn)
+            yield from checker.check_shared()
         # Damaged objects that a path refers to were reported with that path.
         for key in sorted(damaged.keys() - checker.damaged):
             yield from checker.report(Finding("data", key, damaged[key]))
+
+
+def _sampler(part: float, offset: float) -> Callable[[str], bool]:
+    """Select a share of all digests, a different one for each offset."""
+    return partial(_is_in_sample, part=part, offset=offset)
+
+
+def _is_in_sample(digest: str, *, part: float, offset: float) -> bool:
+    return (int(digest[:12], 16) / 16**12 + offset) % 1 < part
+
+
+def summarise(counts: FsckCounts) -> IntegrityError | None:
+    """Return the error for a check that found problems, or ``None``."""
+    if not counts.findings:
+        return None
+    refs = ", ".join(sorted(counts.damaged_refs)[:10])
+    where = f"; reached from {refs}" if refs else ""
+    return IntegrityError(
+        f"{counts.findings} problem{'s' if counts.findings > 1 else ''} found{where}",
+        hint="upload the named paths again, or restore the named objects from a backup",
+    )
 
 
 def count_head_entries(repository: Repository, *, check_from: int) -> int | None:
@@ -104,22 +176,276 @@ def count_head_entries(repository: Repository, *, check_from: int) -> int | None
         return None
 
 
-def _sampler(part: float, offset: float) -> Callable[[str], bool]:
-    """Select a share of all digests, a different one for each offset."""
-    return partial(_is_in_sample, part=part, offset=offset)
+class _Checker:
+    """One run over one repository; each commit, metarange and range is checked once.
+
+    Attributes:
+        damaged: keys of damaged data objects that some path refers to.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        txn: ReadTransaction,
+        index: DataIndex | JoinedIndex,
+        *,
+        counts: FsckCounts,
+        how: Thoroughness,
+        progress: Progress,
+    ) -> None:
+        self._repository = repository
+        self._store = repository.store
+        self._txn = txn
+        self._refs = RefStore(txn, repository.key)
+        self._index = index
+        self._ahead = index if isinstance(index, JoinedIndex) else None
+        self._counts = counts
+        self._how = how
+        self._progress = progress
+        self._external: list[tuple[CheckedEntry, str, CommitId | None]] = []
+        self.damaged: set[str] = set()
+        self._reported: set[tuple[str, str, bytes | None]] = set()
+        self._commits: set[CommitId] = set()
+        self._metaranges: set[MetarangeId] = set()
+        self._heads: set[MetarangeId] = set()
+        self._ranges: set[RangeId] = set()
+        self._compared: set[tuple[str, str]] = set()
+
+    def report(self, finding: Finding) -> Iterator[Finding]:
+        """Yield a finding, unless it was reported already."""
+        identity = (finding.kind, finding.name, finding.path)
+        if identity in self._reported:
+            return
+        if len(self._reported) < MAX_REMEMBERED:
+            self._reported.add(identity)
+        self._counts.findings += 1
+        if finding.ref:
+            self._counts.damaged_refs.add(finding.ref)
+        yield finding
+
+    def check_claim(self) -> Iterator[Finding]:
+        """Check that the namespace is this repository's; a borrowed one is lakeFS's."""
+        if self._repository.record.is_borrowed:
+            return
+        try:
+            owner = owner_of(self._store)
+        except IntegrityError as error:
+            yield from self.report(Finding("repository", REPOSITORY, error.message))
+            return
+        if owner is None:
+            yield from self.report(Finding("repository", REPOSITORY, "missing"))
+        elif owner != self._repository.record.uuid:
+            what = f"the namespace belongs to repository {owner}"
+            yield from self.report(Finding("repository", REPOSITORY, what))
+
+    def references(self) -> tuple[Iterator[RangeRecord], Iterator[LakeFsContents]]:
+        """Return all ranges, and what staged entries say, so that they are checked in bulk."""
+        return self._all_ranges(), self._all_staged()
+
+    def _all_ranges(self) -> Iterator[RangeRecord]:
+        """Yield every range that a ref reaches, each once; skip metaranges that are unreadable."""
+        heads = [branch.commit_id for branch in self._refs.iter_branches()]
+        heads += [tag.commit_id for tag in self._refs.iter_tags()]
+        trees: set[MetarangeId] = set()
+        ranges: set[RangeId] = set()
+        for _, commit in iter_reached(self._refs, heads):
+            if commit is None or commit.metarange_id in trees:
+                continue
+            trees.add(commit.metarange_id)
+            for record in check_metarange(self._repository.trees, commit.metarange_id)[0]:
+                if record.id not in ranges:
+                    ranges.add(record.id)
+                    yield record
+
+    def _all_staged(self) -> Iterator[LakeFsContents]:
+        """Yield address, size and checksum of every staged entry that can be read."""
+        for branch in self._refs.iter_branches():
+            for _, value in self._iter_staged(branch):
+                with suppress(IntegrityError):
+                    entry = decode_entry(value)
+                    yield LakeFsContents(entry.physical_address, entry.size, entry.checksum)
+
+    def _iter_staged(self, branch: Branch) -> Iterator[tuple[bytes, bytes]]:
+        """Yield path and value of the entries that a branch has staged."""
+        for token in (branch.staging_token, *branch.sealed_tokens):
+            for path, value in area.scan(self._txn, token):
+                if value != TOMBSTONE:
+                    yield path, value
+
+    def check_shared(self) -> Iterator[Finding]:
+        """Check the refs and the commit packs in the bucket."""
+        for finding in check_shared(self._repository, self._txn, checked=self._heads):
+            yield from self.report(finding)
+
+    def check_refs(self) -> Iterator[Finding]:
+        """Check what every branch and tag reaches: their own trees first, then their history."""
+        named: list[tuple[str, CommitId]] = []
+        for branch in self._refs.iter_branches():
+            named.append((branch.name, branch.commit_id))
+            yield from self._check_staging(branch)
+        named += [(tag.name, tag.commit_id) for tag in self._refs.iter_tags()]
+        self._counts.refs = len(named)
+        heads: list[tuple[str, Commit]] = []
+        for name, commit_id in named:
+            if (commit := self._refs.find_commit(commit_id)) is not None:
+                heads.append((name, commit))
+                self._heads.add(commit.metarange_id)
+            else:
+                yield from self.report(Finding("ref", name, f"its commit is missing: {commit_id}"))
+        for name, commit in heads:
+            if commit.id not in self._commits:
+                yield from self._check_commit(name, commit)
+        for name, commit in heads:
+            yield from self._check_history(name, commit)
+
+    def _check_staging(self, branch: Branch) -> Iterator[Finding]:
+        for path, value in self._iter_staged(branch):
+            try:
+                entry = decode_entry(value)
+            except IntegrityError as error:
+                finding = Finding("entry", branch.name, error.message, path, branch.name)
+                yield from self.report(finding)
+                continue
+            checked = CheckedEntry(
+                path, entry.physical_address, entry.size, entry.checksum, entry.modified_at
+            )
+            yield from self._check_entry(checked, branch.name, None)
+
+    def _check_history(self, name: str, head: Commit) -> Iterator[Finding]:
+        """Check the ancestors of a head; those of other heads that it reaches are theirs."""
+        waiting = list(head.parents)
+        while waiting:
+            commit_id = waiting.pop()
+            if commit_id in self._commits:
+                continue
+            if (commit := self._refs.find_commit(commit_id)) is not None:
+                yield from self._check_commit(name, commit)
+                waiting += commit.parents
+
+    def _check_commit(self, name: str, commit: Commit) -> Iterator[Finding]:
+        self._commits.add(commit.id)
+        self._counts.commits += 1
+        for what in problems_of_commit(self._refs, commit):
+            finding = Finding("commit", commit.id, what, ref=name, commit_id=commit.id)
+            yield from self.report(finding)
+        yield from self._check_tree(name, commit)
+
+    def _check_tree(self, name: str, commit: Commit) -> Iterator[Finding]:
+        tree = commit.metarange_id
+        if not tree or tree in self._metaranges:
+            return
+        self._metaranges.add(tree)
+        self._counts.metaranges += 1
+        records, problems = check_metarange(self._repository.trees, tree)
+        if problems and self._has_expired(tree):
+            self._counts.expired += 1
+            return
+        for problem in problems:
+            yield from self.report(_finding("metarange", problem, name, commit))
+        new = [record for record in records if record.id not in self._ranges]
+        self._progress.expect(items=sum(record.count for record in new))
+        for record in new:
+            if record.id in self._ranges:
+                continue
+            self._ranges.add(record.id)
+            self._counts.ranges += 1
+            before = self._counts.entries
+            sound = self._find_sound(record.id)
+            if sound is not None:
+                self._counts.entries += sound.entries
+                for place, objects in sound.outside.items():
+                    self._counts.external += objects
+                    outside.count(self._counts.places, place, objects)
+            else:
+                for item in self._read(record):
+                    if isinstance(item, Problem):
+                        kind = "range" if item.path is None else "entry"
+                        yield from self.report(_finding(kind, item, name, commit))
+                    else:
+                        yield from self._check_entry(item, name, commit.id)
+            self._progress.advance(items=self._counts.entries - before)
+
+    def _has_expired(self, tree: MetarangeId) -> bool:
+        """Return whether garbage collection has deleted a tree by the retention rules.
+
+        No rule lets go the tree of a branch or tag, and a damaged tree has not been deleted.
+        """
+        if tree in self._heads or tree not in self._expired:
+            return False
+        try:
+            self._store.head(sstable_key(tree))
+        except ObjectNotFound:
+            return True
+        return False
+
+    @cached_property
+    def _expired(self) -> frozenset[str]:
+        """The trees that garbage collection has expired; read when one of history has a problem."""
+        return frozenset(iter_expired(self._store))
+
+    def _find_sound(self, range_id: RangeId) -> SoundRange | None:
+        """Return what is known of a range that need not be read."""
+        sound = None if self._ahead is None else self._ahead.sound(range_id)
+        return None if sound and sound.outside and self._how.external else sound
+
+    def _read(self, record: RangeRecord) -> Iterable[CheckedEntry | Problem]:
+        items = check_range(self._repository.trees, record)
+        return items if self._ahead is None else self._ahead.take_up(record.id, items)
+
+    def _check_entry(
+        self, entry: CheckedEntry, name: str, commit_id: CommitId | None
+    ) -> Iterator[Finding]:
+        address = entry.physical_address
+        self._counts.entries += 1
+        if "://" in address:
+            self._counts.external += 1
+            namespace = self._repository.record.storage_namespace
+            outside.count(self._counts.places, outside.place_of_address(namespace, address))
+            if self._how.external:
+                self._external.append((entry, name, commit_id))
+                if len(self._external) >= BATCH:
+                    yield from self.check_external()
+            return
+        what = self._index.problem_of(address, entry.size)
+        if what is None and self._how.compares:
+            what = self._problem_of_contents(entry)
+        if what is not None:
+            if len(self.damaged) < MAX_REMEMBERED:
+                self.damaged.add(address)
+            yield from self.report(
+                Finding("data", address, what, entry.path, name, commit_id, entry.size)
+            )
+
+    def _problem_of_contents(self, entry: CheckedEntry) -> str | None:
+        """Compare an object of lakeFS with the MD5 that its entry records, once for each MD5."""
+        key, checksum = entry.physical_address, entry.checksum
+        if data_digest(key) is not None or (key, checksum) in self._compared:
+            return None
+        if len(self._compared) < MAX_REMEMBERED:
+            self._compared.add((key, checksum))
+        found = None if self._ahead is None else self._ahead.compared(key, checksum)
+        if found is None:
+            recorded = LakeFsContents(key, entry.size, checksum)
+            found = compare_contents(self._repository, self._store, recorded)
+            self._counts.bytes_hashed += found.size
+        return found.what
+
+    def check_external(self) -> Iterator[Finding]:
+        """Check the objects outside the namespace that were found since the last call."""
+        waiting, self._external = self._external, []
+        recorded = [
+            Recorded(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
+            for entry, _, _ in waiting
+        ]
+        checks = ask_all(self._repository.addresses, recorded, reads=self._how.hash_data)
+        for (entry, name, commit_id), check in zip(waiting, checks, strict=True):
+            self._counts.external_asked += check.asked
+            if check.problem is not None:
+                what, where = check.problem, entry.physical_address
+                yield from self.report(
+                    Finding("external", where, what, entry.path, name, commit_id, entry.size)
+                )
 
 
-def _is_in_sample(digest: str, *, part: float, offset: float) -> bool:
-    return (int(digest[:12], 16) / 16**12 + offset) % 1 < part
-
-
-def summarise(counts: FsckCounts) -> IntegrityError | None:
-    """Return the error for a check that found problems, or ``None``."""
-    if not counts.findings:
-        return None
-    refs = ", ".join(sorted(counts.damaged_refs)[:10])
-    where = f"; reached from {refs}" if refs else ""
-    return IntegrityError(
-        f"{counts.findings} problem{'s' if counts.findings > 1 else ''} found{where}",
-        hint="upload the named paths again, or restore the named objects from a backup",
-    )
+def _finding(kind: str, problem: Problem, ref: str, commit: Commit) -> Finding:
+    return Finding(kind, problem.key, problem.what, problem.path, ref, commit.id)

@@ -1,12 +1,6 @@
-"""What fsck reports, what was repaired, and what cannot be.
+"""What `fsck` reports: findings, counts, and what cannot be repaired.
 
-What `fsck` reports: findings and counts.
-
-What was repaired, and what cannot be: the affected branches, tags and paths, and what to do.
-
-Describe what cannot be repaired: the affected branches, tags and paths, and what to do.
-
-Repair report.
+Of what cannot be repaired, the affected branches, tags and paths are described, and what to do.
 """
 
 from __future__ import annotations
@@ -24,6 +18,7 @@ from lakecli.errors import IntegrityError
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
+from lakecli.repository.intact_copies import DamagedObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,6 @@ class FsckCounts:
     bytes_hashed: int = 0
     external: int = 0
     external_asked: int = 0
-    external_not_allowed: int = 0
     places: dict[str, int] = field(default_factory=dict)
     expired: int = 0
     """Trees of old commits that garbage collection has deleted by the retention rules."""
@@ -71,19 +65,84 @@ class FsckCounts:
     damaged_refs: set[str] = field(default_factory=set)
 
 
-def describe_losses(repository: Repository, damages: Iterable[Damage]) -> Iterator[Lost]:
+MAX_AFFECTED: Final = 100
+"""Paths remembered for one object."""
+
+
+class Affected(NamedTuple):
+    """A path that needs an object; `commit_id` is ``None`` for an uncommitted one."""
+
+    ref: str
+    commit_id: CommitId | None
+    path: bytes | None
+
+
+@dataclass(slots=True)
+class Defect(DamagedObject):
+    """All findings about one object, commit or ref.
+
+    Attributes:
+        affected: paths that need it, at most `MAX_AFFECTED`.
+        count: the number of all such paths.
+    """
+
+    affected: list[Affected] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, finding: Finding) -> None:
+        """Add a finding."""
+        if self.size is None:
+            self.size = finding.size
+        if finding.ref or finding.path is not None:
+            self.count += 1
+            if len(self.affected) < MAX_AFFECTED:
+                self.affected.append(Affected(finding.ref, finding.commit_id, finding.path))
+
+
+class Unrecoverable(NamedTuple):
+    """Something that this clone cannot repair.
+
+    Attributes:
+        kind: the kind of a finding.
+        name: the name of a finding.
+        what: the problem, in one line.
+        refs: branches and tags that need it now.
+        paths: some of the paths that need it.
+        path_count: the number of these paths, as far as it is known.
+        advice: what to do.
+    """
+
+    kind: str
+    name: str
+    what: str
+    refs: tuple[str, ...]
+    paths: tuple[bytes, ...]
+    path_count: int
+    advice: str
+
+
+@dataclass(slots=True)
+class RepairCounts:
+    """What a repair did, updated while it runs; `checked` counts the last check."""
+
+    checked: FsckCounts = field(default_factory=FsckCounts)
+    repaired: int = 0
+    lost: int = 0
+
+
+def describe_losses(repository: Repository, defects: Iterable[Defect]) -> Iterator[Unrecoverable]:
     """Yield what is lost, with the refs and paths that need it now."""
     with repository.lake.kv.read() as txn:
-        losses = _Losses(repository, txn, list(damages))
+        losses = _Losses(repository, txn, list(defects))
         yield from losses.describe()
 
 
 class _Losses:
-    def __init__(self, repository: Repository, txn: ReadTransaction, damages: list[Damage]) -> None:
+    def __init__(self, repository: Repository, txn: ReadTransaction, defects: list[Defect]) -> None:
         self._repository = repository
         self._refs = RefStore(txn, repository.key)
-        self._damages = damages
-        self._lost = {damage.name.removeprefix(SSTABLES) for damage in damages}
+        self._defects = defects
+        self._lost = {defect.name.removeprefix(SSTABLES) for defect in defects}
         self._heads: list[tuple[str, bool, CommitId, MetarangeId]] = []
         heads = [(branch.name, True, branch.commit_id) for branch in self._refs.iter_branches()]
         heads += [(tag.name, False, tag.commit_id) for tag in self._refs.iter_tags()]
@@ -92,23 +151,23 @@ class _Losses:
             if commit is not None:
                 self._heads.append((name, is_branch, commit_id, commit.metarange_id))
 
-    def describe(self) -> Iterator[Lost]:
-        for damage in self._damages:
-            if damage.kind == "data":
-                yield self._data(damage)
-            elif damage.kind in {"range", "metarange"}:
-                yield self._table(damage)
+    def describe(self) -> Iterator[Unrecoverable]:
+        for defect in self._defects:
+            if defect.kind == "data":
+                yield self._data(defect)
+            elif defect.kind in {"range", "metarange"}:
+                yield self._table(defect)
             else:
-                yield self._other(damage)
+                yield self._other(defect)
 
-    def _data(self, damage: Damage) -> Lost:
-        paths = tuple(dict.fromkeys(each.path for each in damage.affected if each.path is not None))
-        staged = {each.ref for each in damage.affected if each.commit_id is None and each.ref}
+    def _data(self, defect: Defect) -> Unrecoverable:
+        paths = tuple(dict.fromkeys(each.path for each in defect.affected if each.path is not None))
+        staged = {each.ref for each in defect.affected if each.commit_id is None and each.ref}
         now = [
             (name, is_branch, path)
             for name, is_branch, _, tree in self._heads
             for path in paths
-            if self._address(tree, path) == damage.name
+            if self._address(tree, path) == defect.name
         ]
         refs = tuple(dict.fromkeys([*sorted(staged), *(name for name, _, _ in now)]))
         again = f"lakecli fsck {self._repository.uri} --data --repair --from DIRECTORY"
@@ -128,14 +187,14 @@ class _Losses:
             )
         elif refs:
             advice = f"if you have a file with these bytes: {again}"
-        elif damage.affected:
+        elif defect.affected:
             advice = "only earlier commits need it, no branch or tag: nothing to do"
         else:
             advice = f"no ref of this clone needs it; if you have a file with these bytes: {again}"
-        return Lost("data", damage.name, damage.what, refs, paths, damage.count, advice)
+        return Unrecoverable("data", defect.name, defect.what, refs, paths, defect.count, advice)
 
-    def _table(self, damage: Damage) -> Lost:
-        table_id = damage.name.removeprefix(SSTABLES)
+    def _table(self, defect: Defect) -> Unrecoverable:
+        table_id = defect.name.removeprefix(SSTABLES)
         refs = []
         count = 0
         for name, _, _, tree in self._heads:
@@ -154,24 +213,28 @@ class _Losses:
                 f"; else continue from the last complete commit: lakecli branch create "
                 f"{self._repository.uri}/rescued -s {self._repository.uri}/{sound}"
             )
-        paths = tuple(each.path for each in damage.affected if each.path is not None)
-        return Lost(damage.kind, damage.name, damage.what, tuple(refs), paths, count, advice)
+        paths = tuple(each.path for each in defect.affected if each.path is not None)
+        return Unrecoverable(
+            defect.kind, defect.name, defect.what, tuple(refs), paths, count, advice
+        )
 
-    def _other(self, damage: Damage) -> Lost:
+    def _other(self, defect: Defect) -> Unrecoverable:
         uri = self._repository.uri
-        refs = tuple(dict.fromkeys(each.ref for each in damage.affected if each.ref))
-        if damage.kind == "pack" or (damage.kind == "commit" and "in no pack" in damage.what):
+        refs = tuple(dict.fromkeys(each.ref for each in defect.affected if each.ref))
+        if defect.kind == "pack" or (defect.kind == "commit" and "in no pack" in defect.what):
             advice = f"run this in a clone that has its commits: lakecli fsck {uri} --repair"
-        elif damage.name.startswith(REFS):
+        elif defect.name.startswith(REFS):
             advice = f"run this in a clone that has seen it: lakecli fsck {uri} --repair"
-        elif damage.kind in {"ref", "commit"}:
+        elif defect.kind in {"ref", "commit"}:
             advice = "run `lakecli push` in a clone that has the commit, then repeat this here"
-        elif damage.kind == "entry":
+        elif defect.kind == "entry":
             advice = "upload the path again, or delete it with lakecli fs rm"
         else:
             advice = "restore the object from a backup, or use the namespace's own repository"
-        paths = tuple(each.path for each in damage.affected if each.path is not None)
-        return Lost(damage.kind, damage.name, damage.what, refs, paths, damage.count, advice)
+        paths = tuple(each.path for each in defect.affected if each.path is not None)
+        return Unrecoverable(
+            defect.kind, defect.name, defect.what, refs, paths, defect.count, advice
+        )
 
     def _address(self, tree: MetarangeId, path: bytes) -> str | None:
         try:
@@ -206,90 +269,3 @@ class _Losses:
             return not any(record.id in self._lost for record in records)
         except IntegrityError:
             return False
-
-
-MAX_AFFECTED: Final = 100
-"""Paths remembered for one object."""
-
-
-class Affected(NamedTuple):
-    """A path that needs an object; `commit_id` is ``None`` for an uncommitted one."""
-
-    ref: str
-    commit_id: CommitId | None
-    path: bytes | None
-
-
-@dataclass(slots=True)
-class Damage:
-    """All findings about one object, commit or ref.
-
-    Attributes:
-        kind: the kind of the findings.
-        name: the name of the findings.
-        what: the problem, in one line.
-        size: bytes of a data object, if an entry says it.
-        affected: paths that need it, at most `MAX_AFFECTED`.
-        count: the number of all such paths.
-    """
-
-    kind: str
-    name: str
-    what: str
-    size: int | None = None
-    affected: list[Affected] = field(default_factory=list)
-    count: int = 0
-
-    def add(self, finding: Finding) -> None:
-        """Add a finding."""
-        if self.size is None:
-            self.size = finding.size
-        if finding.ref or finding.path is not None:
-            self.count += 1
-            if len(self.affected) < MAX_AFFECTED:
-                self.affected.append(Affected(finding.ref, finding.commit_id, finding.path))
-
-
-class Repaired(NamedTuple):
-    """One repair that was made, or in a dry run would be.
-
-    Attributes:
-        kind: the kind of a finding, or ``cache``.
-        name: the name of a finding; for a table in the cache, its ID.
-        how: how it was repaired, in a few words.
-    """
-
-    kind: str
-    name: str
-    how: str
-
-
-class Lost(NamedTuple):
-    """Something that this clone cannot repair.
-
-    Attributes:
-        kind: the kind of a finding.
-        name: the name of a finding.
-        what: the problem, in one line.
-        refs: branches and tags that need it now.
-        paths: some of the paths that need it.
-        path_count: the number of these paths, as far as it is known.
-        advice: what to do.
-    """
-
-    kind: str
-    name: str
-    what: str
-    refs: tuple[str, ...]
-    paths: tuple[bytes, ...]
-    path_count: int
-    advice: str
-
-
-@dataclass(slots=True)
-class RepairCounts:
-    """What a repair did, updated while it runs; `checked` counts the last check."""
-
-    checked: FsckCounts = field(default_factory=FsckCounts)
-    repaired: int = 0
-    lost: int = 0

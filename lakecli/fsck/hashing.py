@@ -1,5 +1,7 @@
 """Data objects that are read and compared with their names, in parts of bounded size.
 
+The names of objects that lakeFS wrote are no digests: those are compared with the MD5 of an entry.
+
 In this process the parts consist of keys. For executors they are intervals of keys: one task lists
 a part of ``data/`` and divides it, others list the intervals again and read their objects.
 """
@@ -7,14 +9,21 @@ a part of ``data/`` and divides it, others list the intervals again and read the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.layout import DATA, data_digest
+from lakecli.base.model import Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.validation import EARLIEST
 from lakecli.engine.store_location import LEAST_DIGITS, OpenStore, StoreLocation
+from lakecli.errors import IntegrityError, LakeError
 from lakecli.imports.listing import list_between
 from lakecli.repository.data_index import DataObject, Hashed, check_object
-from lakecli.stores.base import ObjectInfo
+from lakecli.repository.reading.contents import Named, read_located
+from lakecli.stores.contract import ObjectInfo
+
+if TYPE_CHECKING:
+    from lakecli.stores.contract import ObjectStore
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20
@@ -24,7 +33,7 @@ AFTER_DATA: Final = DATA.removesuffix("/") + "0"
 """The first key after all that begin with ``data/``."""
 
 
-class Interval(NamedTuple):
+class KeyInterval(NamedTuple):
     """Data objects that one task reads.
 
     Attributes:
@@ -71,7 +80,7 @@ class Divided(NamedTuple):
         others: number of objects that lakecli did not write.
     """
 
-    intervals: list[Interval]
+    intervals: list[KeyInterval]
     others: int
 
 
@@ -97,7 +106,7 @@ def _first_key(number: int, digits: int) -> str:
 def divide_part(number: int, *, digits: int, hashing: Hashing) -> Divided:
     """Divide one part of ``data/`` into intervals of bounded size; see `bounds_of`."""
     low, end = bounds_of(number, digits)
-    found: list[Interval] = []
+    found: list[KeyInterval] = []
     objects = size = others = 0
     for info, _ in list_between(hashing.location.store(), low, end):
         digest = data_digest(info.key)
@@ -105,16 +114,16 @@ def divide_part(number: int, *, digits: int, hashing: Hashing) -> Divided:
         if digest is None or not hashing.is_wanted(digest):
             continue
         if objects and (objects == PART_OBJECTS or size + info.size > PART_BYTES):
-            found.append(Interval(low, info.key, objects, size))
+            found.append(KeyInterval(low, info.key, objects, size))
             low, objects, size = info.key, 0, 0
         objects += 1
         size += info.size
     if objects:
-        found.append(Interval(low, end, objects, size))
+        found.append(KeyInterval(low, end, objects, size))
     return Divided(found, others)
 
 
-def hash_interval(interval: Interval, *, hashing: Hashing) -> tuple[int, list[Hashed]]:
+def hash_interval(interval: KeyInterval, *, hashing: Hashing) -> tuple[int, list[Hashed]]:
     """Read the data objects of an interval; return the bytes read, and the damaged objects."""
     size, damaged = 0, []
     for info in hashing.objects(interval.low, interval.high):
@@ -157,3 +166,37 @@ def object_parts(objects: Iterator[DataObject]) -> Iterator[tuple[str, ...]]:
         size += info.size
     if keys:
         yield tuple(keys)
+
+
+class LakeFsContents(NamedTuple):
+    """What an entry says of the contents of an object that lakeFS wrote.
+
+    Attributes:
+        key: of the object.
+        size: in bytes.
+        checksum: an MD5; another one cannot be compared.
+    """
+
+    key: str
+    size: int
+    checksum: str
+
+
+def compare_contents(named: Named, store: ObjectStore, recorded: LakeFsContents) -> Hashed:
+    """Read an object of lakeFS, and compare it with what an entry says.
+
+    Args:
+        named: named in errors.
+        store: the namespace.
+        recorded: what the entry says.
+    """
+    key, size, checksum = recorded
+    read = 0
+    try:
+        for piece in read_located(named, store, key, Entry(key, size, checksum, EARLIEST)):
+            read += len(piece)
+    except IntegrityError:
+        return Hashed(key, f"its bytes have another MD5 than {checksum}", read)
+    except LakeError as error:
+        return Hashed(key, f"cannot be read: {error.message}", read)
+    return Hashed(key, None, read)

@@ -1,19 +1,16 @@
-"""The references of a repository, looked up on Spark before its ranges are checked.
+"""What a runner does for `fsck`: it hashes objects, and on Spark looks all references up.
 
-The references of a repository, looked up on Spark before its ranges are checked one by one.
-
-This process holds the IDs and counts of the ranges, the keys and defects of damaged objects, and
-what the references of one range lack at a time.
-
-What a runner does for a check; see `lakecli.fsck.thoroughness.Bulk`.
+References are looked up before the ranges are checked one by one. This process holds the IDs and
+counts of the ranges, the keys and defects of damaged objects, and what the references of one range
+lack at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.model import RangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
@@ -24,30 +21,31 @@ from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import Kept
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import StoreLocation, digits_for, location_for
-from lakecli.fsck.contents import Differing, compare_all, recorded_by
 from lakecli.fsck.hashing import (
     Hashing,
-    Interval,
+    KeyInterval,
+    LakeFsContents,
     divide_part,
     hash_interval,
     hash_part,
     object_parts,
 )
-from lakecli.fsck.tasks import (
+from lakecli.fsck.spark_jobs import (
     Checking,
+    Differing,
     Lookup,
-    PartResult,
+    LookupResult,
     RangeResult,
     ToRead,
+    compare_all,
     facts_in,
     look_up,
     name_of,
+    recorded_by,
     reference,
 )
-from lakecli.repository.data_index import DataObject, Hashed, Hasher, size_of
-from lakecli.repository.reading.recorded import Compared, Contents
-from lakecli.fsck.thoroughness import AheadIndex, Sound
 from lakecli.repository.contract import Repository
+from lakecli.repository.data_index import DataObject, Hashed, Hasher, ObjectIndex, size_of
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
@@ -56,7 +54,19 @@ PART_RANGES: Final = 8
 PART_STAGED: Final = 100_000
 
 
-class JoinedIndex(AheadIndex):
+class SoundRange(NamedTuple):
+    """A range without problems.
+
+    Attributes:
+        entries: the number of its entries.
+        outside: places outside the namespace, and how many entries have their bytes in each.
+    """
+
+    entries: int
+    outside: Mapping[str, int]
+
+
+class JoinedIndex(ObjectIndex):
     """The index.
 
     Args:
@@ -71,7 +81,7 @@ class JoinedIndex(AheadIndex):
         self,
         runner: Runner,
         checking: Checking,
-        look_up: Callable[[Lookup, Checking], Iterator[PartResult]],
+        look_up: Callable[[Lookup, Checking], Iterator[LookupResult]],
         compare: Callable[[Sequence[ToRead], int, Checking], Iterator[Differing]],
         *,
         progress: Progress = NO_PROGRESS,
@@ -116,7 +126,7 @@ class JoinedIndex(AheadIndex):
             self.bytes_hashed += size
             yield from map(self._note_damage, damaged)
 
-    def _intervals(self, store: ObjectStore, hashing: Hashing) -> Iterator[Interval]:
+    def _intervals(self, store: ObjectStore, hashing: Hashing) -> Iterator[KeyInterval]:
         """Yield the parts to read, as executors list them."""
         digits = digits_for(store)
         task = partial(divide_part, digits=digits, hashing=hashing)
@@ -126,7 +136,7 @@ class JoinedIndex(AheadIndex):
                 self._progress.expect(items=interval.objects, size=interval.size)
                 yield interval
 
-    def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[Contents]) -> None:
+    def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[LakeFsContents]) -> None:
         """Check ranges, and look up what their entries and others refer to."""
         ids: list[RangeId] = []
         parts: list[ToRead] = []
@@ -167,11 +177,11 @@ class JoinedIndex(AheadIndex):
             self._defects.update(found.defects)
         return {key for key, _ in self._defects}
 
-    def compared(self, key: str, checksum: str) -> Compared | None:
+    def compared(self, key: str, checksum: str) -> Hashed | None:
         """Return the result of a comparison; ``None`` if there was none."""
         if self._defects is None or self._asks:
             return None
-        return Compared(0, self._defects.get((key, checksum)))
+        return Hashed(key, self._defects.get((key, checksum)), 0)
 
     def _facts_of(self, result: RangeResult) -> dict[bytes, int | None]:
         facts, scratch = result.facts, self._checking.scratch
@@ -179,10 +189,10 @@ class JoinedIndex(AheadIndex):
             facts = b"" if scratch is None else scratch.take(facts)
         return facts_in(facts)
 
-    def sound(self, range_id: RangeId) -> Sound | None:
+    def sound(self, range_id: RangeId) -> SoundRange | None:
         """Return what is known of a range without problems; ``None`` if it has to be read."""
         found = self._results.get(range_id)
-        return Sound(found.entries, found.outside) if found and found.is_sound else None
+        return SoundRange(found.entries, found.outside) if found and found.is_sound else None
 
     def take_up(
         self, range_id: RangeId, items: Iterator[CheckedEntry | Problem]

@@ -8,19 +8,24 @@ So must every commit that this clone believes to be in a pack, since a push leav
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.ids import PackId
 from lakecli.base.layout import pack_key, ref_key
 from lakecli.base.model import CommitId, MetarangeId
 from lakecli.committed.check import check_metarange
 from lakecli.errors import IntegrityError
+from lakecli.fsck.findings import Finding
 from lakecli.kv.bucket import PackedStore, TrackingStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.packs import read_new_packs
+from lakecli.remote.ref_records import InvalidRecord
 from lakecli.remote.refs import find_ref, iter_refs
-from lakecli.fsck.packs import Packs, read_packs
 from lakecli.repository.contract import Repository
-from lakecli.fsck.findings import Finding
+
+if TYPE_CHECKING:
+    from lakecli.stores.contract import ObjectStore
 
 
 def check_shared(
@@ -114,3 +119,49 @@ def _check_believed(
         if pack_id not in bad:
             commits = "1 commit" if count == 1 else f"{count} commits"
             yield Finding("pack", pack_key(pack_id), f"missing, with {commits} of this clone")
+
+
+class BadPack(NamedTuple):
+    """A pack that cannot be read.
+
+    Attributes:
+        id: the ID of the pack.
+        what: the problem, in one line.
+        is_replaced: whether a readable pack has all of its commits.
+    """
+
+    id: str
+    what: str
+    is_replaced: bool
+
+
+class Packs(NamedTuple):
+    """The commit packs of a bucket.
+
+    Attributes:
+        parents: the parents of every commit in a readable pack.
+        trees: the trees of these commits.
+        bad: the packs that cannot be read.
+        bad_commits: records in readable packs that are not valid commits.
+    """
+
+    parents: dict[CommitId, tuple[CommitId, ...]]
+    trees: dict[CommitId, MetarangeId]
+    bad: list[BadPack]
+    bad_commits: list[InvalidRecord]
+
+
+def read_packs(store: ObjectStore) -> Packs:
+    """Read every pack that no other pack replaces."""
+    parents: dict[CommitId, tuple[CommitId, ...]] = {}
+    trees: dict[CommitId, MetarangeId] = {}
+    damaged: list[InvalidRecord] = []
+    replaced: set[str] = set()
+    bad_commits: list[InvalidRecord] = []
+    for pack in read_new_packs(store, (), on_damage=damaged.append):
+        parents |= {commit.id: commit.parents for commit in pack.commits}
+        trees |= {commit.id: commit.metarange_id for commit in pack.commits}
+        replaced.update(pack.replaces)
+        bad_commits += pack.bad
+    bad = [BadPack(each.name, each.what, each.name in replaced) for each in damaged]
+    return Packs(parents, trees, bad, bad_commits)

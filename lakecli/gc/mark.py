@@ -30,8 +30,8 @@ from lakecli.gc.shared import LakeFsAhead
 from lakecli.gc.summary import Summary, summarise
 from lakecli.gc.tasks import read_kinds
 from lakecli.remote.collection import STALE_AFTER, iter_expired
-from lakecli.fsck.packs import is_much_less
 from lakecli.repository.contract import Repository
+from lakecli.repository.data_index import is_much_less
 from lakecli.repository.lakefs.kept import iter_expired_records
 from lakecli.repository.lakefs.taken_over import TakenOver
 from lakecli.repository.records.notices import Notice

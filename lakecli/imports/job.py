@@ -30,8 +30,8 @@ from lakecli.imports.part import Item, NotSorted, PartResult, Task, import_item
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.shown import ShownProgress
 from lakecli.imports.sources import Directory, Manifest, Source, check_pinnable, roots_of
-from lakecli.fsck.packs import is_much_less
 from lakecli.repository.contract import Repository
+from lakecli.repository.data_index import is_much_less
 from lakecli.repository.guard.claims import claim_head
 from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.moving.transaction import Draft, commit_clean

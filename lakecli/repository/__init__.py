@@ -9,16 +9,16 @@ nothing. Start at `contract`. A room imports the rooms below it only, types incl
                     status
                     objects: ls, find, du, stat, presign, rm, cp, mv, update_metadata;
                     across, cp and mv between repositories; deposit, for the library
-                    transfers: upload, upload_tree, download
+                    transfers: upload, upload_tree, download; doctor
                     collaboration: clone, open_remote, push, pull; refs_dump, for lakeFS
-    check, undo     fsck and doctor; the operation log, undo and redo
+    undo            the operation log, undo and redo
     sharing, handoff, lakefs   refs and commits in the bucket; data for people without lakecli;
                     lakeFS's refs dumps
-    repair, transfer   repairing what fsck found; uploads and downloads
+    intact_copies, transfer   damaged objects restored from copies; uploads and downloads
     handle          opening and closing
     moving, staged  a branch gets a commit; uncommitted changes
     guard, pending  claims against collection; the log, and what the bucket is still to get
-    reading, bucket   what a ref reads as; what a namespace holds
+    reading, data_index   what a ref reads as; an index of all data objects in a namespace
     contract        `Repository`, as everything here takes it
     records         what a clone records of its repository
 """

@@ -38,11 +38,11 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.repository.reading.recorded import check_unchanged
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_uploaded
 from lakecli.repository.reading.addresses import is_external, locate
 from lakecli.repository.reading.contents import damaged, digest_of, gone, read_object
+from lakecli.repository.reading.recorded import check_unchanged
 from lakecli.repository.reading.trust import (
     Trust,
     bucket_of,

@@ -10,6 +10,10 @@ A table of 65,536 offsets holds where the digests with each two-byte prefix begi
 reads a few hundred bytes once, and memory does not grow with the number of objects. lakeFS's keys
 (``data/<partition>/<id>``) do not contain the digest of the contents. They have an index of their
 own, which is sorted on disk.
+
+A store or a file system that fails to list something says nothing about it. What would be deleted
+because it is not listed is therefore listed again, if more than a tenth is missing: see
+`is_much_less`.
 """
 
 from __future__ import annotations
@@ -331,3 +335,8 @@ def size_of(store: ObjectStore, key: str) -> int | None:
 def digest_of_key(key: str) -> bytes:
     """Return the digest that stands for the key of an object that lakeFS named."""
     return h(key.encode("utf-8", "surrogateescape"))
+
+
+def is_much_less(found: int, before: int) -> bool:
+    """Return whether more than a tenth of what was there before was not found."""
+    return found * 10 < before * 9

@@ -1,21 +1,20 @@
-"""Mending data objects, ranges and metaranges from intact copies.
-
-Find copies of lost objects.
+"""Restore data objects, ranges and metaranges from intact copies.
 
 Data objects: large files that this machine uploaded, by the digests in the local store; files below
 a given directory; another copy of the namespace. Tables: the cache, and another copy of the
-namespace.
-
-Mending data objects, ranges and metaranges: the right bytes over the wrong ones, or none.
+namespace. Objects are named by their content, so overwriting wrong bytes with the right ones is
+always safe; no others are written.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from blake3 import blake3
 
@@ -24,126 +23,54 @@ from lakecli.base.layout import SSTABLES, data_digest
 from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
 from lakecli.kv import file_hashes
-from lakecli.repository.data_index import check_object
 from lakecli.repository.contract import Repository
-from lakecli.fsck.findings import Damage, Repaired
+from lakecli.repository.data_index import check_object
 from lakecli.repository.transfer.walk import LinkPolicy, walk
 from lakecli.stores.contract import ANY
 
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+_PIECE: Final = 1 << 20
 
-_PIECE = 1 << 20
+@dataclass(slots=True)
+class DamagedObject:
+    """Something that is missing or damaged.
+
+    Attributes:
+        kind: the kind, as findings of fsck have it.
+        name: the key of the object.
+        what: the problem, in one line.
+        size: bytes of a data object, if an entry says it.
+    """
+
+    kind: str
+    name: str
+    what: str
+    size: int | None = None
+
+
+class Repaired(NamedTuple):
+    """One repair that was made, or in a dry run would be.
+
+    Attributes:
+        kind: the kind of a finding, or ``cache``.
+        name: the name of a finding; for a table in the cache, its ID.
+        how: how it was repaired, in a few words.
+    """
+
+    kind: str
+    name: str
+    how: str
 
 
 class Copy(NamedTuple):
-    """An intact copy: a file, or an object of another namespace.
+    """An intact copy of a data object: a file, or an object of another namespace.
 
     Attributes:
-        path: the file, or ``None``.
-        store: the other namespace, or ``None``.
+        open: opens it for reading.
         shown: the copy's place, for people.
     """
 
-    path: bytes | None
-    store: ObjectStore | None
+    open: Callable[[], AbstractContextManager[Any]]
     shown: str
-
-
-def find_copies(
-    repository: Repository, wanted: Mapping[str, int | None], places: Collection[str]
-) -> Iterator[tuple[str, Copy]]:
-    """Yield (key, copy) of data objects, each once; every copy was read and verified.
-
-    Args:
-        repository: the repository of the objects.
-        wanted: keys and, if known, sizes.
-        places: given directories, and URIs of copies of the namespace.
-    """
-    left = {digest: key for key in wanted if (digest := data_digest(key)) is not None}
-    for digest, path in _candidates(repository, left, wanted, places):
-        if digest in left and digest_of_file(path) == digest:
-            yield left.pop(digest), Copy(path, None, os.fsdecode(path))
-    for place in places:
-        if "://" not in place:
-            continue
-        store = repository.lake.runtime.open_store(place, "")
-        for digest, key in list(left.items()):
-            with suppress(LakeError):
-                if _digest_of_object(store, key) == digest:
-                    del left[digest]
-                    yield key, Copy(None, store, f"{store.uri}/{key}")
-
-
-def _candidates(
-    repository: Repository,
-    left: Mapping[str, str],
-    wanted: Mapping[str, int | None],
-    places: Collection[str],
-) -> Iterator[tuple[str, bytes]]:
-    """Yield (digest, file) of files that may have that digest."""
-    if not left:
-        return
-    with repository.lake.kv.read() as txn:
-        remembered = list(file_hashes.find_files(txn, left))
-    yield from remembered
-    sizes = {wanted[key] for key in left.values()}
-    for place in places:
-        if "://" in place:
-            continue
-        for found in walk(os.fsencode(place), LinkPolicy.SKIP):
-            if found.problem is not None or not left:
-                continue
-            with suppress(OSError):
-                if None in sizes or os.path.getsize(found.path) in sizes:  # noqa: PTH202 - bytes
-                    digest = digest_of_file(found.path)
-                    if digest is not None:
-                        yield digest, found.path
-
-
-def find_table(repository: Repository, table_id: str, places: Collection[str]) -> Copy | None:
-    """Return a verified copy of a range or metarange, or ``None``."""
-    cached = Path(repository.lake.home.cache) / repository.record.uuid / table_id
-    for file in (cached, *_table_files(table_id, places)):
-        with suppress(OSError):
-            if problem_of_copy(table_id, file.read_bytes()) is None:
-                shown = "the cache" if file is cached else str(file)
-                return Copy(os.fsencode(file), None, shown)
-    for place in places:
-        if "://" in place:
-            store = repository.lake.runtime.open_store(place, "")
-            with suppress(LakeError):
-                if problem_of_copy(table_id, store.get(SSTABLES + table_id)) is None:
-                    return Copy(None, store, f"{store.uri}/{SSTABLES}{table_id}")
-    return None
-
-
-def _table_files(table_id: str, places: Collection[str]) -> Iterator[Path]:
-
-    for place in places:
-        if "://" not in place:
-            yield Path(place) / SSTABLES / table_id
-            yield Path(place) / table_id
-
-
-def digest_of_file(path: bytes) -> str | None:
-    """Return the BLAKE3 of a file, or ``None`` if it cannot be read."""
-    hasher = blake3()
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - the path is bytes
-            while piece := file.read(_PIECE):
-                hasher.update(piece)
-    except OSError:
-        return None
-    return hasher.hexdigest()
-
-
-def _digest_of_object(store: ObjectStore, key: str) -> str:
-    hasher = blake3()
-    with store.open(key) as source:
-        while piece := source.read(_PIECE):
-            hasher.update(piece)
-    return hasher.hexdigest()
 
 
 def repair_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
@@ -167,65 +94,146 @@ def _is_damaged(name: str, data: bytes) -> bool:
 
 
 def repair_tables(
-    repository: Repository, damages: Iterable[Damage], places: Collection[str], *, dry_run: bool
+    repository: Repository,
+    damaged: Iterable[DamagedObject],
+    places: Collection[str],
+    *,
+    dry_run: bool,
 ) -> Iterator[Repaired]:
-    """Write ranges and metaranges again from an intact copy."""
-    store = repository.store
-    for damage in damages:
-        table_id = damage.name.removeprefix(SSTABLES)
-        copy = find_table(repository, table_id, places)
-        if copy is None:
-            continue
-        if not dry_run:
-            data = _bytes_of(copy, damage.name)
-            if problem_of_copy(table_id, data) is not None:
-                continue
-            store.put(damage.name, data, ANY)
-        yield Repaired(damage.kind, damage.name, f"restored from {copy.shown}")
+    """Write ranges and metaranges again from an intact copy.
+
+    Args:
+        repository: the repository of the tables.
+        damaged: the tables.
+        places: directories with copies, and URIs of copies of the namespace.
+        dry_run: only report what would be repaired.
+    """
+    for each in damaged:
+        table_id = each.name.removeprefix(SSTABLES)
+        for read, shown in _copies_of_table(repository, table_id, places):
+            data = b""
+            with suppress(OSError, LakeError):
+                data = read()
+            if problem_of_copy(table_id, data) is None:
+                if not dry_run:
+                    repository.store.put(each.name, data, ANY)
+                yield Repaired(each.kind, each.name, f"restored from {shown}")
+                break
+
+
+def _copies_of_table(
+    repository: Repository, table_id: str, places: Collection[str]
+) -> Iterator[tuple[Callable[[], bytes], str]]:
+    """Yield what reads a possible copy of a range or metarange, and its place, for people."""
+    cached = Path(repository.lake.home.cache) / repository.record.uuid / table_id
+    yield cached.read_bytes, "the cache"
+    for place in places:
+        if "://" not in place:
+            for file in (Path(place) / SSTABLES / table_id, Path(place) / table_id):
+                yield file.read_bytes, str(file)
+    for place in places:
+        if "://" in place:
+            store = repository.lake.runtime.open_store(place, "")
+            key = SSTABLES + table_id
+            yield partial(store.get, key), f"{store.uri}/{key}"
 
 
 def repair_data(
-    repository: Repository, damages: Iterable[Damage], places: Collection[str], *, dry_run: bool
+    repository: Repository,
+    damaged: Iterable[DamagedObject],
+    places: Collection[str],
+    *,
+    dry_run: bool,
 ) -> Iterator[Repaired]:
-    """Read data objects again, and restore damaged ones that have a copy."""
+    """Read data objects again, and restore damaged ones that have a copy.
+
+    Args:
+        repository: the repository of the objects.
+        damaged: the objects.
+        places: directories with files that may be copies, and URIs of copies of the namespace.
+        dry_run: only report what would be repaired.
+    """
     store = repository.store
-    left: dict[str, Damage] = {}
-    for damage in damages:
-        is_there = damage.what.startswith("cannot be read")
-        if is_there and check_object(store, damage.name).what is None:
-            yield Repaired("data", damage.name, "intact when read again")
+    left: dict[str, DamagedObject] = {}
+    for each in damaged:
+        is_there = each.what.startswith("cannot be read")
+        if is_there and check_object(store, each.name).what is None:
+            yield Repaired("data", each.name, "intact when read again")
         else:
-            left[damage.name] = damage
-    wanted = {key: damage.size for key, damage in left.items()}
-    for key, copy in find_copies(repository, wanted, places):
+            left[each.name] = each
+    sizes = {key: each.size for key, each in left.items()}
+    for key, copy in _find_copies(repository, sizes, places):
         if dry_run or _upload(repository, key, copy):
             yield Repaired("data", key, f"uploaded again from {copy.shown}")
 
 
+def _find_copies(
+    repository: Repository, wanted: Mapping[str, int | None], places: Collection[str]
+) -> Iterator[tuple[str, Copy]]:
+    """Yield (key, copy) of data objects, each once; every copy was read and verified.
+
+    Args:
+        repository: the repository of the objects.
+        wanted: keys and, if known, sizes.
+        places: given directories, and URIs of copies of the namespace.
+    """
+    left = {digest: key for key in wanted if (digest := data_digest(key)) is not None}
+    for digest, path in _candidates(repository, left, wanted, places):
+        if digest in left and _digest_of_file(path) == digest:
+            yield left.pop(digest), Copy(partial(open, path, "rb"), os.fsdecode(path))
+    for place in places:
+        if "://" not in place:
+            continue
+        store = repository.lake.runtime.open_store(place, "")
+        for digest, key in list(left.items()):
+            if check_object(store, key).what is None:
+                del left[digest]
+                yield key, Copy(partial(store.open, key), f"{store.uri}/{key}")
+
+
+def _candidates(
+    repository: Repository,
+    left: Mapping[str, str],
+    wanted: Mapping[str, int | None],
+    places: Collection[str],
+) -> Iterator[tuple[str, bytes]]:
+    """Yield (digest, file) of files that may have that digest."""
+    if not left:
+        return
+    with repository.lake.kv.read() as txn:
+        remembered = list(file_hashes.find_files(txn, left))
+    yield from remembered
+    sizes = {wanted[key] for key in left.values()}
+    for place in places:
+        if "://" in place:
+            continue
+        for found in walk(os.fsencode(place), LinkPolicy.SKIP):
+            if found.problem is not None or not left:
+                continue
+            with suppress(OSError):
+                if None in sizes or os.path.getsize(found.path) in sizes:  # noqa: PTH202 - bytes
+                    digest = _digest_of_file(found.path)
+                    if digest is not None:
+                        yield digest, found.path
+
+
+def _digest_of_file(path: bytes) -> str | None:
+    """Return the BLAKE3 of a file, or ``None`` if it cannot be read."""
+    hasher = blake3()
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - the path is bytes
+            while piece := file.read(_PIECE):
+                hasher.update(piece)
+    except OSError:
+        return None
+    return hasher.hexdigest()
+
+
 def _upload(repository: Repository, key: str, copy: Copy) -> bool:
     """Write an object from a copy and read it back; return whether it is correct."""
-    store = repository.store
     try:
-        if copy.path is not None:
-            with open(copy.path, "rb") as file:  # noqa: PTH123 - the path is bytes
-                store.put(key, cast("BinaryIO", file), ANY)
-        else:
-            assert copy.store is not None
-            with copy.store.open(key) as source:
-                store.put(key, source, ANY)
+        with copy.open() as source:
+            repository.store.put(key, source, ANY)
     except OSError:
         return False  # the file was deleted since
-    return check_object(store, key).what is None
-
-
-def _bytes_of(copy: Copy, key: str) -> bytes:
-    if copy.store is not None:
-        with suppress(LakeError):
-            return copy.store.get(key)
-        return b""
-    assert copy.path is not None
-    try:
-        with open(copy.path, "rb") as file:  # noqa: PTH123 - the path is bytes
-            return file.read()
-    except OSError:
-        return b""
+    return check_object(repository.store, key).what is None

@@ -19,8 +19,7 @@ from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.errors import IntegrityError
 from lakecli.repository.data_index import check_object
-from lakecli.repository.intact_copies import repair_data
-from lakecli.fsck.findings import Damage
+from lakecli.repository.intact_copies import DamagedObject, repair_data
 from lakecli.repository.transfer.readers import PIECE, PieceReader
 from lakecli.stores.contract import ANY
 from lakecli.worktree.index import NO_DIGEST
@@ -90,7 +89,7 @@ def _restore(worktree: Worktree, each: _Overwritten) -> bool:
         repository.store.put(key, cast("BinaryIO", body), ANY)
         if check_object(repository.store, key).what is None:
             return True
-    damage = Damage("data", key, "overwritten", each.size)
+    damage = DamagedObject("data", key, "overwritten", each.size)
     return any(repair_data(repository, [damage], (), dry_run=False))
 
 

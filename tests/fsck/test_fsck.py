@@ -8,13 +8,13 @@ from lakecli.base.layout import DATA, REPOSITORY, SSTABLES
 from lakecli.base.model import CommitId
 from lakecli.committed.scan import SMALLEST_ENTRY
 from lakecli.errors import IntegrityError
+from lakecli.fsck.check import count_head_entries, fsck, summarise
+from lakecli.fsck.findings import FsckCounts
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
-from lakecli.repository.data_index import DataIndex
-from lakecli.fsck.check import count_head_entries, fsck, summarise
 from lakecli.repository.commit import commit
+from lakecli.repository.data_index import DataIndex
 from lakecli.repository.reading.view import open_view
-from lakecli.fsck.findings import FsckCounts
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from tests.support.lakes import entry_of, stage_entries

@@ -13,17 +13,18 @@ from lakecli.base.ids import PackId, WriteId
 from lakecli.base.layout import DATA, REPOSITORY, SSTABLES, pack_key, ref_key
 from lakecli.base.model import CommitId, RefKind
 from lakecli.committed.cache import SstableCache
+from lakecli.fsck.check import fsck
+from lakecli.fsck.findings import RepairCounts, Unrecoverable
+from lakecli.fsck.repair import repair
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import list_packs, write_pack
 from lakecli.repository import branch, tag
-from lakecli.fsck.check import fsck
 from lakecli.repository.commit import commit
-from lakecli.fsck.findings import Lost, RepairCounts, Repaired
-from lakecli.fsck.repair import repair
+from lakecli.repository.intact_copies import Repaired
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.fsck.test_fsck import flip, kind_of, remove, truncate, zero
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import (
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from lakecli.base.model import Commit
-    from lakecli.repository.contract import Repository
     from lakecli.fsck.findings import Finding, FsckCounts
+    from lakecli.repository.contract import Repository
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def history(repository: Repository, source: Path) -> Path:
 
 def heal(
     repository: Repository, *, places: Collection[str] = (), dry_run: bool = False
-) -> tuple[list[Finding], list[Repaired], list[Lost], RepairCounts]:
+) -> tuple[list[Finding], list[Repaired], list[Unrecoverable], RepairCounts]:
     counts = RepairCounts()
 
     def check(fresh: FsckCounts) -> Iterator[Finding]:
@@ -79,8 +80,8 @@ def heal(
 
     told = list(repair(repository, check, places=places, dry_run=dry_run, counts=counts))
     repaired = [each for each in told if isinstance(each, Repaired)]
-    lost = [each for each in told if isinstance(each, Lost)]
-    findings = [each for each in told if not isinstance(each, Repaired | Lost)]
+    lost = [each for each in told if isinstance(each, Unrecoverable)]
+    findings = [each for each in told if not isinstance(each, Repaired | Unrecoverable)]
     assert (counts.repaired, counts.lost) == (len(repaired), len(lost))
     return findings, repaired, lost, counts
 

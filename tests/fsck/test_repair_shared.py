@@ -10,11 +10,11 @@ import pytest
 from lakecli.base.layout import COMMITS, REFS, pack_key, ref_key
 from lakecli.base.model import RefKind
 from lakecli.fsck.check import fsck
+from lakecli.fsck.findings import Unrecoverable
+from lakecli.fsck.repair import repair
 from lakecli.repository.clone import clone
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
-from lakecli.fsck.findings import Lost
-from lakecli.fsck.repair import repair
 from lakecli.repository.sharing.fetch import fetch
 from tests.support.clones import Clones, machine, make_commit
 
@@ -47,9 +47,9 @@ def share(repository: Repository) -> None:
     push(repository, "main", options=PushOptions(who="somebody"))
 
 
-def heal(repository: Repository) -> list[Lost]:
+def heal(repository: Repository) -> list[Unrecoverable]:
     told = list(repair(repository, lambda counts: fsck(repository, counts=counts)))
-    return [each for each in told if isinstance(each, Lost)]
+    return [each for each in told if isinstance(each, Unrecoverable)]
 
 
 def messages(repository: Repository) -> list[str]:

@@ -21,19 +21,26 @@ from lakecli.engine.store_location import OpenStore, StoreLocation
 from lakecli.errors import IntegrityError
 from lakecli.fsck import hashing
 from lakecli.fsck import index as index_module
-from lakecli.fsck import tasks as tasks_module
-from lakecli.fsck.contents import compare_some, read_recorded
+from lakecli.fsck import spark_jobs as tasks_module
+from lakecli.fsck.check import Thoroughness, fsck
+from lakecli.fsck.findings import FsckCounts
 from lakecli.fsck.index import JoinedIndex, RunnerBulk
-from lakecli.fsck.tasks import DAMAGED, LEFT, Checking, keep_left, list_objects, read_references
+from lakecli.fsck.spark_jobs import (
+    DAMAGED,
+    LEFT,
+    Checking,
+    compare_some,
+    keep_left,
+    list_objects,
+    read_recorded,
+    read_references,
+)
 from lakecli.imports.listing import list_between
 from lakecli.repository import tag
-from lakecli.fsck.check import fsck
-from lakecli.fsck.thoroughness import Thoroughness
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import Repository
-from lakecli.fsck.findings import FsckCounts
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import (
     START,
     entry_of,
@@ -48,9 +55,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.engine.runner import Runner
-    from lakecli.fsck.contents import Differing
-    from lakecli.fsck.tasks import Lookup, PartResult, ToRead
     from lakecli.fsck.findings import Finding
+    from lakecli.fsck.spark_jobs import Differing, Lookup, LookupResult, ToRead
 
 
 @pytest.fixture
@@ -70,7 +76,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
         yield made
 
 
-def look_up_here(lookup: Lookup, checking: Checking) -> Iterator[PartResult]:
+def look_up_here(lookup: Lookup, checking: Checking) -> Iterator[LookupResult]:
     """Join references and objects in this process, through the tasks of the executors."""
     import pyarrow as pa
 
@@ -209,7 +215,7 @@ def test_the_same_findings(
     monkeypatch.setattr(hashing, "PART_OBJECTS", 40)
     monkeypatch.setattr(index_module, "PART_RANGES", 3)
     monkeypatch.setattr(tasks_module, "RESULT_RANGES", 5)
-    monkeypatch.setattr("lakecli.fsck.tasks.RESULT_RANGES", 5)
+    monkeypatch.setattr("lakecli.fsck.spark_jobs.RESULT_RANGES", 5)
     monkeypatch.setattr(index_module, "digits_for", lambda _: 1)
     repository.store.put("data/0aboveall000000000000/0f", b"of lakeFS", ANY)
     findings, counts, progress = check(repository, make_bulk)
@@ -272,7 +278,7 @@ def test_executors_compare_the_contents_of_lakefs_objects(
         f"its bytes have another MD5 than {bad}"
     ] * 2  # one of each object
     if request.node.callspec.params["make_bulk"] in ("joined", "spark"):
-        monkeypatch.setattr("lakecli.fsck.checker.compare_contents", None)
+        monkeypatch.setattr("lakecli.fsck.check.compare_contents", None)
     findings, counts, _ = check(repository, make_bulk)
     assert findings == expected
     assert asdict(counts) == asdict(expected_counts)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key, pack_key, sstable_key
 from lakecli.errors import IntegrityError, LakeError, Refused
+from lakecli.fsck.check import fsck
 from lakecli.gc.marks import KINDS, LostMarks
 from lakecli.gc.run import Action, status, undo
 from lakecli.remote.collection import LEASE, DamagedState, NewerState, Phase, read_state
 from lakecli.remote.packs import list_packs, read_pack, write_pack
 from lakecli.repository import branch
-from lakecli.fsck.check import fsck
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.stores.contract import ANY
 from tests.gc.shared import GRACE, LONG, Shared, make_commit, push, read_all, upload

@@ -12,14 +12,14 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key, sstable_key
 from lakecli.committed.cache import MissingTable
 from lakecli.errors import IntegrityError, LakeError, NothingToDo, Refused, UsageError
+from lakecli.fsck.check import fsck
+from lakecli.fsck.findings import FsckCounts
 from lakecli.gc.marks import add_expired
 from lakecli.gc.rules import Rules, find_rules, parse_rules, put_rules
 from lakecli.gc.run import Action, SharedNamespace, status, undo
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch, tag
-from lakecli.fsck.check import fsck
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.fsck.findings import FsckCounts
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.upload import UploadOptions, upload_stream

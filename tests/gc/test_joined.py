@@ -28,6 +28,7 @@ from lakecli.engine.store_location import (
     divided,
 )
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied
+from lakecli.fsck.check import fsck
 from lakecli.gc import joined, lease
 from lakecli.gc.joined import (
     JoinedSet,
@@ -43,10 +44,9 @@ from lakecli.gc.live import DIGEST, DigestSet
 from lakecli.gc.marks import MARKS, LostMarks
 from lakecli.gc.run import Action, GcOptions, advance
 from lakecli.remote.collection import LEASE, Phase, StateMoved, read_state
-from lakecli.fsck.check import fsck
-from lakecli.stores.base import ANY
-from lakecli.stores.local.store import LocalStore
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.memory import MemoryStore
 from tests.gc.test_runners import let_lakefs_be_gone, make_history
 from tests.support.lakes import make_repository, open_lake, stage, through
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from lakecli.engine.runner import Runner
     from lakecli.gc.run import GcReport
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 RUN = bytes(range(16))
 RECORDS = b"".join(bytes([number]) * DIGEST + (10 * number).to_bytes(8) for number in range(200))
@@ -78,7 +78,7 @@ def grow_old(directory: Path) -> None:
 
 def contents(directory: Path, prefix: str = "") -> dict[str, bytes]:
     """Return what is in the namespace, but what belongs to a run; names of lists without its ID."""
-    store = LocalStore(str(directory / "namespace"))
+    store = DirectoryStore(str(directory / "namespace"))
     found = {info.key: store.get(info.key) for info in store.list(prefix)}
     if prefix:
         return {key.rpartition("/")[2]: body for key, body in found.items()}
@@ -209,7 +209,7 @@ def test_a_damaged_list_deletes_nothing(place: Place, spark: Any) -> None:
     with place.runner(spark) as runner:
         collect(place.directory, LocalRunner(), Action.CONDEMNED)
         before = contents(place.directory)
-        store = LocalStore(str(place.directory / "namespace"))
+        store = DirectoryStore(str(place.directory / "namespace"))
         (first, *_) = [info.key for info in store.list(MARKS) if "data-" in info.key]
         body = store.get(first)
         store.put(first, body[:-1], ANY)
@@ -241,7 +241,7 @@ class Unconditional:
     """A directory as a store that deletes whatever is there, as S3 does."""
 
     def __init__(self, directory: Path) -> None:
-        self._store = LocalStore(str(directory / "namespace"))
+        self._store = DirectoryStore(str(directory / "namespace"))
 
     def __getattr__(self, name: str) -> Any:
         if name == "delete_matching":

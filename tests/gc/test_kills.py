@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.engine.runner import LocalRunner
+from lakecli.fsck.check import fsck
 from lakecli.gc.run import Action, GcOptions, advance
 from lakecli.remote import collection
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch
-from lakecli.fsck.check import fsck
 from lakecli.repository.push import PushOptions, push_deletion
 from tests.gc.shared import make_commit, push, read_all, upload
 from tests.support import crashes

@@ -27,6 +27,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.store_location import OpenStore
 from lakecli.errors import IntegrityError, UsageError
+from lakecli.fsck.check import fsck
 from lakecli.gc.lakefs import (
     PART,
     LakeFsListed,
@@ -47,7 +48,6 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch, rm
 from lakecli.repository import push as pushing
-from lakecli.fsck.check import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.guard.claims import Gone, claim_entry

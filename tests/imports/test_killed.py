@@ -12,14 +12,14 @@ import pytest
 
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import LostRace, NothingToDo
+from lakecli.fsck.check import fsck
+from lakecli.fsck.findings import FsckCounts
 from lakecli.imports import manifest, sorting, sources
 from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
-from lakecli.fsck.check import fsck
 from lakecli.repository.log import LogOptions, log
-from lakecli.fsck.findings import FsckCounts
 from lakecli.repository.transfer.walk import LinkPolicy
 from tests.imports.lists import row_of, write_csv, write_parquet
 from tests.support import crashes

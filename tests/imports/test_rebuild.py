@@ -11,10 +11,10 @@ import pytest
 from lakecli.committed.rebuild import canonical
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import Refused
+from lakecli.fsck.check import fsck
 from lakecli.imports.rebuild import count_heads, rebuild_heads
 from lakecli.kv.env import Table
 from lakecli.refs.ref_store import RefStore
-from lakecli.fsck.check import fsck
 from lakecli.repository.lakefs.manifest import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from tests.support.lakefs_files import live_expected, live_objects

@@ -12,6 +12,9 @@ from lakecli.base.identity import commit_id, h
 from lakecli.base.ids import CommitId, PackId
 from lakecli.base.model import RefKind
 from lakecli.errors import UsageError
+from lakecli.fsck.findings import Defect
+from lakecli.fsck.repair import repair_refs
+from lakecli.fsck.shared import check_shared
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.commit_data import encode_commit
@@ -19,12 +22,9 @@ from lakecli.remote.packs import write_pack
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
-from lakecli.fsck.shared import check_shared
 from lakecli.repository.clone import clone_counted
 from lakecli.repository.commit import commit
 from lakecli.repository.push import PushOptions, push
-from lakecli.fsck.history import repair_refs
-from lakecli.fsck.findings import Damage
 from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY
@@ -123,7 +123,7 @@ def test_push_refuses_a_bad_ref_until_it_is_repaired(
         push(one, "side", options=ME)
     assert SIDE in caught.value.message
     assert "fsck --repair" in (caught.value.hint or "")
-    (repaired,) = repair_refs(one, [Damage("ref", SIDE, "")], dry_run=False)
+    (repaired,) = repair_refs(one, [Defect("ref", SIDE, "")], dry_run=False)
     assert repaired.name == SIDE
     push(one, "side", options=ME)
     assert fetch(two).damaged == ()

@@ -13,12 +13,12 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
+from lakecli.fsck.check import fsck
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import Directory
 from lakecli.kv.env import LocalStore as Kv
 from lakecli.repository import branch, merge, repo, tag
-from lakecli.fsck.check import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.deposit import deposit
 from lakecli.repository.merge import MergeOptions

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.engine.runner import LocalRunner
+from lakecli.fsck.check import fsck
 from lakecli.gc.records import GcOptions
 from lakecli.gc.run import advance
-from lakecli.fsck.check import fsck
 from lakecli.repository.deposit import deposit
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree

@@ -11,10 +11,10 @@ import pytest
 from lakecli.base.layout import COMMITS, REFLOG, SSTABLES
 from lakecli.base.model import RefKind
 from lakecli.errors import NotFound
+from lakecli.fsck.check import fsck
 from lakecli.remote.ref_records import MAX_MOVES
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag
-from lakecli.fsck.check import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge

@@ -16,10 +16,10 @@ from lakecli.base.identity import h
 from lakecli.base.layout import DATA, data_key
 from lakecli.base.model import CLIENT_MTIME, MAX_PATH_SIZE
 from lakecli.errors import NotFound, PermissionDenied, Refused, Unreachable, UsageError
+from lakecli.fsck.check import fsck
 from lakecli.kv.env import Table
 from lakecli.repository import branch as branches
 from lakecli.repository import upload_tree as module
-from lakecli.fsck.check import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.stat import stat
@@ -36,8 +36,8 @@ from tests.support.recorded_progress import RecordedProgress
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.contract import Repository
     from lakecli.fsck.findings import Finding
+    from lakecli.repository.contract import Repository
 
 PLAIN = UploadOptions()
 THREADS = UploadOptions(parallelism=4)

@@ -19,8 +19,8 @@ from lakecli.cli.reading import Kind, Parser, read_repository
 from lakecli.doctor.check import Check
 from lakecli.doctor.run import Instruments
 from lakecli.repository import doctor as library
-from lakecli.repository.doctor import WIDTH, Examination, problem_of, verdict_of
 from lakecli.repository.contract import Home
+from lakecli.repository.doctor import WIDTH, Examination, problem_of, verdict_of
 from lakecli.stores.uri import normalise
 
 _STYLES: Final = {"ok": "green", "warning": "yellow", "failed": "bright red", "skipped": "dim"}

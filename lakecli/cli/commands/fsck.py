@@ -18,15 +18,14 @@ from lakecli.cli.outside import place_lines, place_records
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.cli.reading import Parser, read_texts
 from lakecli.errors import UsageError
-from lakecli.fsck.index import RunnerBulk
+from lakecli.fsck.check import Thoroughness, summarise
 from lakecli.fsck.check import fsck as check
-from lakecli.fsck.check import summarise
-from lakecli.fsck.thoroughness import Thoroughness
-from lakecli.repository.contract import Repository
-from lakecli.repository.reading.outside import Place, places_in
-from lakecli.repository.intact_copies import repair_cache
-from lakecli.fsck.findings import Finding, FsckCounts, Lost, RepairCounts, Repaired
+from lakecli.fsck.findings import Finding, FsckCounts, RepairCounts, Unrecoverable
+from lakecli.fsck.index import RunnerBulk
 from lakecli.fsck.repair import repair
+from lakecli.repository.contract import Repository
+from lakecli.repository.intact_copies import Repaired, repair_cache
+from lakecli.repository.reading.outside import Place, places_in
 
 SHOWN_PATHS: Final = 10
 
@@ -181,12 +180,12 @@ def read_part(text: str, _context: Context) -> float:
     return part
 
 
-def _record(item: Finding | Repaired | Lost, *, dry_run: bool) -> Checked:
+def _record(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> Checked:
 
     if isinstance(item, Repaired):
         kind = "repairable" if dry_run else "repaired"
         return Checked(type=kind, kind=item.kind, name=item.name, how=item.how)
-    if isinstance(item, Lost):
+    if isinstance(item, Unrecoverable):
         return Checked(
             type="lost",
             kind=item.kind,
@@ -208,17 +207,17 @@ def _record(item: Finding | Repaired | Lost, *, dry_run: bool) -> Checked:
     )
 
 
-def _text(item: Finding | Repaired | Lost, *, dry_run: bool) -> str:
+def _text(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> str:
 
     if isinstance(item, Repaired):
         verb = "can be repaired" if dry_run else "repaired"
         return f"{verb}: {item.kind} {one_line(item.name)}: {one_line(item.how)}"
-    if isinstance(item, Lost):
+    if isinstance(item, Unrecoverable):
         return "\n".join(_lost_lines(item))
     return _finding_line(item)
 
 
-def _lost_lines(lost: Lost) -> Iterator[str]:
+def _lost_lines(lost: Unrecoverable) -> Iterator[str]:
     yield f"lost: {lost.kind} {one_line(lost.name)}: {one_line(lost.what)}"
     if lost.refs:
         yield f"  affects {', '.join(lost.refs)}"

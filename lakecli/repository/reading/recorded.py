@@ -1,6 +1,4 @@
-"""Checks of objects: those outside the namespace, and the contents of those that lakeFS wrote.
-
-Check whether objects outside the namespace have changed since they were recorded.
+"""Check whether objects outside the namespace have changed since they were recorded.
 
 An object that was imported without its bytes can be overwritten or deleted in its source. The
 import recorded its size, its time, and a checksum, whose form says what it is:
@@ -12,8 +10,6 @@ import recorded its size, its time, and a checksum, whose form says what it is:
 
 A digest is compared with one that the store reports, or the object is read. It is not read if its
 time is the recorded one.
-
-Comparing the contents of lakeFS's objects with the checksums of their entries.
 """
 
 from __future__ import annotations
@@ -25,10 +21,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, is_md5
 from lakecli.base.model import Entry
-from lakecli.base.validation import EARLIEST
 from lakecli.errors import IntegrityError, LakeError, NotFound
 from lakecli.repository.contract import AddressResolver, Repository
-from lakecli.repository.reading.contents import Named, hasher_of, md5_of, read_located
+from lakecli.repository.reading.contents import hasher_of, md5_of
 from lakecli.repository.reading.trust import OutsideAddress
 
 if TYPE_CHECKING:
@@ -54,8 +49,8 @@ class Recorded(NamedTuple):
     modified_at: datetime | None
 
 
-class Answer(NamedTuple):
-    """The result for one object.
+class ExternalCheck(NamedTuple):
+    """Whether one object is as it was recorded.
 
     Attributes:
         problem: the problem, or ``None``.
@@ -68,7 +63,7 @@ class Answer(NamedTuple):
 
 def ask_all(
     addresses: AddressResolver, objects: Sequence[Recorded], *, reads: bool = False
-) -> Iterator[Answer]:
+) -> Iterator[ExternalCheck]:
     """Yield the result for each object, in order; check several at a time.
 
     Args:
@@ -98,17 +93,17 @@ def check_unchanged(repository: Repository, entry: Entry) -> None:
         )
 
 
-def ask(addresses: AddressResolver, recorded: Recorded, *, reads: bool = False) -> Answer:
+def ask(addresses: AddressResolver, recorded: Recorded, *, reads: bool = False) -> ExternalCheck:
     """Compare an object with its record."""
     try:
         store, key = addresses.locate(recorded.address)
-        return Answer(change_of(store, key, recorded, reads=reads))
+        return ExternalCheck(change_of(store, key, recorded, reads=reads))
     except OutsideAddress:
-        return Answer(None, asked=False)
+        return ExternalCheck(None, asked=False)
     except NotFound:
-        return Answer("it is missing")
+        return ExternalCheck("it is missing")
     except LakeError as error:
-        return Answer(f"cannot be read: {error.message}")
+        return ExternalCheck(f"cannot be read: {error.message}")
 
 
 def change_of(
@@ -147,49 +142,3 @@ def _digest(store: ObjectStore, key: str, checksum: str) -> str:
 
 def _is_blake3(checksum: str) -> bool:
     return len(checksum) == 2 * DIGEST_SIZE and set(checksum) <= set("0123456789abcdef")
-
-
-class Contents(NamedTuple):
-    """What an entry says of the contents of an object that lakeFS wrote.
-
-    Attributes:
-        key: of the object.
-        size: in bytes.
-        checksum: an MD5; another one cannot be compared.
-    """
-
-    key: str
-    size: int
-    checksum: str
-
-
-class Compared(NamedTuple):
-    """The result of a comparison.
-
-    Attributes:
-        size: bytes that were read.
-        what: the defect, or ``None``.
-    """
-
-    size: int
-    what: str | None
-
-
-def compare_contents(named: Named, store: ObjectStore, recorded: Contents) -> Compared:
-    """Read an object of lakeFS, and compare it with what an entry says.
-
-    Args:
-        named: named in errors.
-        store: the namespace.
-        recorded: what the entry says.
-    """
-    key, size, checksum = recorded
-    read = 0
-    try:
-        for piece in read_located(named, store, key, Entry(key, size, checksum, EARLIEST)):
-            read += len(piece)
-    except IntegrityError:
-        return Compared(read, f"its bytes have another MD5 than {checksum}")
-    except LakeError as error:
-        return Compared(read, f"cannot be read: {error.message}")
-    return Compared(read, None)

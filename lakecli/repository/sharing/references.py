@@ -28,12 +28,16 @@ from lakecli.committed.diff import diff
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.data_index import DataIndex
 from lakecli.repository.contract import Repository
+from lakecli.repository.data_index import DataIndex
+from lakecli.repository.intact_copies import (
+    DamagedObject,
+    Repaired,
+    repair_data,
+    repair_tables,
+)
 from lakecli.repository.reading.addresses import check_key, is_external
 from lakecli.repository.records.notices import Notice
-from lakecli.repository.intact_copies import repair_data, repair_tables
-from lakecli.fsck.findings import Damage, Repaired
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.remote_refs import find_gone_back
 from lakecli.repository.transfer.parallel import Workers
@@ -305,15 +309,15 @@ class Restoring:
 
     def tables(self, keys: Sequence[str]) -> list[str]:
         """Upload ranges and metaranges again; return the keys for which that was impossible."""
-        sent = self._upload(repair_tables, [Damage("table", key, "missing") for key in keys])
+        sent = self._upload(repair_tables, [DamagedObject("table", key, "missing") for key in keys])
         return [key for key in keys if key not in sent]
 
     def data(self, sizes: Mapping[str, int]) -> set[str]:
         """Upload data objects again, given by key and size; return the keys that were."""
-        damages = [Damage("data", key, "missing", size=size) for key, size in sizes.items()]
+        damages = [DamagedObject("data", key, "missing", size=size) for key, size in sizes.items()]
         return self._upload(repair_data, damages)
 
-    def _upload(self, repair: Repair, damages: Iterable[Damage]) -> set[str]:
+    def _upload(self, repair: Repair, damages: Iterable[DamagedObject]) -> set[str]:
         todo = [each for each in damages if each.name not in self._done]
         sent = {each.name for each in repair(self._repository, todo, (), dry_run=False)}
         self._done |= sent

@@ -10,11 +10,11 @@ import pytest
 from lakecli.base.layout import sstable_key
 from lakecli.committed.rebuild import canonical
 from lakecli.engine.runner import LocalRunner
+from lakecli.fsck.check import fsck
 from lakecli.imports.rebuild import rebuild_heads
 from lakecli.kv.env import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
-from lakecli.fsck.check import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.guard.gc_guard import GcGuard
 from lakecli.repository.merge import MergeOptions, merge

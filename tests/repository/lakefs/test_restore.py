@@ -21,11 +21,12 @@ from lakecli.errors import (
     Refused,
     UsageError,
 )
+from lakecli.fsck.check import fsck
+from lakecli.fsck.findings import FsckCounts
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import repo
-from lakecli.fsck.check import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.guard.claims import Gone, claim_trees
@@ -41,7 +42,6 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.records import clones
 from lakecli.repository.records.commits import initial_commit
-from lakecli.fsck.findings import FsckCounts
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, undo
 from tests.support.clones import synced

@@ -10,11 +10,11 @@ from lakecli.base.layout import sstable_key
 from lakecli.base.model import CommitId, MergeStrategy, MetarangeId, RefKind
 from lakecli.base.progress import NO_PROGRESS
 from lakecli.errors import IntegrityError, NotFound, Refused
+from lakecli.fsck.check import fsck
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
-from lakecli.fsck.check import fsck
 from lakecli.repository.clone import clone, clone_known
 from lakecli.repository.commit import commit
 from lakecli.repository.lakefs.kept import DUMPS, iter_kept

@@ -1,14 +1,13 @@
-"""Looking references up: the job, and what executors do for it.
+"""The jobs of `fsck` on Spark: looking references up, and comparing lakeFS's objects.
 
-What executors do to look references up: rows of references and of listings, and what is left.
+To look references up, executors read ranges and list objects, and Spark joins both. A reference and
+an object have the same name: whether the digest is that of the contents, and the digest. A row
+without a name has the counts of a range or of a listing; it joins none, so it comes through. Of all
+other rows those come through whose sizes differ.
 
-A reference and an object have the same name: whether the digest is that of the contents, and the
-digest. A row without a name has the counts of a range or of a listing, which the join keeps.
-
-The job that looks references up: executors read ranges and list objects, and Spark joins both.
-
-A row without a name joins none. So the counts of ranges and listings come through, and of all other
-rows those whose sizes differ.
+To compare lakeFS's objects with the checksums of their entries, Spark brings equal rows of all
+ranges together, so each object is read once for each checksum that entries give it, however many
+commits share it.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.errors_as_json import carried
 from lakecli.engine.joins import (
+    MAX_PARTITIONS,
     RESULT,
     as_stat,
     carrying,
@@ -41,10 +41,9 @@ from lakecli.engine.scratch import Kept, Scratch, load_value
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError
-from lakecli.fsck.hashing import bounds_of
+from lakecli.fsck.hashing import PART_OBJECTS, LakeFsContents, bounds_of, compare_contents
 from lakecli.imports.listing import list_between
 from lakecli.repository.data_index import digest_of_key, is_old_key, size_of
-from lakecli.repository.reading.recorded import Contents
 from lakecli.repository.reading import outside
 
 REFERENCES: Final = "part int, number int, name binary, size bigint, stat binary"
@@ -99,7 +98,7 @@ class ToRead(NamedTuple):
     first: int
     ranges: tuple[RangeRecord, ...]
     staged: tuple[tuple[bytes, int], ...] = ()
-    contents: tuple[Contents, ...] = ()
+    contents: tuple[LakeFsContents, ...] = ()
 
 
 class RangeResult(NamedTuple):
@@ -120,7 +119,7 @@ class RangeResult(NamedTuple):
     is_sound: bool
 
 
-class PartResult(NamedTuple):
+class LookupResult(NamedTuple):
     """What is known of some ranges.
 
     Attributes:
@@ -223,7 +222,7 @@ def keep_left(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
         if number is not None:
             ranges.append(left.result(number, checking))
     if not is_empty:
-        yield result_row(part, PartResult(objects, ranges), checking.scratch, checking.nonce)
+        yield result_row(part, LookupResult(objects, ranges), checking.scratch, checking.nonce)
 
 
 class _Left:
@@ -277,14 +276,14 @@ def _reference_rows(number: int, found: Iterable[tuple[bytes, int]]) -> Iterator
     rest = iter(found)
     while some := list(islice(rest, _BATCH)):
         names, sizes = zip(*some, strict=True)
-        yield _rows(number, names, sizes, [None] * len(some))
+        yield _reference_batch(number, names, sizes, [None] * len(some))
 
 
 def _stat_row(number: int, stat: list[Any]) -> Any:  # noqa: ANN401 - a batch of pyarrow
-    return _rows(number, [None], [None], [as_stat(stat)])
+    return _reference_batch(number, [None], [None], [as_stat(stat)])
 
 
-def _rows(number: int, names: Any, sizes: Any, stats: Any) -> Any:  # noqa: ANN401 - as above
+def _reference_batch(number: int, names: Any, sizes: Any, stats: Any) -> Any:  # noqa: ANN401 - as above
     import pyarrow as pa
 
     count = len(names)
@@ -342,7 +341,7 @@ class Lookup(NamedTuple):
 
 def look_up(
     runner: SparkRunner, lookup: Lookup, checking: Checking, *, progress: Progress
-) -> Iterator[PartResult]:
+) -> Iterator[LookupResult]:
     """Look references up on Spark."""
     listings = 1 << 4 * lookup.digits
     joins = partitions_of(lookup.entries)
@@ -375,3 +374,122 @@ def look_up(
         progress=progress,
         tasks=len(lookup.parts) + listings + joins + keeping,
     )
+
+
+RECORDED: Final = "key binary, size bigint, checksum binary"
+"""The columns of `LakeFsContents`; keys and checksums may have any bytes."""
+
+
+
+class Differing(NamedTuple):
+    """What one task found.
+
+    Attributes:
+        size: bytes that it read.
+        defects: by key and checksum.
+    """
+
+    size: int
+    defects: dict[tuple[str, str], str]
+
+
+def compare_all(
+    runner: SparkRunner,
+    parts: Sequence[ToRead],
+    objects: int,
+    checking: Checking,
+    *,
+    progress: Progress,
+) -> Iterator[Differing]:
+    """Compare objects of lakeFS with the entries of all ranges.
+
+    Args:
+        runner: on Spark.
+        parts: the references.
+        objects: number of objects that lakeFS wrote below ``data/``.
+        checking: what executors need to know.
+        progress: counts the finished tasks.
+    """
+    tasks = min(MAX_PARTITIONS, 1 + objects // PART_OBJECTS)
+    recorded = frame_by_part(runner, partial(read_recorded, checking=checking), parts, RECORDED)
+    once = recorded.repartition(tasks, "key", "size", "checksum").distinct()
+    yield from results_of(
+        runner,
+        once.mapInArrow(partial(compare_some, checking=checking), RESULT),
+        nonce=checking.nonce,
+        progress=progress,
+        tasks=len(parts) + tasks,
+    )
+
+
+def recorded_by(address: str, size: int, checksum: str) -> LakeFsContents | None:
+    """Return what an entry says of an object of lakeFS; ``None`` if it names another object."""
+    is_lakefs = data_digest(address) is None and (address.startswith(DATA) or is_old_key(address))
+    return LakeFsContents(address, size, checksum) if is_lakefs and 0 <= size < _MOST else None
+
+
+def read_recorded(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
+    """Read ranges on an executor; yield what their entries say of lakeFS's objects."""
+
+    def rows_of(_number: int, body: bytes) -> Iterator[Any]:
+        part: ToRead = load_value(body)
+        yield from _recorded_rows(part.contents)
+        for record in part.ranges:
+            entries = check_range(checking.location.trees(), record)
+            found = (
+                recorded_by(entry.physical_address, entry.size, entry.checksum)
+                for entry in entries
+                if not isinstance(entry, Problem)
+            )
+            yield from _recorded_rows({each for each in found if each is not None})
+
+    return carrying(batches, rows_of, checking.nonce)
+
+
+def _recorded_rows(recorded: Iterable[LakeFsContents]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    rest = iter(recorded)
+    while some := list(islice(rest, _BATCH)):
+        keys, sizes, checksums = zip(*some, strict=True)
+        columns = {
+            "key": pa.array(map(_encoded, keys), pa.binary()),
+            "size": pa.array(sizes, pa.int64()),
+            "checksum": pa.array(map(_encoded, checksums), pa.binary()),
+        }
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+def compare_some(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
+    """Read objects on an executor; yield the result of the task.
+
+    An object that is missing or has another size is not read: the lookup of references finds it.
+    """
+    from pyspark import TaskContext
+
+    read, defects = 0, {}
+    store = checking.location.store()
+    try:
+        for batch in batches:
+            columns = (column.to_pylist() for column in batch.columns)
+            for key, size, checksum in zip(*columns, strict=True):
+                recorded = LakeFsContents(_decoded(key), size, _decoded(checksum))
+                if size_of(store, recorded.key) != size:
+                    continue
+                compared = compare_contents(checking.location, store, recorded)
+                read += compared.size
+                if compared.what is not None:
+                    defects[recorded.key, recorded.checksum] = compared.what
+    except LakeError as error:
+        raise carried(error, checking.nonce) from error
+    context = TaskContext.get()
+    number = context.partitionId() if context is not None else 0
+    yield result_row(number, Differing(read, defects), checking.scratch, checking.nonce)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "surrogateescape")
