@@ -17,10 +17,9 @@ from pathlib import Path
 from time import sleep
 
 from lakecli.errors import LakeWarning, NotFound, Unreachable
-from lakecli.repository.contract import Home, Repository, Runtime
+from lakecli.repository.contract import Home, Notice, Repository, Runtime
 from lakecli.repository.handle.lake import Lake, LocalRepository
-from lakecli.repository.records.moves import State
-from lakecli.repository.records.notices import Notice
+from lakecli.repository.records.ref_changes import State
 from lakecli.repository.sharing.automatic import SharedMover
 from lakecli.repository.undo.back_in_bucket import put_back
 from lakecli.settings.file import read_file

@@ -9,8 +9,8 @@ from typing import Any, Final
 from lakecli.base.model import RefKind
 from lakecli.cli.out.text import age, local_date, one_line
 from lakecli.kv.operations import Operation, RefChange
-from lakecli.repository.undo.complete import Undone
 from lakecli.repository.undo.log import SHORT_ID
+from lakecli.repository.undo.undo import Undone
 
 COLUMNS: Final = ("Operation", "Time", "Kind", "Changes", "Command")
 

@@ -10,7 +10,7 @@ from lakecli.cli.out.answers.sharing import OutsidePlace
 from lakecli.cli.out.text import one_line
 from lakecli.errors import LakeError, Refused
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.outside import Place, allowable, look
+from lakecli.repository.reading.outside_places import Place, allowable, look
 from lakecli.repository.reading.trust import remember, trust_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from lakecli.repository.across import (
     cp_across,
     cp_tree_across,
 )
-from lakecli.repository.staged.attributes import UNCHANGED, Attributes
+from lakecli.repository.staged.stager import UNCHANGED, Attributes
 
 TargetUri = Annotated[
     LakeUri,

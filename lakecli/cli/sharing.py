@@ -12,7 +12,7 @@ from lakecli.cli.out.text import one_line
 from lakecli.refs.names import is_full_commit_id
 from lakecli.repository.pending.intents import finish_pending
 from lakecli.repository.reading.view import commit_at
-from lakecli.repository.records.moves import Finished, State
+from lakecli.repository.records.ref_changes import Finished, State
 
 if TYPE_CHECKING:
     from lakecli.base.uri import LakeUri
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakecli.repository.lakefs.restore import Restored
     from lakecli.repository.lakefs.update import Updated
     from lakecli.repository.push import Lease, Pushed
-    from lakecli.repository.records.moves import CaughtUp
+    from lakecli.repository.records.ref_changes import CaughtUp
     from lakecli.repository.sharing.fetch import RefUpdate
     from lakecli.repository.status import Distance
 

@@ -13,9 +13,8 @@ from lakecli.cli.worktrees import downloads
 from lakecli.kv.operations import Operation
 from lakecli.repository.contract import Repository
 from lakecli.repository.undo.apply import GONE
-from lakecli.repository.undo.complete import Undone, complete
 from lakecli.repository.undo.log import REDO, UNDO, UNDOES, iter_log, redo_target
-from lakecli.repository.undo.undo import redo, undo
+from lakecli.repository.undo.undo import Undone, complete, redo, undo
 from lakecli.worktree.keep import check_directory, is_unfinished, overwrite_again, restore_kept
 from lakecli.worktree.writer import Written
 

@@ -35,7 +35,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import iter_expired
 from lakecli.repository.contract import Repository
 from lakecli.repository.data_index import DataIndex
-from lakecli.repository.reading import outside
+from lakecli.repository.reading.outside_places import count_place, place_of_address
 from lakecli.repository.reading.recorded import BATCH, Recorded, ask_all
 from lakecli.repository.records.commits import problems_of_commit
 from lakecli.repository.records.namespace import owner_of
@@ -355,7 +355,7 @@ class _Checker:
                 self._counts.entries += sound.entries
                 for place, objects in sound.outside.items():
                     self._counts.external += objects
-                    outside.count(self._counts.places, place, objects)
+                    count_place(self._counts.places, place, objects)
             else:
                 for item in self._read(record):
                     if isinstance(item, Problem):
@@ -400,7 +400,7 @@ class _Checker:
         if "://" in address:
             self._counts.external += 1
             namespace = self._repository.record.storage_namespace
-            outside.count(self._counts.places, outside.place_of_address(namespace, address))
+            count_place(self._counts.places, place_of_address(namespace, address))
             if self._how.external:
                 self._external.append((entry, name, commit_id))
                 if len(self._external) >= BATCH:

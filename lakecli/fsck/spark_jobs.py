@@ -44,7 +44,7 @@ from lakecli.errors import LakeError
 from lakecli.fsck.hashing import PART_OBJECTS, LakeFsContents, bounds_of, compare_contents
 from lakecli.imports.listing import list_between
 from lakecli.repository.data_index import digest_of_key, is_old_key, size_of
-from lakecli.repository.reading import outside
+from lakecli.repository.reading.outside_places import count_place, place_of_address
 
 REFERENCES: Final = "part int, number int, name binary, size bigint, stat binary"
 OBJECTS: Final = "object binary, present bigint, listed binary"
@@ -176,7 +176,7 @@ def _check(
         entries += 1
         address = item.physical_address
         if "://" in address:
-            outside.count(places, outside.place_of_address(checking.location.uri, address))
+            count_place(places, place_of_address(checking.location.uri, address))
             continue
         named = reference(address, item.size)
         if named is not None:

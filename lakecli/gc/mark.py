@@ -30,11 +30,10 @@ from lakecli.gc.shared import LakeFsAhead
 from lakecli.gc.summary import Summary, summarise
 from lakecli.gc.tasks import read_kinds
 from lakecli.remote.collection import STALE_AFTER, iter_expired
-from lakecli.repository.contract import Repository
+from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less
 from lakecli.repository.lakefs.kept import iter_expired_records
 from lakecli.repository.lakefs.taken_over import TakenOver
-from lakecli.repository.records.notices import Notice
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
 from lakecli.stores.contract import Version
 

@@ -52,7 +52,7 @@ from lakecli.repository.lakefs.kept import iter_kept, last_dump_at
 from lakecli.repository.lakefs.taken_over import TakenOver, confirm_stopped, find_take_over
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.sharing.publish import check_readable, check_writable
+from lakecli.repository.sharing.shareable import check_readable, check_writable
 from lakecli.settings.values import check_grace
 from lakecli.stores.capabilities import clear_temporaries
 from lakecli.stores.contract import ANY, ObjectNotFound, TooLarge, get_bounded

@@ -30,14 +30,13 @@ from lakecli.imports.part import Item, NotSorted, PartResult, Task, import_item
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.shown import ShownProgress
 from lakecli.imports.sources import Directory, Manifest, Source, check_pinnable, roots_of
-from lakecli.repository.contract import Repository
+from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less
 from lakecli.repository.guard.claims import claim_head
 from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.reading.trust import remember
 from lakecli.repository.reading.view import View, view_of_branch
-from lakecli.repository.records.notices import Notice
 from lakecli.repository.transfer.plan import PathStep
 from lakecli.stores.uri import is_local
 

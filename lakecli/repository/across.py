@@ -52,9 +52,7 @@ from lakecli.repository.reading.trust import (
     trust_of,
 )
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
-from lakecli.repository.staged.attributes import UNCHANGED, Attributes
-from lakecli.repository.staged.stager import Stager
-from lakecli.repository.staged.subtree import remove_unchanged
+from lakecli.repository.staged.stager import UNCHANGED, Attributes, Stager, remove_unchanged
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
 from lakecli.repository.transfer.readers import PieceReader

@@ -108,7 +108,7 @@ def delete(repository: Repository, name: str) -> Branch:
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
     from lakecli.repository.pending import operations
-    from lakecli.repository.pending.under_way import check_none_sent, when_none_under_way
+    from lakecli.repository.pending.intents import check_none_sent, when_none_under_way
     from lakecli.repository.records import ref_changes
 
     def act(*, has_asked: bool) -> Branch:
@@ -140,7 +140,7 @@ def check_delete(repository: Repository, name: str) -> Branch:
     with repository.lake.kv.read() as txn:
         branch = _not_default(repository, txn, name, "delete")
         if repository.syncs:
-            from lakecli.repository.pending.unsent import check_deletion
+            from lakecli.repository.pending.unsent_moves import check_deletion
             from lakecli.repository.records.ref_changes import branch_change
 
             check_deletion(txn, repository, branch_change(branch, None))
@@ -190,7 +190,7 @@ def reset(
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
     from lakecli.repository.pending import operations, staging_tokens
-    from lakecli.repository.pending.under_way import (
+    from lakecli.repository.pending.intents import (
         check_none_sent,
         check_none_taken_back,
         when_none_under_way,
@@ -290,12 +290,12 @@ def rename(
     """
     from lakecli.refs.graph import is_ancestor
     from lakecli.repository.pending import operations, staging_tokens
-    from lakecli.repository.pending.under_way import (
+    from lakecli.repository.pending.intents import (
         check_none_sent,
         check_none_taken_back,
         when_none_under_way,
     )
-    from lakecli.repository.pending.unsent import RENAME
+    from lakecli.repository.pending.unsent_moves import RENAME
     from lakecli.repository.records import ref_changes
     from lakecli.staging import area
 

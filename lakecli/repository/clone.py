@@ -24,10 +24,16 @@ from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.pending import operations, staging_tokens, tracking
 from lakecli.repository.records import clones, namespace, ref_changes
 from lakecli.repository.records.commits import initial_commit
-from lakecli.repository.sharing.describe import describe_there
-from lakecli.repository.sharing.fetch import Change, RefUpdate, notify, take_packs
+from lakecli.repository.sharing.fetch import (
+    Change,
+    RefUpdate,
+    Remote,
+    notify,
+    read_remote,
+    take_packs,
+)
 from lakecli.repository.sharing.packs import Unpacked
-from lakecli.repository.sharing.remote_refs import Remote, read_remote
+from lakecli.repository.sharing.shareable import describe_there
 from lakecli.stores.uri import normalise
 
 

@@ -18,8 +18,7 @@ from lakecli.base.model import NO_ACCOUNT, Account, Branch, Commit, RepositoryRe
 from lakecli.base.progress import NO_PROGRESS, Progress, ignore_step
 from lakecli.base.retry import elapsed
 from lakecli.kv.env import LocalStore
-from lakecli.repository.records.moves import CaughtUp, LocalMove, Resumed
-from lakecli.repository.records.notices import Notice
+from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, Resumed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -352,3 +351,15 @@ class BranchMover(Protocol):
             OutcomeUnknown: the next command finds out.
             Unreachable, PermissionDenied, …: a move was not sent; the next command tries again.
         """
+
+
+class Notice(NamedTuple):
+    """Something that a verb found out, for its caller to show.
+
+    Attributes:
+        message: what happened.
+        hint: what to do about it, or ``None``.
+    """
+
+    message: str
+    hint: str | None = None

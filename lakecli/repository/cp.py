@@ -8,9 +8,7 @@ from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.reading.view import no_such_path, open_view
-from lakecli.repository.staged.attributes import UNCHANGED, Attributes
-from lakecli.repository.staged.stager import Stager
-from lakecli.repository.staged.subtree import claimed_batches
+from lakecli.repository.staged.stager import UNCHANGED, Attributes, Stager, claimed_batches
 
 
 def cp(

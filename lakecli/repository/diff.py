@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
 from lakecli.refs.reader import get_parent
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.reading.merge_base import find_merge_points
-from lakecli.repository.reading.view import View, commit_at, open_view, resolve_ref
+from lakecli.repository.reading.view import (
+    View,
+    commit_at,
+    find_merge_points,
+    open_view,
+    resolve_ref,
+)
 from lakecli.repository.staged.changes import compare_staged, uncommitted
 
 if TYPE_CHECKING:

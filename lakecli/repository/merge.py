@@ -16,8 +16,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_commit, claim_head
 from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.moving.transaction import Draft, commit_clean
-from lakecli.repository.reading.merge_base import MergePoints, find_merge_points
-from lakecli.repository.reading.view import View, view_of_branch
+from lakecli.repository.reading.view import MergePoints, View, find_merge_points, view_of_branch
 from lakecli.repository.records.commits import MERGE_STRATEGY
 
 

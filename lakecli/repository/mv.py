@@ -11,8 +11,13 @@ from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.reading.view import View, check_branch, no_such_path, open_view
-from lakecli.repository.staged.stager import MAX_ATTEMPTS, Seen, Stager
-from lakecli.repository.staged.subtree import claimed_batches, kept_changing
+from lakecli.repository.staged.stager import (
+    MAX_ATTEMPTS,
+    Seen,
+    Stager,
+    claimed_batches,
+    kept_changing,
+)
 from lakecli.staging.area import TOMBSTONE
 
 if TYPE_CHECKING:

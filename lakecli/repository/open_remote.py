@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from lakecli.base.model import RepositoryRecord
 from lakecli.base.uri import LakeUri
 from lakecli.remote.ref_records import InvalidRecord
-from lakecli.repository.contract import Home, Runtime
+from lakecli.repository.contract import Home, Notice, Runtime
 from lakecli.repository.handle.lake import Lake, LocalRepository
-from lakecli.repository.records.notices import Notice
-from lakecli.repository.sharing.describe import describe_there
 from lakecli.repository.sharing.on_demand import OnDemandStore
+from lakecli.repository.sharing.shareable import describe_there
 from lakecli.stores.uri import normalise
 from lakecli.stores.wrappers import ReadOnlyStore
 

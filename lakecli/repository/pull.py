@@ -37,8 +37,7 @@ from lakecli.repository.moving.clean_branches import unstage_unchanged
 from lakecli.repository.moving.transaction import MAX_ATTEMPTS
 from lakecli.repository.pending import operations, staging_tokens
 from lakecli.repository.pending.branch_moves import follow_head
-from lakecli.repository.pending.intents import finish_pending
-from lakecli.repository.pending.under_way import check_none_taken_back
+from lakecli.repository.pending.intents import check_none_taken_back, finish_pending
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.records import ref_changes
 from lakecli.repository.sharing.fetch import FetchReport, fetch

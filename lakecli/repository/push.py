@@ -25,10 +25,11 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending import tracking
 from lakecli.repository.pending.intents import finish_pending
-from lakecli.repository.records.moves import Finished, State
+from lakecli.repository.records.ref_changes import Finished, State
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch, take_packs
-from lakecli.repository.sharing.publish import check_readable, publish, refused, stale
+from lakecli.repository.sharing.publish import publish, refused, stale
+from lakecli.repository.sharing.shareable import check_readable
 
 MAX_ATTEMPTS: Final = 8
 """How often others may move a ref while it is pushed, each time to an ancestor of it."""

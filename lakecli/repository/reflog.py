@@ -11,7 +11,7 @@ from lakecli.kv.operations import iter_operations
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.ref_moves import LoggedMove, Past
+from lakecli.repository.reading.reflog import LoggedMove, Past
 
 
 def iter_reflog(repository: Repository, name: str) -> Iterator[LoggedMove]:

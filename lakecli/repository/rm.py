@@ -9,8 +9,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
-from lakecli.repository.staged.stager import Stager
-from lakecli.repository.staged.subtree import batches_of, remove_unchanged
+from lakecli.repository.staged.stager import Stager, batches_of, remove_unchanged
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.staging.area import TOMBSTONE
 

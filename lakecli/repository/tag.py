@@ -95,7 +95,7 @@ def check_delete(repository: Repository, name: str) -> None:
     with repository.lake.kv.read() as txn:
         tag = _tag_at(repository, txn, name)
         if repository.syncs:
-            from lakecli.repository.pending.unsent import check_deletion
+            from lakecli.repository.pending.unsent_moves import check_deletion
 
             check_deletion(txn, repository, ref_changes.tag_change(tag, None))
 

@@ -8,9 +8,7 @@ from lakecli.committed.values import is_same
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
-from lakecli.repository.staged.attributes import Attributes
-from lakecli.repository.staged.stager import MAX_ATTEMPTS, Seen, Stager
-from lakecli.repository.staged.subtree import kept_changing
+from lakecli.repository.staged.stager import MAX_ATTEMPTS, Attributes, Seen, Stager, kept_changing
 
 
 def update_metadata(

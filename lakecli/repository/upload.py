@@ -252,7 +252,7 @@ class Uploader:
             changes = sorted([*claimed, *((path, TOMBSTONE) for path in left)])
             if self._stager.write_unless_changed([(self._branch, changes)], seen):
                 return len(left)
-        from lakecli.repository.staged.subtree import kept_changing
+        from lakecli.repository.staged.stager import kept_changing
 
         raise kept_changing(self._repository, self._branch)
 

@@ -25,10 +25,9 @@ from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
-from lakecli.repository.contract import Repository
+from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less
 from lakecli.repository.reading.view import check_branch, open_view
-from lakecli.repository.records.notices import Notice
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, beside

@@ -18,8 +18,7 @@ from pyspark.errors import PySparkException
 from lakecli.engine.session import gist
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported
-from lakecli.repository.contract import Repository
-from lakecli.repository.records.notices import Notice
+from lakecli.repository.contract import Notice, Repository
 from lakecli.spark.fetch import Remote
 from lakecli.spark.files import TableFile, remote_files, table_files
 from lakecli.spark.native import Native, lay_out, local_files

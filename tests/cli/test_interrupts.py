@@ -21,8 +21,8 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.errors import ConflictError, LakeError, is_interrupt
 from lakecli.filesystem.files import WrittenFile
 from lakecli.kv.data_file import Sentinel
-from lakecli.repository.moving.owed_answers import Answer
 from lakecli.repository.transfer.parallel import Workers
+from lakecli.repository.undo.unanswered import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

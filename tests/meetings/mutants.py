@@ -12,10 +12,10 @@ from lakecli.gc.lease import Lease
 from lakecli.kv.operations import iter_operations
 from lakecli.repository.guard.gc_guard import GcGuard
 from lakecli.repository.moving import clean_branches
-from lakecli.repository.pending import unsent
+from lakecli.repository.pending import unsent_moves
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.sharing import automatic, references, rollback
-from lakecli.repository.undo import back_in_bucket, own_moves, pushed, undo
+from lakecli.repository.undo import back_in_bucket, pushed, undo
 from lakecli.repository.undo.apply import TakeBack
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.team import Team, bucket_copy, days, operations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
     from lakecli.remote.ref_records import RefMove
     from lakecli.repository.contract import Repository
-    from lakecli.repository.records.moves import Unsent
+    from lakecli.repository.records.ref_changes import Unsent
 
 MAIN: Final = f"{REPOSITORY}/main"
 
@@ -160,11 +160,13 @@ def _sweep_that_stalls(team: Team) -> None:
 
 
 def _sends_blindly(patch: pytest.MonkeyPatch) -> None:
-    def judge(_txn: object, _repository: object, move: Unsent, there: object) -> unsent.Verdict:
-        return unsent.Verdict.NOTHING if there == move.after else unsent.Verdict.SEND
+    verdicts = unsent_moves.Verdict
 
-    patch.setattr(unsent, "judge", judge)
-    for module in (unsent, pushed):
+    def judge(_txn: object, _repository: object, move: Unsent, there: object) -> Any:
+        return verdicts.NOTHING if there == move.after else verdicts.SEND
+
+    patch.setattr(unsent_moves, "judge", judge)
+    for module in (unsent_moves, pushed):
         patch.setattr(module, "is_local", lambda *_args: False)
 
 
@@ -225,7 +227,7 @@ def _undo_of_an_upload(team: Team) -> None:
 
 
 def _deletes_what_is_unseen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(unsent, "find", unsent._there)
+    patch.setattr(unsent_moves, "find", unsent_moves._there)
 
 
 def _deletion_of_a_parted_branch(team: Team) -> None:
@@ -237,8 +239,8 @@ def _deletion_of_a_parted_branch(team: Team) -> None:
 
 
 def _deletes_without_a_position(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(unsent, "find", _nothing)
-    patch.setattr(unsent, "check", _nothing)
+    patch.setattr(unsent_moves, "find", _nothing)
+    patch.setattr(unsent_moves, "check", _nothing)
     patch.setattr("lakecli.cli.syncing.put_back", _nothing)
 
 
@@ -248,7 +250,7 @@ def _deletion_of_an_unpushed_branch(team: Team) -> None:
 
 
 def _believes_the_position(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(own_moves, "TO_KNOWN", frozenset())
+    patch.setattr(pushed, "TO_KNOWN", frozenset())
 
 
 def _holds_nothing(patch: pytest.MonkeyPatch) -> None:

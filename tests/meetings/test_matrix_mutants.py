@@ -11,7 +11,7 @@ from lakecli.base import layout
 from lakecli.cli.commands import branch_reset
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
-from lakecli.repository.pending import branch_moves, under_way, unsent
+from lakecli.repository.pending import branch_moves, intents, unsent_moves
 from lakecli.repository.records import namespace
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import sending
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakecli.base.model import Branch, RepositoryRecord
-    from lakecli.repository.undo.complete import Undone
+    from lakecli.repository.undo.undo import Undone
     from lakecli.stores.contract import ObjectStore
     from tests.meetings.matrix import Matrix
 
@@ -51,7 +51,7 @@ class Mutant(NamedTuple):
 
 def _moves_any_head(patch: pytest.MonkeyPatch) -> None:
     """A branch is moved without comparing it with what the commit was built from."""
-    for module in (branch_moves, under_way):
+    for module in (branch_moves, intents):
         patch.setattr(module, "is_built_from", lambda *_: True)
 
 
@@ -78,7 +78,7 @@ def _undoes_during_a_commit(patch: pytest.MonkeyPatch) -> None:
 
 def _forgets_what_was_undone(patch: pytest.MonkeyPatch) -> None:
     """A move that was undone while it was being sent stays in the bucket."""
-    patch.setattr(unsent, "note_taken_back", _nothing)
+    patch.setattr(unsent_moves, "note_taken_back", _nothing)
 
 
 def _blames_the_lists(patch: pytest.MonkeyPatch) -> None:
@@ -109,12 +109,12 @@ def _sends_what_was_put_back(patch: pytest.MonkeyPatch) -> None:
 
     Then `branch reset` says that it moved the branch.
     """
-    stands_for = under_way._stands_for
+    stands_for = intents._stands_for
 
     def is_ahead(txn: Any, repository: Any, intent: Any, position: Any) -> bool:
         return stands_for(txn, repository, intent._replace(before=None), position)
 
-    patch.setattr(under_way, "_stands_for", is_ahead)
+    patch.setattr(intents, "_stands_for", is_ahead)
 
 
 def _says_that_it_moved(patch: pytest.MonkeyPatch) -> None:

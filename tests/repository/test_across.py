@@ -17,8 +17,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.trust import OutsideAddress, remember, remembered
 from lakecli.repository.reading.view import open_view
-from lakecli.repository.staged.attributes import Attributes
-from lakecli.repository.staged.subtree import remove_unchanged
+from lakecli.repository.staged.stager import Attributes, remove_unchanged
 from lakecli.repository.transfer.readers import PieceReader
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.contract import ANY

@@ -18,7 +18,7 @@ from lakecli.repository.pending.intents import finish_pending
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.view import view_of_branch
-from lakecli.repository.records.moves import State
+from lakecli.repository.records.ref_changes import State
 from lakecli.repository.revert import revert
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, restore, undo

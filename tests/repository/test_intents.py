@@ -15,9 +15,9 @@ from lakecli.kv.bucket import IntentStore
 from lakecli.kv.operations import iter_operations, remove
 from lakecli.remote.move import Intent, MoveOutcome, Result
 from lakecli.repository import branch
-from lakecli.repository.pending import intents, under_way
+from lakecli.repository.pending import intents
 from lakecli.repository.pending.intents import Begun
-from lakecli.repository.records.moves import LocalMove
+from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import make_commit
 
@@ -84,11 +84,11 @@ def test_a_new_move_replaces_those_of_its_ref_that_were_not_sent(repository: Rep
 def test_only_a_move_that_is_still_recorded_is_marked_as_sent(repository: Repository) -> None:
     begun = begin("1")
     with repository.lake.kv.write() as txn:
-        assert not intents.mark_sent(txn, repository, begun, AT)
+        assert not intents.put_sent(txn, repository, begun, AT)
     assert rows(repository) == set()
     with repository.lake.kv.write() as txn:
         intents.write_down(txn, repository, begun)
-        assert intents.mark_sent(txn, repository, begun, AT)
+        assert intents.put_sent(txn, repository, begun, AT)
     assert rows(repository) == {begin("1", sent=AT)}
 
 
@@ -96,7 +96,7 @@ def test_no_local_command_waits_for_a_deletion_in_the_bucket(repository: Reposit
     begun = Begun(begin("1").intent._replace(after=None), None)
     with repository.lake.kv.write() as txn:
         intents.write_down(txn, repository, begun)
-        assert not under_way.mark_sent(txn, repository, begun)
+        assert not intents.mark_sent(txn, repository, begun)
     assert rows(repository) == {begun}
 
 
@@ -107,8 +107,8 @@ def test_a_move_that_was_sent_long_ago_hides_no_other(repository: Repository, op
     with repository.lake.kv.write() as txn:
         for each in (*others, present):
             intents._put(txn, repository, each)
-        with pytest.raises(under_way.CommitUnderWay):
-            under_way.check_none_sent(txn, repository, "b", **{option: True})
+        with pytest.raises(intents.CommitUnderWay):
+            intents.check_none_sent(txn, repository, "b", **{option: True})
 
 
 @pytest.mark.parametrize("landing", [LANDING, None], ids=["commit", "push"])
@@ -119,11 +119,11 @@ def test_what_was_sent_long_ago_is_given_up_only_after_the_bucket_was_asked(
     with repository.lake.kv.write() as txn:
         intents._put(txn, repository, begun)
         if landing is not None:
-            with pytest.raises(under_way.CommitUnderWay):
-                under_way.check_none_sent(txn, repository, "b")
+            with pytest.raises(intents.CommitUnderWay):
+                intents.check_none_sent(txn, repository, "b")
         else:
-            with pytest.raises(under_way.CommitUnderWay):
-                under_way.check_none_taken_back(txn, repository, RefKind.BRANCH, "b", to=None)
+            with pytest.raises(intents.CommitUnderWay):
+                intents.check_none_taken_back(txn, repository, RefKind.BRANCH, "b", to=None)
     assert rows(repository) == {begun}
 
 

@@ -14,7 +14,7 @@ from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.pending import staging_tokens
 from lakecli.repository.pending.intents import finish_pending
-from lakecli.repository.records.moves import LocalMove
+from lakecli.repository.records.ref_changes import LocalMove
 from tests.support.clones import Clones, synced
 from tests.support.lakes import stage
 

@@ -14,8 +14,8 @@ from lakecli.kv.env import Table
 from lakecli.repository.commit import Part, StagedConflict, commit
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.reading.view import branch_at
-from lakecli.repository.records.moves import LocalMove
-from lakecli.repository.staged import left_staged
+from lakecli.repository.records.ref_changes import LocalMove
+from lakecli.repository.staged import partial_commit
 from lakecli.repository.undo.undo import redo, undo
 from tests.repository.test_overtaken import others_push
 from tests.support.clones import Clones, synced
@@ -316,7 +316,7 @@ def test_automatic_sync_sends_the_part_and_keeps_the_rest(tmp_path: Path) -> Non
 def test_what_a_commit_leaves_is_kept_though_it_was_copied_for_days(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(left_staged, "BATCH", 1)
+    monkeypatch.setattr(partial_commit, "BATCH", 1)
     with Clones.make(tmp_path, "ada") as clones:
         (ada,) = clones.repositories
         clock = Ticking()

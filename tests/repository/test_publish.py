@@ -29,13 +29,13 @@ from lakecli.repository.pending.intents import finish_pending
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.records.commits import describe_commit
-from lakecli.repository.records.moves import LocalMove, State
 from lakecli.repository.records.namespace import NewerRepository
+from lakecli.repository.records.ref_changes import LocalMove, State
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references, rollback
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.sharing.publish import OtherRepository
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
+from lakecli.repository.sharing.shareable import OtherRepository
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores.contract import ANY
 from tests.remote import chains

@@ -14,7 +14,7 @@ from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.remote.move import apply
 from lakecli.remote.refs import find_ref
 from lakecli.repository.sharing import rollback
-from lakecli.repository.sharing.remote_refs import read_remote
+from lakecli.repository.sharing.fetch import read_remote
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
 from tests.remote.chains import PATIENT, commit, intent, write_id
@@ -23,7 +23,7 @@ from tests.support.clones import make_commit
 if TYPE_CHECKING:
     from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.contract import Repository
-    from lakecli.repository.sharing.remote_refs import Remote
+    from lakecli.repository.sharing.fetch import Remote
 
 
 class Counting(NoProgress):

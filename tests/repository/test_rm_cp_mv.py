@@ -15,7 +15,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.mv import mv, mv_tree
 from lakecli.repository.rm import plan_rm_trees, rm, rm_tree
-from lakecli.repository.staged import subtree as module
+from lakecli.repository.staged import stager as module
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.undo.undo import undo
 from tests.support.lakes import checksums, read, stage

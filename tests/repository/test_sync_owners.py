@@ -17,10 +17,10 @@ from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.handle.lake import LocalRepository
-from lakecli.repository.pending import unsent
+from lakecli.repository.pending import unsent_moves
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
-from lakecli.repository.records.moves import Unsent
+from lakecli.repository.records.ref_changes import Unsent
 from lakecli.repository.sharing import automatic, sending
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import NonFastForward, StaleLease
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lakecli.base.model import CommitId
     from lakecli.kv.operations import Operation
     from lakecli.repository.contract import Repository
-    from lakecli.repository.undo.complete import Undone
+    from lakecli.repository.undo.undo import Undone
 
 ME = PushOptions(who="Me <me@example.com>")
 PULL = PullOptions(committer="me")
@@ -504,7 +504,7 @@ class TestNotes:
         made = make_commit(bob, b"mine").id
         with bob.lake.kv.write() as txn:
             old = make_move(bob, before=here(ada), after=made)
-            unsent.put(txn, bob, old._replace(before=make_commit_id(bob)))
+            unsent_moves.put(txn, bob, old._replace(before=make_commit_id(bob)))
         with auto(bob) as (_, resumed):
             assert resumed.unsent == ()
         assert there(bob) == made
@@ -516,7 +516,7 @@ class TestNotes:
         first = here(bob)
         mine = make_commit(bob, b"mine").id
         with bob.lake.kv.write() as txn:
-            unsent.put(txn, bob, make_move(bob, before=first, after=mine))
+            unsent_moves.put(txn, bob, make_move(bob, before=first, after=mine))
         with auto(bob) as (_, resumed):
             (error,) = resumed.unsent
         assert isinstance(error, NonFastForward)
@@ -526,7 +526,7 @@ class TestNotes:
 
 
 def make_move(repository: Repository, *, before: CommitId, after: CommitId) -> Unsent:
-    id_ = unsent._row("unsent", RefKind.BRANCH, "main")
+    id_ = unsent_moves._row("unsent", RefKind.BRANCH, "main")
     return Unsent(id_, RefKind.BRANCH, "main", "test", before, after, ())
 
 
@@ -649,10 +649,10 @@ class TestProcesses:
         first.catch_up()
         tag.delete(first.repository, "v1")
 
-        def refuse(*_: object, **__: object) -> tuple[unsent.Verdict, CommitId | None]:
+        def refuse(*_: object, **__: object) -> tuple[unsent_moves.Verdict, CommitId | None]:
             with killed(two) as other:
                 undo(other)
-            return unsent.Verdict.REFUSE, before
+            return unsent_moves.Verdict.REFUSE, before
 
         monkeypatch.setattr(sending, "_move", refuse)
         with pytest.raises(StaleLease):

@@ -20,7 +20,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.pending import operations
 from lakecli.repository.undo.log import iter_log
-from lakecli.repository.undo.own_moves import Moved, find_ours
+from lakecli.repository.undo.pushed import Moved, find_ours
 from tests.support.clones import make_commit
 from tests.support.lakes import START, make_repository, open_lake
 

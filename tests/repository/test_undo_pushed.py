@@ -15,17 +15,16 @@ from lakecli.kv.operations import RefChange
 from lakecli.remote.refs import iter_known_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.moving.owed_answers import may_be_left
-from lakecli.repository.pending import unsent
+from lakecli.repository.pending import unsent_moves
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.shareable import CannotShare
 from lakecli.repository.undo.back_in_bucket import _is_left_behind, _is_reversed
-from lakecli.repository.undo.complete import _holds, complete
 from lakecli.repository.undo.log import find_operation, iter_log
 from lakecli.repository.undo.pushed import Pushed, _has_seen, _has_seen_reset, moved_on
-from lakecli.repository.undo.undo import redo, restore, undo
+from lakecli.repository.undo.unanswered import may_be_left
+from lakecli.repository.undo.undo import _holds, complete, redo, restore, undo
 from tests.support.clones import Clones, auto, here, make_commit, synced, there
 from tests.support.lakes import stage
 
@@ -315,7 +314,7 @@ def test_all_own_moves_go_back_and_none_before_an_unknown_one(
         return (each for each in iter_known_moves(*arguments) if each.after != sent[1])
 
     if has_gap:
-        monkeypatch.setattr("lakecli.repository.undo.own_moves.iter_moves", known)
+        monkeypatch.setattr("lakecli.repository.undo.pushed.iter_moves", known)
     restore(eve, kept, remote=True, committer="eve")
     assert both(eve) == (world.first, sent[1] if has_gap else world.second)
 
@@ -835,10 +834,10 @@ def test_a_branch_is_left_behind_by_what_is_to_be_sent(world: World) -> None:
     )
     for after, is_left in ((world.second, True), (world.first, False)):
         with ada.lake.kv.write() as txn:
-            note = unsent.make(
+            note = unsent_moves.make(
                 ada, RefKind.BRANCH, "main", operation="undo", before=third, after=after
             )
-            unsent.put(txn, ada, note)
+            unsent_moves.put(txn, ada, note)
             assert _is_left_behind(txn, ada, change) == is_left
             assert TrackingStore(txn, ada.key).position(RefKind.BRANCH, "main") == third
 

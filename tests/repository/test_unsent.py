@@ -14,8 +14,8 @@ from lakecli.remote.ref_records import RefMove
 from lakecli.remote.refs import put_known_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.pending import operations, unsent
-from lakecli.repository.pending.unsent import (
+from lakecli.repository.pending import operations, unsent_moves
+from lakecli.repository.pending.unsent_moves import (
     RENAME,
     Verdict,
     find_unsent,
@@ -26,8 +26,7 @@ from lakecli.repository.pending.unsent import (
     judge,
     note_taken_back,
 )
-from lakecli.repository.records.moves import Unsent
-from lakecli.repository.records.ref_changes import branch_change
+from lakecli.repository.records.ref_changes import Unsent, branch_change
 from tests.support.clones import make_commit, synced
 from tests.support.lakes import START, stage
 
@@ -56,7 +55,7 @@ def track(repository: Repository, kind: RefKind, commit_id: CommitId | None) -> 
 
 
 def move(kind: RefKind, before: CommitId | None, after: CommitId | None) -> Unsent:
-    id_ = unsent._row("unsent", kind, "main")
+    id_ = unsent_moves._row("unsent", kind, "main")
     return Unsent(id_, kind, "main", "test", before, after, ("aa",))
 
 
@@ -134,7 +133,7 @@ def test_a_note_is_read_as_it_was_written(
 ) -> None:
     made = move(BRANCH, commits["1"], None)
     with repository.lake.kv.write() as txn:
-        unsent.put(txn, repository, made)
+        unsent_moves.put(txn, repository, made)
         assert list(iter_unsent(txn, repository)) == [made]
     assert noted(repository) == made
     assert noted(repository, TAG) is None
@@ -152,7 +151,7 @@ def test_moves_that_were_added_meanwhile_stay_noted(
     ]
     for present, left in cases:
         with repository.lake.kv.write() as txn:
-            unsent.put(txn, repository, present)
+            unsent_moves.put(txn, repository, present)
             forget(txn, repository, sent)
         assert noted(repository) == left
 
@@ -219,7 +218,7 @@ def test_only_the_rest_of_the_same_renaming_is_forgotten(
     refused = move(BRANCH, None, first)._replace(operation=RENAME, replaces="old")
 
     def other(name: str, operation: str, before: CommitId | None, after: CommitId | None) -> Unsent:
-        id_ = unsent._row("unsent", BRANCH, name)
+        id_ = unsent_moves._row("unsent", BRANCH, name)
         return Unsent(id_, BRANCH, name, operation, before, after, ())
 
     rest = other("old", RENAME, first, None)
@@ -232,7 +231,7 @@ def test_only_the_rest_of_the_same_renaming_is_forgotten(
     ]
     with repository.lake.kv.write() as txn:
         for each in [rest, *kept]:
-            unsent.put(txn, repository, each)
+            unsent_moves.put(txn, repository, each)
         for no_refusal in (
             refused._replace(operation="branch create", replaces=""),
             refused._replace(before=second),
@@ -250,7 +249,7 @@ def test_a_ref_is_held_until_it_moves_in_the_bucket(
     fields = {"held": tracked.write_id, "kind": BRANCH, "name": "main"}
     with repository.lake.kv.write() as txn:
         assert not is_held(txn, repository, tracked)
-        IntentStore(txn, repository.key).put(unsent._row("held", BRANCH, "main"), fields)
+        IntentStore(txn, repository.key).put(unsent_moves._row("held", BRANCH, "main"), fields)
         assert is_held(txn, repository, tracked)
         assert not is_held(txn, repository, tracked._replace(write_id=WriteId("1f" * 16)))
         assert not is_held(txn, repository, tracked._replace(kind=TAG))
@@ -264,7 +263,7 @@ def test_a_ref_is_held_where_the_bucket_has_it_elsewhere(
     tracked = track(repository, BRANCH, commits[there]) if there != "-" else None
     shown = branch.show(repository, "main")  # on 3
     with repository.lake.kv.write() as txn:
-        unsent.hold(txn, repository, branch_change(None, shown))
+        unsent_moves.hold(txn, repository, branch_change(None, shown))
         assert (tracked is not None and is_held(txn, repository, tracked)) == (there == "1")
 
 
@@ -274,7 +273,7 @@ def test_a_ref_stays_held_while_only_its_staging_area_changes(
     tracked = track(repository, BRANCH, commits["3"])
     fields = {"held": tracked.write_id, "kind": BRANCH, "name": "main"}
     with repository.lake.kv.write() as txn:
-        IntentStore(txn, repository.key).put(unsent._row("held", BRANCH, "main"), fields)
+        IntentStore(txn, repository.key).put(unsent_moves._row("held", BRANCH, "main"), fields)
     stage(repository, "main", {b"1": b"1"})  # as the head has it
     with pytest.raises(NothingToDo):
         commit(repository, "main", message="m", committer="me")

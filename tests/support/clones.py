@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Commit, CommitId
     from lakecli.repository.handle.lake import Lake
-    from lakecli.repository.records.moves import CaughtUp
+    from lakecli.repository.records.ref_changes import CaughtUp
 
 RANGE_ENTRIES = 16
 

@@ -9,7 +9,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import AtOp
 from lakecli.cli.reading import Kind, Parser, read_ref
-from lakecli.repository.reading import merge_base as merging
+from lakecli.repository.reading import view as merging
 
 
 def find_merge_base(

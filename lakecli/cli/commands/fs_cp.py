@@ -12,7 +12,7 @@ from lakecli.cli.params import PrefixUri, Recursive, TransferOptions
 from lakecli.cli.places import TargetUri, across, answer, target_of
 from lakecli.cli.reading import Parser, read_new_metadata
 from lakecli.repository.cp import cp, cp_tree
-from lakecli.repository.staged.attributes import Attributes
+from lakecli.repository.staged.stager import Attributes
 
 
 def fs_cp(

@@ -13,7 +13,7 @@ from lakecli.cli.params import BranchPathUris
 from lakecli.cli.reading import Parser, read_new_metadata
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import full_address
-from lakecli.repository.staged.attributes import Attributes
+from lakecli.repository.staged.stager import Attributes
 from lakecli.repository.stat import stat
 from lakecli.repository.update_metadata import update_metadata
 

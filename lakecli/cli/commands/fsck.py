@@ -25,7 +25,7 @@ from lakecli.fsck.index import RunnerBulk
 from lakecli.fsck.repair import repair
 from lakecli.repository.contract import Repository
 from lakecli.repository.intact_copies import Repaired, repair_cache
-from lakecli.repository.reading.outside import Place, places_in
+from lakecli.repository.reading.outside_places import Place, places_in
 
 SHOWN_PATHS: Final = 10
 

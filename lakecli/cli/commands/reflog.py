@@ -15,7 +15,7 @@ from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import Amount, BranchOrTagUri
 from lakecli.errors import UsageError
 from lakecli.refs.expression import parse
-from lakecli.repository.reading.ref_moves import LoggedMove
+from lakecli.repository.reading.reflog import LoggedMove
 from lakecli.repository.reflog import is_shared, iter_reflog
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakecli.cli.out.answers.history import Status
     from lakecli.cli.worktrees import Compared
     from lakecli.repository.contract import Repository
-    from lakecli.repository.records.moves import Finished
+    from lakecli.repository.records.ref_changes import Finished
     from lakecli.worktree.link import Link
 
 

@@ -26,11 +26,11 @@ from lakecli.repository.records import clones
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads, SstableCache
     from lakecli.committed.tree_store import TreeStore
+    from lakecli.repository.contract import Notice
     from lakecli.repository.guard.gc_guard import GcGuard
     from lakecli.repository.moving.rebuilt_trees import RebuiltTrees
     from lakecli.repository.reading.addresses import Resolver
     from lakecli.repository.reading.reader import Reader
-    from lakecli.repository.records.notices import Notice
     from lakecli.stores.contract import ObjectStore
 
 

@@ -32,9 +32,9 @@ from lakecli.repository.lakefs.kept import iter_kept, keep_dump
 from lakecli.repository.lakefs.manifest import RefsManifest
 from lakecli.repository.lakefs.restore import needed_manifest, verified
 from lakecli.repository.moving.clean_branches import unstage_unchanged
-from lakecli.repository.pending import operations, staging_tokens, unsent
+from lakecli.repository.pending import operations, staging_tokens, unsent_moves
 from lakecli.repository.pending.branch_moves import follow_head
-from lakecli.repository.pending.under_way import check_none_sent, when_none_under_way
+from lakecli.repository.pending.intents import check_none_sent, when_none_under_way
 from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import initial_commit
 
@@ -240,7 +240,7 @@ class _Update:
             return
         is_free = here is None and self._refs.find_branch(tag.name) is None
         # A tag that was deleted here, which is still to be sent, does not come back.
-        is_noted = unsent.find_unsent(self._txn, self._repository, RefKind.TAG, tag.name)
+        is_noted = unsent_moves.find_unsent(self._txn, self._repository, RefKind.TAG, tag.name)
         if not is_free or is_noted is not None:
             self._report(RefKind.TAG, tag.name, here, tag.commit_id, RefState.DIFFERS)
             return

@@ -6,7 +6,6 @@
     mover            the protocol of the move, and its form for this machine alone
     clean_branches   branches without uncommitted changes
     apply_change     one commit's change on another branch: cherry-pick and revert
-    owed_answers     the answer that a command is still to give about its operation
     rebuilt_trees    trees of lakeFS that were written again
     housekeeping     expired operations are deleted
 """

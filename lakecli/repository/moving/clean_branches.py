@@ -26,7 +26,7 @@ from lakecli.kv.operations import StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending import operations, staging_tokens
-from lakecli.repository.pending.under_way import check_none_sent
+from lakecli.repository.pending.intents import check_none_sent
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.records import ref_changes
 from lakecli.repository.staged.changes import iter_both, uncommitted

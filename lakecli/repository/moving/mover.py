@@ -22,12 +22,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lakecli.kv.env import Table, WriteTransaction
-from lakecli.repository.records.moves import CaughtUp, LocalMove, Resumed
+from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, Resumed
 
 if TYPE_CHECKING:
     from lakecli.base.model import Branch, Commit
     from lakecli.repository.contract import Repository
-    from lakecli.repository.records.moves import LocalMove
+    from lakecli.repository.records.ref_changes import LocalMove
 
 
 class LocalMover:
@@ -52,7 +52,7 @@ class LocalMover:
             # A command that shares nothing imports nothing of sharing.
             if not txn.has_owned(Table.INTENTS, repository.key):
                 return _compare_and_land(txn, repository, branch, commit, landing)
-        from lakecli.repository.pending.under_way import check_none_sent, when_none_under_way
+        from lakecli.repository.pending.intents import check_none_sent, when_none_under_way
 
         def act(*, has_asked: bool) -> bool:
             del has_asked

@@ -36,7 +36,7 @@ from lakecli.repository.pending.branch_moves import LEFT, is_built_from, newer_t
 from lakecli.repository.reading.view import View, branch_at
 from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import ClaimedCommit, check_texts, describe_commit
-from lakecli.repository.records.moves import LocalMove
+from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.staging import area
 
 if TYPE_CHECKING:
@@ -225,12 +225,12 @@ def _try(
     )
     left: tuple[StagingToken, ...] = ()
     if leaves is not None:
-        from lakecli.repository.staged.left_staged import copy_staged
+        from lakecli.repository.staged.partial_commit import copy_staged
 
         left = copy_staged(repository, branch, leaves)
     landing = LocalMove(kind, sealed, from_staging=from_staging, left=left)
     if not repository.mover.move(repository, branch, commit, landing):
-        from lakecli.repository.staged.left_staged import drop_unused
+        from lakecli.repository.staged.partial_commit import drop_unused
 
         drop_unused(repository, name=branch.name, tokens=left)
         return None

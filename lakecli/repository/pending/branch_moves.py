@@ -10,7 +10,7 @@ from lakecli.kv.env import WriteTransaction
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.pending import operations, staging_tokens
 from lakecli.repository.records import ref_changes
-from lakecli.repository.records.moves import LocalMove
+from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.staging import area
 
 if TYPE_CHECKING:

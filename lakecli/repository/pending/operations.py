@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from lakecli.kv.env import Table, WriteTransaction
+from lakecli.repository.contract import Notice
+from lakecli.stores.capabilities import store_time
 from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
     from lakecli.base.model import StagingToken
     from lakecli.kv.operations import Operation, RefChange, StagingChange
     from lakecli.repository.contract import Repository
-
 
 def append(
     txn: WriteTransaction,
@@ -59,12 +61,45 @@ def append(
     )
     store = repository.store_in_use
     if store is not None and not is_local(store.uri):  # a directory has this machine's clock
-        from lakecli.repository.pending import clock
 
-        clock.notify_clock(repository)
+        notify_clock(repository)
     # A command that shares nothing imports nothing of sharing.
     if operation.refs and (repository.syncs or txn.has_owned(Table.INTENTS, repository.key)):
-        from lakecli.repository.pending import unsent
+        from lakecli.repository.pending import unsent_moves
 
-        unsent.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
+        unsent_moves.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
     return log.append(txn, operation)
+
+
+CLOCK_LIMIT: Final = timedelta(hours=1)
+"""The largest accepted difference between the clocks of this machine and of the store."""
+
+CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatectl set-ntp true`"
+
+
+def notify_clock(repository: Repository) -> None:
+    """Add a notice if this machine's clock is wrong, compared with a store that has answered."""
+    store = repository.store_in_use
+    if store is None:
+        return
+
+    there = store_time(store)
+    if there is None:
+        return
+    ahead = there - repository.lake.runtime.clock()
+    if abs(ahead) > CLOCK_LIMIT:
+        message = f"{wrong_by(ahead)}; the dates that this command writes are wrong for everybody"
+        if not any(notice.hint == CLOCK_FIX for notice in repository.notices):
+            repository.notify(Notice(message, CLOCK_FIX))
+
+
+def wrong_by(ahead: timedelta) -> str:
+    """Describe how far the store's clock is ahead of this machine's."""
+    side = "behind" if ahead > timedelta(0) else "ahead of"
+    return f"this machine's clock is {_shown(abs(ahead))} {side} that of the store"
+
+
+def _shown(difference: timedelta) -> str:
+    if difference >= timedelta(days=2):
+        return f"{difference / timedelta(days=1):.0f} days"
+    return f"{difference / timedelta(hours=1):.0f} hours"

@@ -10,18 +10,18 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Branch, Commit, Entry, StagingToken
-from lakecli.errors import NotFound
+from lakecli.errors import NotFound, Refused
 from lakecli.kv.env import ReadTransaction, Table
+from lakecli.refs.graph import merge_base
 from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:
     from lakecli.refs.reader import PastReader
     from lakecli.refs.resolve import Resolved
     from lakecli.repository.contract import Repository
-
 
 _NEIGHBOURS = 1_000
 """Objects of a directory among which that one is sought that is probably meant."""
@@ -253,7 +253,7 @@ def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> 
 
 def past_of(repository: Repository, txn: ReadTransaction) -> PastReader:
     """Return how the refs of a repository moved."""
-    from lakecli.repository.reading.ref_moves import Past
+    from lakecli.repository.reading.reflog import Past
 
     return Past(repository, txn)
 
@@ -315,3 +315,34 @@ def open_view(repository: Repository, expression: str) -> Iterator[View]:
         if resolved.staging and resolved.branch is not None:
             tokens = (resolved.branch.staging_token, *resolved.branch.sealed_tokens)
         yield View(repository, txn, commit=resolved.commit, tokens=tokens, name=expression)
+
+
+class MergePoints(NamedTuple):
+    """The three commits of a merge."""
+
+    base: Commit
+    source: Commit
+    destination: Commit
+
+
+def find_merge_base(repository: Repository, source: str, destination: str) -> MergePoints:
+    """Return the commits that two ref expressions name, and their best common ancestor.
+
+    Raises:
+        NotFound: one of them names nothing.
+        Refused: they have no common ancestor.
+    """
+    with repository.lake.kv.read() as txn:
+        return find_merge_points(repository, txn, source=source, destination=destination)
+
+
+def find_merge_points(
+    repository: Repository, txn: ReadTransaction, *, source: str, destination: str
+) -> MergePoints:
+    """Return what `find_merge_base` does, within a transaction."""
+    from_commit = commit_at(repository, txn, source)
+    into_commit = commit_at(repository, txn, destination)
+    base = merge_base(RefStore(txn, repository.key), from_commit.id, into_commit.id)
+    if base is None:
+        raise Refused(f"{source} and {destination} have no common ancestor")
+    return MergePoints(base, from_commit, into_commit)

@@ -5,7 +5,6 @@
     clones        repository records in the local store
     namespace     ``repository.json``, by which a repository claims its storage namespace
     commits       how a commit record is made
-    moves         moves of refs: what they change here, and what the bucket is still to get
-    ref_changes   how the operation log records them
-    notices       what verbs report beside their result
+    ref_changes   changes of refs: how the operation log records them, what they change here besides
+                  the ref, and what the bucket is still to get
 """

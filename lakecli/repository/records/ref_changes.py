@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.base.model import Branch, CommitId, RefKind, Tag
+from lakecli.base.model import Branch, CommitId, RefKind, StagingToken, Tag
+from lakecli.base.validation import Invalid, Record, boolean, list_of, optional, text
+from lakecli.errors import LakeError
+from lakecli.remote.move import Intent
 
 if TYPE_CHECKING:
     from lakecli.kv.operations import Operation, RefChange
@@ -67,3 +72,149 @@ def _branch_fields(branch: Branch | None) -> dict[str, Any] | None:
 
 def _tag_fields(tag: Tag | None) -> dict[str, Any] | None:
     return None if tag is None else {"commit_id": tag.commit_id}
+
+
+_TOKEN_DIGITS: Final = 32
+
+
+def _token(value: object) -> StagingToken:
+    """Return the staging token that 32 hex digits are; raises `Invalid`."""
+    digits = text(_TOKEN_DIGITS, min_size=_TOKEN_DIGITS)(value)
+    try:
+        return StagingToken(bytes.fromhex(digits))
+    except ValueError:
+        raise Invalid(f"not a staging token: {digits!r}") from None
+
+
+@cache
+def _record() -> Record:
+    """Return what an intent stores of a move; most commits store none."""
+    return Record(
+        {
+            "operation": text(64, min_size=1),
+            "sealed": list_of(_token, 1 << 20),
+            "from_staging": boolean,
+            "left": optional(list_of(_token, 1 << 20), default=()),
+        }
+    )
+
+
+class LocalMove(NamedTuple):
+    """What a move of a branch changes on this machine, besides the head; stored in an intent.
+
+    Attributes:
+        operation: the kind of operation, as the log shows it.
+        sealed: the staging tokens whose changes the commit has, newest first.
+        from_staging: whether its changes are those of the tokens, not of another commit.
+        left: staging tokens with what the commit left staged of those, newest first; they take
+            their place.
+    """
+
+    operation: str
+    sealed: tuple[StagingToken, ...]
+    from_staging: bool
+    left: tuple[StagingToken, ...] = ()
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the fields by which an intent stores it."""
+        fields: dict[str, Any] = {
+            "operation": self.operation,
+            "sealed": [token.hex() for token in self.sealed],
+            "from_staging": self.from_staging,
+        }
+        if self.left:
+            fields["left"] = [token.hex() for token in self.left]
+        return fields
+
+    @classmethod
+    def from_fields(cls, fields: object) -> LocalMove:
+        """Return what an intent stores.
+
+        Raises:
+            Invalid: the fields are not those of a move.
+        """
+        read = _record().read(fields)
+        return cls(
+            read["operation"], tuple(read["sealed"]), read["from_staging"], tuple(read["left"])
+        )
+
+
+class Unsent(NamedTuple):
+    """A note: a ref that was moved here and is still to be moved in the bucket.
+
+    Attributes:
+        id: the key of its row.
+        kind: a branch or a tag.
+        name: the name of the ref.
+        operation: the kind of the last operation that moved it.
+        before: its position before the first of these moves; ``None``: it did not exist.
+        after: its position after the last of them; ``None``: it was deleted.
+        by: the `BranchMover.command_id` in hex of each command that moved it.
+        replaces: the branch that was renamed to this one; its deletion is sent only if the bucket
+            takes this note. ``""``: none.
+        lease: another position in the bucket that it may be moved from; ``None``: none.
+    """
+
+    id: bytes
+    kind: RefKind
+    name: str
+    operation: str
+    before: CommitId | None
+    after: CommitId | None
+    by: tuple[str, ...]
+    replaces: str = ""
+    lease: CommitId | None = None
+
+
+class State(StrEnum):
+    """What became of a move."""
+
+    APPLIED = "applied"
+    LOST = "lost"
+    OPEN = "open"
+
+
+class Finished(NamedTuple):
+    """A move that an earlier command began, and what became of it.
+
+    Attributes:
+        intent: the move.
+        state: ``applied``: it was made, and is recorded now; ``lost``: somebody else moved the ref
+            first, and it will never be made; ``open``: it is made when the command is repeated.
+    """
+
+    intent: Intent
+    state: State
+
+    def text(self) -> str:
+        """Return what became of the move, in words."""
+        what = f"an interrupted push of {self.intent.kind} {self.intent.name}"
+        if self.state is State.APPLIED:
+            return f"{what} reached the bucket"
+        if self.state is State.LOST:
+            return f"{what} failed: somebody else moved it first"
+        return f"{what} did not reach the bucket"
+
+
+class Resumed(NamedTuple):
+    """A note that an earlier command left, and that was sent or refused.
+
+    Attributes:
+        note: the move.
+        error: why the bucket refused it; ``None``: it has it.
+    """
+
+    note: Unsent
+    error: LakeError | None
+
+
+class CaughtUp(NamedTuple):
+    """What became of what earlier commands left.
+
+    Attributes:
+        finished: moves whose outcome was not recorded.
+        unsent: why refs that were moved here are not in the bucket.
+    """
+
+    finished: tuple[Finished, ...] = ()
+    unsent: tuple[LakeError, ...] = ()

@@ -36,12 +36,11 @@ from lakecli.remote.move import MoveOutcome
 from lakecli.remote.refs import iter_known_moves
 from lakecli.repository.contract import Repository
 from lakecli.repository.moving.clean_branches import unstage_unchanged
-from lakecli.repository.pending import intents, operations, staging_tokens, unsent
+from lakecli.repository.pending import intents, operations, staging_tokens, unsent_moves
 from lakecli.repository.pending.branch_moves import follow_head, is_built_from
-from lakecli.repository.pending.intents import finish_pending
-from lakecli.repository.pending.under_way import CommitUnderWay
+from lakecli.repository.pending.intents import CommitUnderWay, finish_pending
 from lakecli.repository.records import ref_changes
-from lakecli.repository.records.moves import CaughtUp, LocalMove, Resumed, Unsent
+from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, Resumed, Unsent
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import publish
 from lakecli.repository.sharing.sending import PutBack, push_note
@@ -108,8 +107,8 @@ def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bo
     """Return whether a ref does not follow: a move of it is still to be sent, or it is held."""
     key = (tracked.kind, tracked.name)
     return (
-        unsent.find_unsent(txn, repository, *key) is not None
-        or unsent.is_held(txn, repository, tracked)
+        unsent_moves.find_unsent(txn, repository, *key) is not None
+        or unsent_moves.is_held(txn, repository, tracked)
         or any(
             (begun.intent.kind, begun.intent.name) == key
             for begun in intents.iter_begun(txn, repository)
@@ -298,13 +297,13 @@ class SharedMover:
 def _notes(repository: Repository) -> list[Unsent]:
     """Return the notes, deletions last: a renamed branch always has a name in the bucket."""
     with repository.lake.kv.read() as txn:
-        notes = list(unsent.iter_unsent(txn, repository))
+        notes = list(unsent_moves.iter_unsent(txn, repository))
     return sorted(notes, key=lambda note: note.after is None)
 
 
 def _is_noted(repository: Repository, move: Unsent) -> bool:
     with repository.lake.kv.read() as txn:
-        return unsent.find_unsent(txn, repository, move.kind, move.name) is not None
+        return unsent_moves.find_unsent(txn, repository, move.kind, move.name) is not None
 
 
 def _check_ahead(

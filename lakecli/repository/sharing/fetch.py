@@ -8,6 +8,7 @@ if their name is free; a tag that differs is reported and stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -20,18 +21,19 @@ from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.env import WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
+from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import read_state
-from lakecli.remote.packs import Pack, read_named_packs, read_new_packs
+from lakecli.remote.packs import Pack, list_packs, read_named_packs, read_new_packs
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
-from lakecli.repository.contract import Repository
-from lakecli.repository.pending import operations, tracking, unsent
+from lakecli.remote.refs import PARALLEL_READS, ListedRef, iter_refs, read_refs
+from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.pending import operations, tracking, unsent_moves
 from lakecli.repository.records import ref_changes
-from lakecli.repository.records.notices import Notice
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.packs import Unpacked, unpack
-from lakecli.repository.sharing.publish import check_readable
-from lakecli.repository.sharing.remote_refs import Back, Remote, find_back, read_remote
+from lakecli.repository.sharing.shareable import check_readable
+from lakecli.stores.contract import Version
 
 MAX_NAMED: Final = 16
 """Packs that are read by the names that refs have for them, without listing the others."""
@@ -330,8 +332,109 @@ def _take_tag(
     present = refs.find_tag(tag.name)
     if present is not None or refs.find_branch(tag.name) is not None:
         return None if present == tag else Change.DIFFERS
-    if unsent.find_unsent(txn, repository, RefKind.TAG, tag.name) is not None:
+    if unsent_moves.find_unsent(txn, repository, RefKind.TAG, tag.name) is not None:
         return Change.DIFFERS  # it was deleted here, which is still to be sent
     refs.put_tag(tag)
     changes.append(ref_changes.tag_change(None, tag))
     return None
+
+
+class Remote(NamedTuple):
+    """The refs of a bucket as they were read.
+
+    Attributes:
+        listed: how many there are, deleted ones included.
+        refs: the refs that have changed since they were last seen.
+        gone: refs that were seen before and no longer exist.
+        damaged: objects in the place of refs that are not valid refs.
+    """
+
+    listed: int
+    refs: tuple[RemoteRef, ...]
+    gone: tuple[Tracked, ...]
+    damaged: tuple[InvalidRecord, ...] = ()
+
+
+class Back(NamedTuple):
+    """Refs that went back since they were seen, and the packs that the bucket has now."""
+
+    seen: tuple[Tracked, ...]
+    packs: frozenset[str]
+
+
+def find_back(
+    repository: Repository, known: Mapping[tuple[RefKind, str], Tracked], remote: Remote
+) -> Back:
+    """Find refs that are older than when they were last seen; if there are any, list the packs."""
+    seen = list(remote.gone)
+    moved = [(known.get((ref.kind, ref.name)), ref) for ref in remote.refs]
+    pairs = [(before, ref) for before, ref in moved if before is not None]
+    if pairs:
+        with ThreadPoolExecutor(PARALLEL_READS) as pool:
+            back = pool.map(lambda pair: rollback.went_back(repository.store, *pair), pairs)
+            seen += [before for (before, _), is_older in zip(pairs, back, strict=True) if is_older]
+    if not seen:
+        return Back((), frozenset())
+    return Back(tuple(seen), frozenset(info.id for info in list_packs(repository.store)))
+
+
+def read_remote(
+    repository: Repository,
+    known: dict[tuple[RefKind, str], Tracked],
+    *,
+    wanted: Callable[[RefKind, str], bool] = lambda _kind, _name: True,
+    before_reading: Callable[[], object] | None = None,
+    progress: Progress = NO_PROGRESS,
+) -> Remote:
+    """Return the refs that moved since they were seen as `known` has them.
+
+    Args:
+        repository: the repository of the refs.
+        known: where they were seen last.
+        wanted: tells whether to read a ref of a kind and a name; by default, all are read.
+        before_reading: called once unless every ref is listed as it was seen: then the namespace
+            is still this repository's, since each version of a ref is of one write.
+        progress: counts the refs that were read.
+
+    A ref that the listing lacks is read by its key, since a store may list late: lakecli never
+    deletes a ref object, but replaces it by a tombstone. An object that is no valid ref is left out
+    and reported: it says nothing about the position of the ref.
+    """
+    store = repository.store
+    bad: list[InvalidRecord] = []
+    changed: list[ListedRef] = []
+    listed = set()
+    for each in iter_refs(store):
+        if not _is_legal(each.kind, each.name) or not wanted(each.kind, each.name):
+            continue
+        listed.add((each.kind, each.name))
+        before = known.get((each.kind, each.name))
+        if before is None or before.version != each.version:
+            changed.append(each)
+    unlisted = {ref: each for ref, each in known.items() if ref not in listed}
+    late = [ListedRef(*ref, Version(each.version)) for ref, each in unlisted.items()]
+    if before_reading is not None and (changed or late or not listed):
+        before_reading()
+    refs = []
+    for ref in read_refs(store, changed, on_bad=bad.append):
+        refs.append(ref)
+        progress.advance(items=1)
+    found = {(ref.kind, ref.name): ref for ref in read_refs(store, late, on_bad=bad.append)}
+    refs += [ref for key, ref in found.items() if ref.version != known[key].version]
+    answered = {*found, *((each.kind, each.name) for each in bad)}
+    gone = [each for ref, each in unlisted.items() if ref not in answered]
+    refs.sort(key=lambda ref: (ref.kind, ref.name))
+    damaged = sorted(bad)
+    return Remote(len(listed), tuple(refs), tuple(gone), tuple(damaged))
+
+
+def find_gone_back(repository: Repository) -> list[tuple[RefKind, str]]:
+    """Read the refs that have changed, and return those that went back; nothing is recorded."""
+    with repository.lake.kv.read() as txn:
+        known = TrackingStore(txn, repository.key).by_ref()
+    found = find_back(repository, known, read_remote(repository, known))
+    return [(each.kind, each.name) for each in found.seen]
+
+
+def _is_legal(kind: RefKind, name: str) -> bool:
+    return is_branch_name(name) if kind is RefKind.BRANCH else is_tag_name(name)

@@ -28,8 +28,12 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending import tracking
 from lakecli.repository.records.commits import initial_commit
-from lakecli.repository.sharing.fetch import take_named_packs, take_new_packs, take_packs
-from lakecli.repository.sharing.remote_refs import read_remote
+from lakecli.repository.sharing.fetch import (
+    read_remote,
+    take_named_packs,
+    take_new_packs,
+    take_packs,
+)
 
 _KINDS: Final = {Table.BRANCHES: RefKind.BRANCH, Table.TAGS: RefKind.TAG}
 _NO_STAGING: Final = StagingToken(bytes(OWNER_SIZE))

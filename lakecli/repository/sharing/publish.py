@@ -23,7 +23,7 @@ from lakecli.base.ids import PackId, WriteId
 from lakecli.base.layout import sstable_key
 from lakecli.base.model import Commit, CommitId, RefKind
 from lakecli.base.retry import REF_MOVES, SWEEPS, Retries
-from lakecli.errors import AlreadyExists, LakeError, LostRace, OutcomeUnknown, Refused, Unreachable
+from lakecli.errors import AlreadyExists, LakeError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.graph import iter_unreached
@@ -36,14 +36,12 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending import intents, tracking
-from lakecli.repository.pending.intents import Begun
-from lakecli.repository.pending.under_way import mark_sent
-from lakecli.repository.records import namespace
-from lakecli.repository.records.moves import LocalMove
+from lakecli.repository.pending.intents import Begun, mark_sent
+from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.repository.sharing import packs, rollback
 from lakecli.repository.sharing.packs import Packed
 from lakecli.repository.sharing.references import NotInBucket, check_references
-from lakecli.repository.sharing.shareable import ensure_shareable
+from lakecli.repository.sharing.shareable import check_writable
 
 TRUSTED_SHARE: Final = 0.5
 """Share of the grace period: younger data is not looked for, since it cannot be collected yet."""
@@ -53,10 +51,6 @@ _MOST_READ: Final = 4
 
 CLOCK_SLACK: Final = timedelta(hours=1)
 """How far the clock of an uploading machine may be wrong."""
-
-
-class OtherRepository(Refused):
-    """Another repository lies in the storage namespace by now."""
 
 
 class Unverified(Unreachable):
@@ -159,45 +153,6 @@ def publish(
     if result.outcome == MoveOutcome.APPLIED and commits:
         _check_again(repository, name, commits, collection)
     return result
-
-
-def check_writable(repository: Repository) -> None:
-    """Refuse a namespace that this version or this clone must not write refs to.
-
-    Raises:
-        CannotShare: the store has no working compare-and-set.
-        NewerRepository: only newer versions may write it.
-        OtherRepository: the namespace is no longer this repository's.
-    """
-    description = check_readable(repository)
-    namespace.check_needs(repository.store, description, writing=True)
-    ensure_shareable(repository)
-
-
-def check_readable(repository: Repository) -> namespace.Description:
-    """Return the description of a repository in its namespace.
-
-    Raises:
-        NewerRepository: only newer versions may read it.
-        OtherRepository: the namespace is no longer this repository's.
-        Refused: the namespace belongs to lakeFS.
-    """
-    store = repository.store
-    if repository.record.is_borrowed:
-        raise Refused(
-            f"the storage namespace of {repository.uri} belongs to lakeFS, where only lakeFS moves "
-            "branches and tags",
-            hint="clone it with --take-over to push to it and to collect garbage",
-        )
-    description = namespace.describe(store)
-    if description is None or description.uuid != repository.record.uuid:
-        found = "no repository" if description is None else f"repository {description.uuid}"
-        raise OtherRepository(
-            f"{store.uri} holds {found}, not {repository.record.uuid}",
-            hint=f"is the right disk mounted? examine it: lakecli doctor {repository.uri}",
-        )
-    namespace.check_needs(store, description, writing=False)
-    return description
 
 
 def request_move(

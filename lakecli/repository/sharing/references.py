@@ -28,7 +28,7 @@ from lakecli.committed.diff import diff
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.contract import Repository
+from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import DataIndex
 from lakecli.repository.intact_copies import (
     DamagedObject,
@@ -37,9 +37,8 @@ from lakecli.repository.intact_copies import (
     repair_tables,
 )
 from lakecli.repository.reading.addresses import check_key, is_external
-from lakecli.repository.records.notices import Notice
 from lakecli.repository.sharing import rollback
-from lakecli.repository.sharing.remote_refs import find_gone_back
+from lakecli.repository.sharing.fetch import find_gone_back
 from lakecli.repository.transfer.parallel import Workers
 from lakecli.stores.contract import ObjectNotFound
 

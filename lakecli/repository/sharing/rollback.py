@@ -24,7 +24,7 @@ from lakecli.kv.bucket import PackedStore, ReflogStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.records.notices import Notice
+from lakecli.repository.contract import Notice
 
 if TYPE_CHECKING:
     from lakecli.remote.ref_records import RemoteRef

@@ -1,7 +1,8 @@
 """Sending the notes of refs that were moved here and are still to be moved in the bucket.
 
 A note is sent only where the bucket stands on what the note moved the ref from, where that is a
-fast-forward, or where the bucket never had the ref (`lakecli.repository.pending.unsent.judge`).
+fast-forward, or where the bucket never had the ref
+(`lakecli.repository.pending.unsent_moves.judge`).
 Anything else is refused as `push` refuses it, once: the note is deleted. What was done here stays
 here, except that a ref which was deleted or renamed is put back.
 """
@@ -17,9 +18,9 @@ from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import MoveOutcome
 from lakecli.repository.contract import Repository
-from lakecli.repository.pending import tracking, unsent
-from lakecli.repository.pending.unsent import Verdict
-from lakecli.repository.records.moves import Unsent
+from lakecli.repository.pending import tracking, unsent_moves
+from lakecli.repository.pending.unsent_moves import Verdict
+from lakecli.repository.records.ref_changes import Unsent
 from lakecli.repository.sharing.publish import publish, refused
 
 
@@ -92,20 +93,20 @@ def send_note(
     """
     with repository.lake.kv.read() as txn:
         there = TrackingStore(txn, repository.key).position(note.kind, note.name)
-        if unsent.find_unsent(txn, repository, note.kind, note.name) is None:
+        if unsent_moves.find_unsent(txn, repository, note.kind, note.name) is None:
             return Sent(Verdict.NOTHING, there)  # it was deleted since it was read
-        verdict = unsent.judge(txn, repository, note, there)
+        verdict = unsent_moves.judge(txn, repository, note, there)
     was_sent = verdict is Verdict.SEND
     if was_sent:
         verdict, there = _move(repository, note, there, who=who)
     with repository.lake.kv.write() as txn:
         way_back = None
         if was_sent and verdict is Verdict.NOTHING:
-            way_back = unsent.note_taken_back(txn, repository, note, by=command_id)
-            unsent.renew_hold(txn, repository, note.kind, note.name)
-        unsent.forget(txn, repository, note)
+            way_back = unsent_moves.note_taken_back(txn, repository, note, by=command_id)
+            unsent_moves.renew_hold(txn, repository, note.kind, note.name)
+        unsent_moves.forget(txn, repository, note)
         if verdict is Verdict.REFUSE:
-            unsent.forget_rest_of_renaming(txn, repository, note)
+            unsent_moves.forget_rest_of_renaming(txn, repository, note)
     return Sent(verdict, there, way_back)
 
 

@@ -14,18 +14,23 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base import layout
+from lakecli.base.model import RepositoryRecord
 from lakecli.doctor import conditions, objects
 from lakecli.doctor.check import ScratchObjects
 from lakecli.doctor.run import distance
-from lakecli.errors import Refused, Unsupported
+from lakecli.errors import NotFound, Refused, Unsupported
 from lakecli.kv.env import ReadTransaction, Table
-from lakecli.repository.contract import Repository
-from lakecli.repository.pending.clock import CLOCK_FIX, CLOCK_LIMIT, wrong_by
+from lakecli.repository.contract import Repository, Runtime
+from lakecli.repository.pending.operations import CLOCK_FIX, CLOCK_LIMIT, wrong_by
+from lakecli.repository.records import namespace
 from lakecli.stores.capabilities import access_of
 from lakecli.stores.uri import is_local
+
+if TYPE_CHECKING:
+    from lakecli.stores.contract import ObjectStore
 
 VERSION: Final = 1
 """The version of the tests; a namespace that passed an older version is tested again."""
@@ -39,6 +44,10 @@ PROMISES: Final = ("read-after-write", "create-only", "compare-and-set", "race")
 
 class CannotShare(Unsupported):
     """The store lacks what writing from several machines needs."""
+
+
+class OtherRepository(Refused):
+    """Another repository lies in the storage namespace by now."""
 
 
 class ClockOff(Refused):
@@ -59,6 +68,84 @@ class Finding(NamedTuple):
     at: datetime
     version: int
     namespace: str
+
+
+def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, RepositoryRecord]:
+    """Return the store of a namespace, and the record of the repository in it.
+
+    Args:
+        runtime: opens the store.
+        uri: of the namespace, normalised.
+        name: of the repository on this machine, for the record.
+
+    Raises:
+        NotFound: there is no repository in that namespace.
+        Refused: it belongs to lakeFS, or needs a newer lakecli.
+    """
+    store, region = runtime.for_repository(name).find_store(uri)
+    description = namespace.describe(store)
+    if description is None:
+        suggested = "NAME" if "/" in name else name
+        marker = namespace.find_lakefs_marker(store)
+        if marker is not None:
+            raise Refused(
+                f"{store.uri} belongs to a lakeFS repository (found {marker})",
+                hint="dump its refs (lakectl refs-dump lakefs://REPO > refs.json) and clone it: "
+                f"lakecli clone --from-lakefs {uri} lakefs://{suggested} --refs refs.json",
+            )
+        raise NotFound(
+            f"no repository in {uri}",
+            hint=f"create one there: lakecli repo create lakefs://{suggested} {uri}",
+        )
+    namespace.check_needs(store, description, writing=False)
+    return store, RepositoryRecord(
+        name=name,
+        uuid=description.uuid,
+        storage_namespace=uri,
+        default_branch=description.default_branch,
+        created_at=description.created_at,
+        range_entries=description.range_entries,
+        region=region,
+    )
+
+
+def check_writable(repository: Repository) -> None:
+    """Refuse a namespace that this version or this clone must not write refs to.
+
+    Raises:
+        CannotShare: the store has no working compare-and-set.
+        NewerRepository: only newer versions may write it.
+        OtherRepository: the namespace is no longer this repository's.
+    """
+    description = check_readable(repository)
+    namespace.check_needs(repository.store, description, writing=True)
+    ensure_shareable(repository)
+
+
+def check_readable(repository: Repository) -> namespace.Description:
+    """Return the description of a repository in its namespace.
+
+    Raises:
+        NewerRepository: only newer versions may read it.
+        OtherRepository: the namespace is no longer this repository's.
+        Refused: the namespace belongs to lakeFS.
+    """
+    store = repository.store
+    if repository.record.is_borrowed:
+        raise Refused(
+            f"the storage namespace of {repository.uri} belongs to lakeFS, where only lakeFS moves "
+            "branches and tags",
+            hint="clone it with --take-over to push to it and to collect garbage",
+        )
+    description = namespace.describe(store)
+    if description is None or description.uuid != repository.record.uuid:
+        found = "no repository" if description is None else f"repository {description.uuid}"
+        raise OtherRepository(
+            f"{store.uri} holds {found}, not {repository.record.uuid}",
+            hint=f"is the right disk mounted? examine it: lakecli doctor {repository.uri}",
+        )
+    namespace.check_needs(store, description, writing=False)
+    return description
 
 
 def ensure_shareable(repository: Repository) -> None:

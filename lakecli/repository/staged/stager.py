@@ -6,24 +6,31 @@ newest first, so the log must have the order of the writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.base.model import Branch, Entry, MetarangeId, StagingToken
+from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry, MetarangeId, StagingToken
+from lakecli.base.uri import as_directory, check_path
+from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import decode_entry, is_same
+from lakecli.errors import LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, StagingChange
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claims
-from lakecli.repository.guard.claims import claim_head
+from lakecli.repository.guard.claims import claim_below, claim_head
 from lakecli.repository.pending import operations
-from lakecli.repository.reading.view import View, branch_at, view_of_branch
+from lakecli.repository.reading.view import View, branch_at, open_view, view_of_branch
 from lakecli.staging import area
-from lakecli.staging.area import ClaimedValue
+from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
+    from lakecli.repository.guard.claims import Change
 
 BATCH: Final = 8_192
 """Records written in one transaction, for which other processes wait."""
@@ -147,7 +154,7 @@ class Stager:
             NotFound: no such branch.
             CommitUnderWay: another process is sending what is sealed to the bucket.
         """
-        from lakecli.repository.pending.under_way import when_none_under_way
+        from lakecli.repository.pending.intents import when_none_under_way
 
         for start in range(0, len(paths), BATCH):
             part = paths[start : start + BATCH]
@@ -163,7 +170,7 @@ class Stager:
             refs = RefStore(txn, self._repository.key)
             branch = branch_at(self._repository, txn, self._branch)
             if branch.sealed_tokens:
-                from lakecli.repository.pending.under_way import check_none_sent
+                from lakecli.repository.pending.intents import check_none_sent
 
                 check_none_sent(txn, self._repository, branch.name, has_asked=has_asked)
                 if branch.commit_id != head:
@@ -229,3 +236,108 @@ def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: byte
         return False
     area.put_many(txn, token, [(path, claims.committed_value(below, path))])
     return True
+
+
+class Attributes(NamedTuple):
+    """New attributes of entries.
+
+    Attributes:
+        content_type: the content type; ``None`` keeps that of each entry.
+        metadata: replaces the user's metadata; ``None`` keeps that of each entry. Keys that
+            clients record, such as the modification time of the file, are kept unless they are
+            in it.
+    """
+
+    content_type: str | None = None
+    metadata: Mapping[str, str] | None = None
+
+    def apply(self, value: bytes) -> bytes:
+        """Return an encoded entry with these attributes.
+
+        Raises:
+            IntegrityError: the entry is damaged.
+        """
+        if self == UNCHANGED:
+            return value
+        entry = decode_entry(value)
+        if self.content_type is not None:
+            entry = entry._replace(content_type=self.content_type)
+        if self.metadata is not None:
+            recorded = {
+                key: text
+                for key, text in entry.metadata.items()
+                if key.startswith(CLIENT_METADATA_PREFIX)
+            }
+            entry = entry._replace(metadata={**recorded, **self.metadata})
+        return encode_entry(entry)
+
+
+UNCHANGED = Attributes()
+
+
+def batches_of(view: View, path: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yield the records at and below a path, a batch at a time."""
+    below = as_directory(path)
+    if path != below:
+        value = view.find(path)
+        if value is not None:
+            yield [(path, value)]
+    records = view.scan(prefix=below)
+    while batch := list(islice(records, BATCH)):
+        yield batch
+
+
+def claimed_batches(view: View, below: bytes, target: bytes) -> Iterator[list[Change]]:
+    """Yield the records below a directory, a batch at a time, claimed so that they can be staged.
+
+    Args:
+        view: what to read.
+        below: the directory, with its trailing slash.
+        target: the directory that replaces it in the resulting paths.
+
+    Raises:
+        UsageError: a resulting path is too long; raised before the first batch.
+        Gone: an object is no longer in the bucket.
+    """
+    for old, _ in view.scan(prefix=below):
+        check_path(target + old[len(below) :])
+    records = claim_below(view, prefix=below)
+    while batch := list(islice(records, BATCH)):
+        yield batch
+
+
+def remove_unchanged(
+    stager: Stager, view: View, branch: str, batch: Sequence[tuple[bytes, bytes]]
+) -> int:
+    """Stage the deletion of those records of a view that have not changed since.
+
+    Args:
+        stager: of the branch.
+        view: the state in which the records were read.
+        branch: its name.
+        batch: paths and encoded entries.
+
+    Returns:
+        How many were removed.
+
+    Raises:
+        LostRace: they kept changing.
+    """
+    repository, left = view.repository, batch
+    seen = Seen.of(view, branch, [path for path, _ in left])
+    for _ in range(MAX_ATTEMPTS):
+        deletions = [(path, TOMBSTONE) for path, _ in left]
+        if stager.write_unless_changed([(branch, deletions)], seen):
+            return len(left)
+        with open_view(repository, branch) as now:
+            left = [(path, value) for path, value in left if is_same(now.find(path), value)]
+            seen = Seen.of(now, branch, [path for path, _ in left])
+    raise kept_changing(repository, branch)
+
+
+def kept_changing(repository: Repository, branch: str) -> LostRace:
+    """Return the error for records that changed each time they were read."""
+    return LostRace(
+        f"the objects changed {MAX_ATTEMPTS} times while they were read: {repository.uri}/{branch}",
+        hint="try again",
+    )

@@ -3,11 +3,10 @@
 ::
 
     log             reads it
-    undo            takes an operation back, by apply
+    undo            undo, redo and restore, and completing one that was interrupted
     apply           refs exactly, staging by its images, in one transaction; automatic steps since,
                     and claims of what comes into use again
-    pushed          what the bucket has of it
-    own_moves       which moves this clone sent, and where they go back to
+    pushed          what the bucket has of it: which moves this clone made there, where they go back
     back_in_bucket  moves refs back there too, and puts back here what it refused
-    complete        completes what was interrupted, its answer included
+    unanswered      the answer that a killed command still owes
 """

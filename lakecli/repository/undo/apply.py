@@ -38,7 +38,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import Reclaimed, unless_away
 from lakecli.repository.pending import operations, staging_tokens
 from lakecli.repository.pending.branch_moves import follow_head
-from lakecli.repository.pending.under_way import check_none_sent, check_none_taken_back
+from lakecli.repository.pending.intents import check_none_sent, check_none_taken_back
 from lakecli.repository.records import clones, ref_changes
 from lakecli.repository.undo.log import REDOES, UNDOES, iter_logged
 from lakecli.staging import area

@@ -1,7 +1,7 @@
 """Move refs back in the bucket after the operations that moved them were undone here.
 
 The transaction that undoes operations here notes each ref that they had moved in the bucket
-(`lakecli.repository.pending.unsent`), so undoing is one durable step, whatever other commands
+(`lakecli.repository.pending.unsent_moves`), so undoing is one durable step, whatever other commands
 change meanwhile. Then the notes are sent, each only if the bucket still stands on what was undone:
 
 - If the bucket refuses the first of them, or cannot be asked, nothing has moved there. The
@@ -34,12 +34,11 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
-from lakecli.repository.pending import unsent
-from lakecli.repository.pending.under_way import when_none_under_way
-from lakecli.repository.pending.unsent import Verdict
+from lakecli.repository.pending import unsent_moves
+from lakecli.repository.pending.intents import when_none_under_way
+from lakecli.repository.pending.unsent_moves import Verdict
 from lakecli.repository.records import ref_changes
-from lakecli.repository.records.moves import Unsent
-from lakecli.repository.records.ref_changes import commit_of, is_local, moves_commit
+from lakecli.repository.records.ref_changes import Unsent, commit_of, is_local, moves_commit
 from lakecli.repository.sharing.sending import Sent, not_sent, not_yet_sent, push_note, send_note
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo import pushed
@@ -74,11 +73,11 @@ def note(
     """
     for each in pushed:
         made = _note_of(repository, appended, each)
-        unsent.put(txn, repository, made._replace(replaces=_renamed(each, pushed)))
+        unsent_moves.put(txn, repository, made._replace(replaces=_renamed(each, pushed)))
     if repository.syncs and appended.kind in {UNDO, RESTORE}:
         for change in appended.refs:
             if _is_left_behind(txn, repository, change):
-                unsent.hold(txn, repository, change)
+                unsent_moves.hold(txn, repository, change)
 
 
 def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
@@ -88,7 +87,7 @@ def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefCha
     """
     if change.kind is not RefKind.BRANCH:
         return False
-    noted = unsent.find_unsent(txn, repository, change.kind, change.name)
+    noted = unsent_moves.find_unsent(txn, repository, change.kind, change.name)
     there = (
         TrackingStore(txn, repository.key).position(change.kind, change.name)
         if noted is None
@@ -171,7 +170,8 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
         raise error
     if not repository.syncs:
         with repository.lake.kv.read() as txn:
-            notes = [each for each in unsent.iter_unsent(txn, repository) if each.operation == kind]
+            unsent = unsent_moves.iter_unsent(txn, repository)
+            notes = [each for each in unsent if each.operation == kind]
         for each in sorted(notes, key=lambda each: each.after is None):
             _send_again(repository, each, committer)
     return [Pushed(each.kind, each.name, each.after, each.before, each.after, 0) for each in notes]
@@ -182,7 +182,7 @@ def _send(
 ) -> Sent:
     """Send one note, unless another process has sent it or made it needless."""
     with repository.lake.kv.read() as txn:
-        is_noted = unsent.find_unsent(txn, repository, pushed.kind, pushed.name) is not None
+        is_noted = unsent_moves.find_unsent(txn, repository, pushed.kind, pushed.name) is not None
         is_reversed = not is_noted and _is_reversed(txn, repository, appended)
     if is_noted:
         command_id = repository.mover.command_id or _NO_COMMAND
@@ -225,7 +225,7 @@ def _renamed(made: Pushed, pushed: Sequence[Pushed]) -> str:
 
 def _note_of(repository: Repository, appended: Operation, pushed: Pushed) -> Unsent:
     """Return the note of a ref as it is made; other commands may have extended it since."""
-    return unsent.make(
+    return unsent_moves.make(
         repository,
         pushed.kind,
         pushed.name,

@@ -17,9 +17,9 @@ from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation, PastStore
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle.lake import Lake
-from lakecli.repository.moving import owed_answers
 from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.records import clones, ref_changes
+from lakecli.repository.undo import unanswered
 
 UNDOES: Final = "undoes"
 REDOES: Final = "redoes"
@@ -240,11 +240,11 @@ def find_newest(txn: ReadTransaction, repository: Repository) -> Operation | Non
 
 def _owes_answer(txn: ReadTransaction, repository: Repository, kind: str) -> bool:
     """Return whether the last command was of a kind, and has not answered."""
-    if not owed_answers.may_be_left(repository):
+    if not unanswered.may_be_left(repository):
         return False
     newest = find_newest(txn, repository)
     return (
-        newest is not None and newest.kind == kind and owed_answers.is_left(repository, newest.id)
+        newest is not None and newest.kind == kind and unanswered.is_left(repository, newest.id)
     )
 
 

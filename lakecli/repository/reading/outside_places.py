@@ -58,7 +58,7 @@ def place_of_address(namespace: str, address: str) -> str:
         return NO_STORE
 
 
-def count(counts: dict[str, int], place: str, objects: int = 1) -> None:
+def count_place(counts: dict[str, int], place: str, objects: int = 1) -> None:
     """Count objects in a place; after `MAX_PLACES` places, count the others together."""
     if place not in counts and len(counts) >= MAX_PLACES:
         place = OTHERS
@@ -104,7 +104,7 @@ def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
         for item in check_range(repository.trees, record):
             if not isinstance(item, Problem) and is_outside(item.physical_address):
                 namespace = repository.record.storage_namespace
-                count(counts, place_of_address(namespace, item.physical_address))
+                count_place(counts, place_of_address(namespace, item.physical_address))
     return Outside(places_in(repository, counts), len(chosen), len(records))
 
 

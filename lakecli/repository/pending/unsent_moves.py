@@ -5,7 +5,7 @@ with the ref's position before and after. Further moves of that ref, by any comm
 note: from where the bucket is believed to stand, to where the ref stands here. `judge` decides
 whether that may be sent: only if the bucket stands exactly on the note's *before*, if the move is
 a fast-forward of what the bucket has, or if the bucket never had the ref.
-The note of a deletion has a lease, too: `lakecli.repository.pending.unsent`.
+The note of a deletion has a lease, too: `lakecli.repository.pending.unsent_moves`.
 
 What came from the bucket (clone, fetch, pull, sync) is never sent, and neither is undoing it. A ref
 on which that was undone is held: it does not follow the bucket until it moves there again.
@@ -40,8 +40,7 @@ from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import iter_known_moves
-from lakecli.repository.records.moves import Unsent
-from lakecli.repository.records.ref_changes import commit_of, is_local
+from lakecli.repository.records.ref_changes import Unsent, commit_of, is_local
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
