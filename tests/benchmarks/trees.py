@@ -197,7 +197,7 @@ def costs(objects: int, directory: Path) -> Iterator[tuple[str, Cost]]:
             return build(view.repository, objects)._replace(parents=[claim_head(view)])
 
         commit_clean(one, "main", everything, kind="commit")
-        with mock.patch("lakecli.repository.sharing.shareable.check_references"):
+        with mock.patch("lakecli.repository.sharing.publish.check_references"):
             push(one, "main", options=ME)
         two = clone(bob, "s3://bucket/ns", "demo")
         branch.create(two, "side", source="main")

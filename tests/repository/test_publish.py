@@ -35,7 +35,7 @@ from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references, rollback
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
-from lakecli.repository.sharing.shareable import OtherRepository
+from lakecli.repository.sharing.shareable import OtherRepository, check_readable, check_writable
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores.contract import ANY
 from tests.remote import chains
@@ -368,11 +368,11 @@ def test_a_namespace_that_needs_a_newer_version_is_refused(
     bucket.put(layout.REPOSITORY, json.dumps(fields).encode(), ANY)
     if need == "needs_read":
         with pytest.raises(NewerRepository, match="telepathy"):
-            publishing.check_readable(repository)
+            check_readable(repository)
     else:
-        publishing.check_readable(repository)
+        check_readable(repository)
     with pytest.raises(NewerRepository, match="telepathy"):
-        publishing.check_writable(repository)
+        check_writable(repository)
 
 
 # -- data objects ------------------------------------------------------------------------------

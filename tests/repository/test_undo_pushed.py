@@ -314,7 +314,7 @@ def test_all_own_moves_go_back_and_none_before_an_unknown_one(
         return (each for each in iter_known_moves(*arguments) if each.after != sent[1])
 
     if has_gap:
-        monkeypatch.setattr("lakecli.repository.undo.pushed.iter_moves", known)
+        monkeypatch.setattr("lakecli.repository.undo.pushed.iter_known_moves", known)
     restore(eve, kept, remote=True, committer="eve")
     assert both(eve) == (world.first, sent[1] if has_gap else world.second)
 
