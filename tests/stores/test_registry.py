@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("scheme", ADAPTERS)
 def test_every_adapter_runs_the_contract(scheme: str) -> None:
-    adapter = ADAPTERS[scheme].split(".")[-2]
+    adapter = ADAPTERS[scheme].split(".")[2]
     module = import_module(f"tests.stores.test_{adapter}")
     assert any(
         isinstance(item, type)
