@@ -112,8 +112,11 @@ class Translation:
         if not isinstance(error, Exception) or isinstance(error, LakeError):
             return
         known = self._translator.known(error, self._key, may_be_absent=self._may_be_absent)
-        if known is not None:
-            raise known from error
+        try:
+            if known is not None:
+                raise known from error
+        finally:
+            del known  # or the error, and with it an open response, would refer to itself
 
 
 class Translator(ABC):
@@ -126,11 +129,17 @@ class Translator(ABC):
 
     Attributes:
         again: the hint of errors that may pass: what to check before the next try.
+        by_code: words by the store's own code of an error, which counts before the status.
+        by_status: words by the HTTP status.
+        refused: words of any other refusal.
         by_class: words by the name of the SDK's class; the nearest base class counts.
         order_hint: what to use instead of a bucket that lists keys in another order.
     """
 
     again: ClassVar[str]
+    by_code: ClassVar[Mapping[str, Words]]
+    by_status: ClassVar[Mapping[int, Words]]
+    refused: ClassVar[Words] = REFUSED
     by_class: ClassVar[Mapping[str, Words]]
     order_hint: ClassVar[str]
 
@@ -181,6 +190,11 @@ class Translator(ABC):
             Unsupported, "{host} does not list the keys in byte order: {bucket}", self.order_hint
         )
         return self.error(words)
+
+    def words_of(self, code: str, status: int) -> Words:
+        """Return the words for a refusal with a code and a status."""
+        words = self.by_code.get(code) or self.by_status.get(status)
+        return words or (BUSY if status >= SERVER_FAULT else self.refused)
 
     @abstractmethod
     def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:

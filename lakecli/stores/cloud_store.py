@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import BoundedSemaphore, Lock
-from typing import BinaryIO, ClassVar, NamedTuple
+from typing import BinaryIO, ClassVar, NamedTuple, TypeVar
 
 from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.stores.capabilities import (
@@ -31,6 +31,8 @@ from lakecli.stores.contract import (
 )
 from lakecli.stores.responses import ServerDate
 from lakecli.stores.streams import batches
+
+T = TypeVar("T")
 
 
 class Refusal(NamedTuple):
@@ -145,6 +147,22 @@ class CloudStore(ObjectStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClock)
             self._check_bucket_once()
             raise
         self._bucket_exists = True
+
+    def each_page(self, ask: Callable[[], Iterator[Iterable[T]]]) -> Iterator[list[T]]:
+        """Yield the pages of a listing, and translate errors while each is requested.
+
+        Args:
+            ask: begins the listing.
+        """
+        with self.translated():
+            pages = ask()
+        while True:
+            with self.translated():
+                page = next(pages, None)
+                found = None if page is None else list(page)
+            if found is None:
+                return
+            yield found
 
     def full(self, key: str) -> str:
         """Return the name of an object in the bucket.

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import IntegrityError, PermissionDenied, Unsupported, UsageError
-from lakecli.stores.azure.listing import in_byte_order
-from lakecli.stores.azure.names import decode_metadata, encode_metadata
-from lakecli.stores.azure.service import READ_SIZE
+from lakecli.stores.azure.client import READ_SIZE
+from lakecli.stores.azure.names import decode_metadata, encode_metadata, in_byte_order
 from lakecli.stores.azure.store import AzureStore
 from lakecli.stores.capabilities import PART_SIZE, UploadNotFound, store_time
 from lakecli.stores.contract import (
@@ -102,7 +101,7 @@ def test_large_streams_keep_their_condition(store: AzureStore, size: int) -> Non
 def test_a_large_body_in_memory_is_sent_in_blocks(
     store: AzureStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakecli.stores.azure.service.SINGLE_LIMIT", PART_SIZE)
+    monkeypatch.setattr("lakecli.stores.azure.client.SINGLE_LIMIT", PART_SIZE)
     body = bytes(range(256)) * (PART_SIZE // 256) + b"end"
     store.put("k", body, ABSENT)
     assert store.get("k") == body

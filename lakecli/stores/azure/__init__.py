@@ -2,14 +2,11 @@
 
 ::
 
-    store    the adapter of Azure Blob Storage
-    reading  reading blobs: whole, in part, and as files; all bytes of one read are of one version
-    listing  listing blobs in byte order
-    client   the requests of Azure's SDK; importing this module loads the SDK
-    service  the SDK's service client, as lakecli sets it up: credentials, connections and retries
-    login    credentials and endpoint of a storage account
-    uploads  uploads in parts that outlive a process, on Azure; see `lakecli.stores.capabilities`
-    presign  signed URLs for Azure: shared access signatures of single blobs
-    names    names of blobs, keys of their metadata, and their versions
+    store    the adapter
+    client   the requests of Azure's SDK, and how it is set up; importing this module loads the SDK
+    login    credentials and endpoint of a storage account, from the variables of Azure's tools
+    presign  signed URLs: shared access signatures of single blobs
+    names    names of blobs and their order, keys of their metadata, and their versions
+    uploads  uploads in parts that outlive a process
     errors   the errors of Azure's SDK in lakecli's words
 """

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import os
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from hashlib import md5
+from http import HTTPStatus
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
+import requests
 from azure.core import MatchConditions
-from azure.storage.blob import BlobBlock, ContentSettings
+from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
+from azure.core.pipeline.transport import RequestsTransport
+from azure.storage.blob import BlobBlock, BlobServiceClient, ContentSettings, ExponentialRetry
 
-from lakecli.base.retry import COPIES, Retries
-from lakecli.stores.azure.login import AzureLogin
+from lakecli.base.retry import COPIES, REQUESTS, Retries, random_number
+from lakecli.errors import PermissionDenied, Unreachable
+from lakecli.stores.azure.login import HOW_TO_LOG_IN, AzureLogin
 from lakecli.stores.azure.presign import end_of
-from lakecli.stores.azure.service import new_service
-from lakecli.stores.contract import Attributes
+from lakecli.stores.bounded_requests import BoundedAdapter
+from lakecli.stores.contract import Absent, Attributes, Condition, Match, Version
 from lakecli.stores.presigning import LONGEST
-from lakecli.stores.responses import ServerDate, UnusableAnswerError, date_of, required, token_of
+from lakecli.stores.responses import (
+    RangeIgnoredError,
+    ServerDate,
+    UnusableAnswerError,
+    date_of,
+    read_xml,
+    required,
+    token_of,
+)
 from lakecli.stores.streams import parts_of, send_all
 
 if TYPE_CHECKING:
+    from azure.core.credentials import AccessToken, TokenCredential
     from azure.storage.blob import (
         BlobClient,
         BlobProperties,
@@ -30,9 +46,25 @@ if TYPE_CHECKING:
         UserDelegationKey,
     )
 
+CONNECTIONS = 32
+"""In the client's pool: more threads than that open and close their own."""
+
+SINGLE_LIMIT = 64 << 20
+"""Bytes in one PUT, at most; more are sent in blocks."""
+
+_DOCUMENTS = {
+    ("GET", "blocklist"): ("BlockList",),
+    ("GET", "list"): ("EnumerationResults", "Blobs", "NextMarker"),
+    ("POST", "userdelegationkey"): ("UserDelegationKey", "SignedExpiry", "Value"),
+}
+"""What answers are, by the method and the parameter ``comp``, and what must be in them."""
+
+READ_SIZE = 4 << 20
+"""Bytes that a download asks for at once, and holds."""
+
 PAGE_SIZE = 1_000
 
-ONCE = {"retry_total": 0, "retry_connect": 0, "retry_read": 0, "retry_status": 0}
+_ONCE = {"retry_total": 0, "retry_connect": 0, "retry_read": 0, "retry_status": 0}
 """Options of a request that is not repeated."""
 
 
@@ -68,21 +100,17 @@ class AzureClient:
     def __init__(
         self, login: AzureLogin, container: str, *, attempts: int, server_date: ServerDate
     ) -> None:
-        self._service = new_service(login, attempts=attempts, server_date=server_date)
+        self._service = _new_service(login, attempts=attempts, server_date=server_date)
         self._container = self._service.get_container_client(container)
         self._lock = RLock()
         self._delegated: UserDelegationKey | None = None
 
-    def download(
-        self,
-        name: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        etag: str = "",
-        version_id: str = "",
-    ) -> StorageStreamDownloader[bytes]:
-        """Begin to read bytes ``[start, start + length)`` as they are stored.
+    def read(
+        self, name: str, *, start: int = 0, length: int | None, etag: str = "", version_id: str = ""
+    ) -> tuple[bytes, str]:
+        """Return bytes ``[start, start + length)`` as they are stored, and the blob's ETag.
+
+        Past the end there are none, and then no ETag either.
 
         Args:
             name: of the blob.
@@ -92,12 +120,34 @@ class AzureClient:
             version_id: of the version to read; ``""`` for the current blob.
         """
         is_whole = start == 0 and length is None
+        condition = _options_of(Match(Version(etag))) if etag else {}
+        try:
+            download = self.open(
+                name,
+                version_id=version_id,
+                offset=None if is_whole else start,
+                length=length,
+                **condition,
+            )
+            # The SDK reads further pieces of the version of the first one only.
+            return download.readall(), download.properties.etag
+        except HttpResponseError as error:
+            if not is_whole and error.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                return b"", ""
+            raise
+        except ValueError:  # how the SDK says that the response has no range
+            raise RangeIgnoredError from None
+
+    def open(
+        self,
+        name: str,
+        *,
+        version_id: str = "",
+        **options: Any,  # noqa: ANN401 - the SDK's
+    ) -> StorageStreamDownloader[bytes]:
+        """Begin to read a blob, or a version of it, as it is stored."""
         return self._blob(name, version_id).download_blob(
-            offset=None if is_whole else start,
-            length=length,
-            max_concurrency=1,
-            decompress=False,
-            **_if_match(etag),
+            max_concurrency=1, decompress=False, **options
         )
 
     def describe(self, name: str, *, version_id: str = "") -> BlobProperties:
@@ -105,7 +155,13 @@ class AzureClient:
         return self._blob(name, version_id).get_blob_properties()
 
     def write(
-        self, name: str, data: bytes, attributes: Attributes, condition: dict[str, Any]
+        self,
+        name: str,
+        data: bytes,
+        attributes: Attributes,
+        condition: Condition,
+        *,
+        may_repeat: bool = False,
     ) -> object:
         """Write a blob by one request of at most `SINGLE_LIMIT` bytes; return its ETag.
 
@@ -113,8 +169,11 @@ class AzureClient:
             name: of the blob.
             data: all of it.
             attributes: of the blob.
-            condition: `if_absent`, `if_match` or ``{}``, with `ONCE` to send it once.
+            condition: on the blob that has this name now.
+            may_repeat: repeat a conditional request after a failure, although it may have had
+                effect.
         """
+        options = _options_of(condition) if may_repeat else _once(condition)
         answer = self._blob(name).upload_blob(
             data,
             length=len(data),
@@ -122,7 +181,7 @@ class AzureClient:
             max_concurrency=1,
             validate_content=True,
             **_options(attributes),
-            **condition,
+            **options,
         )
         return answer["etag"]
 
@@ -137,7 +196,7 @@ class AzureClient:
         first: bytes,
         rest: BinaryIO,
         attributes: Attributes,
-        condition: dict[str, Any],
+        condition: Condition,
     ) -> object:
         """Write a blob in parallel blocks; return its ETag.
 
@@ -154,7 +213,7 @@ class AzureClient:
 
         blocks = send_all(parts_of(first, rest), stage)
         answer = blob.commit_block_list(
-            blocks, validate_content=True, **_options(attributes), **condition
+            blocks, validate_content=True, **_options(attributes), **_once(condition)
         )
         return answer["etag"]
 
@@ -178,7 +237,7 @@ class AzureClient:
             md5: of the bytes in Base64, which the store verifies.
             may_repeat: repeat the request after a failure; not for streams.
         """
-        options: dict[str, Any] = {} if may_repeat else dict(ONCE)
+        options: dict[str, Any] = {} if may_repeat else dict(_ONCE)
         if md5:
             options["headers"] = {"Content-MD5": md5}
         answer = self._blob(name).stage_block(block, body, length=size, **options)
@@ -190,22 +249,12 @@ class AzureClient:
         _, blocks = self._blob(name).get_block_list("uncommitted")
         return [StagedBlock(block.id, block.size) for block in blocks]
 
-    def commit(self, name: str, blocks: Sequence[str], condition: dict[str, Any]) -> str:
+    def commit(self, name: str, blocks: Sequence[str], condition: Condition) -> str:
         """Commit blocks as a blob; return its ETag. Its other blocks are deleted."""
         answer = self._blob(name).commit_block_list(
-            [BlobBlock(block) for block in blocks], validate_content=True, **condition
+            [BlobBlock(block) for block in blocks], validate_content=True, **_once(condition)
         )
         return str(answer["etag"])
-
-    def uncommitted_pages(self, prefix: str) -> Iterator[Iterator[BlobProperties]]:
-        """Yield pages of the blobs under `prefix`, including those with uncommitted blocks only."""
-        return _moving(
-            self._container.list_blobs(
-                name_starts_with=prefix or None,
-                include=["uncommittedblobs"],
-                results_per_page=PAGE_SIZE,
-            )
-        )
 
     def ask_for_time(self) -> datetime:
         """Return the store's time; needs a container and only the right to list it."""
@@ -221,17 +270,22 @@ class AzureClient:
         next(listed.by_page(), None)
         return dates[-1]
 
-    def pages(
-        self, prefix: str, *, with_versions: bool = False
-    ) -> Iterator[Iterator[BlobProperties]]:
-        """Yield pages of the blobs under `prefix`, with all versions if they are wanted."""
-        return _moving(
-            self._container.list_blobs(
-                name_starts_with=prefix or None,
-                include=["metadata", "versions"] if with_versions else ["metadata"],
-                results_per_page=PAGE_SIZE,
-            )
-        )
+    def pages(self, prefix: str, *include: str) -> Iterator[Iterator[BlobProperties]]:
+        """Yield pages of the blobs under `prefix`.
+
+        Args:
+            prefix: of their names.
+            include: what is listed, too: ``metadata``, all ``versions``, or ``uncommittedblobs``,
+                of which there are uncommitted blocks only.
+        """
+        pages: Any = self._container.list_blobs(
+            name_starts_with=prefix or None, include=[*include], results_per_page=PAGE_SIZE
+        ).by_page()
+        token = None
+        for page in pages:
+            if pages.continuation_token:
+                token = token_of(pages.continuation_token, token)
+            yield page
 
     def ask_for_container(self) -> None:
         """Send a request that fails without a container; needs only the right to list it."""
@@ -245,7 +299,7 @@ class AzureClient:
             etags: that they must have, without their quotes, if any are given.
         """
         blobs: list[str | dict[str, Any]] = [
-            {"name": name, "delete_snapshots": "include", **if_match(etag)}
+            {"name": name, "delete_snapshots": "include", **_options_of(Match(Version(etag)))}
             for name, etag in zip(names, etags, strict=bool(etags))
         ]
         try:
@@ -268,7 +322,8 @@ class AzureClient:
         """Write a blob's metadata again, which changes its time and ETag."""
         blob = self._blob(name)
         found = blob.get_blob_properties()
-        blob.set_blob_metadata(found.metadata, **if_match(found.etag.strip('"')))
+        etag = Version(found.etag.strip('"'))
+        blob.set_blob_metadata(found.metadata, **_options_of(Match(etag)))
 
     def copy(self, source: str, target: str) -> str:
         """Copy a blob inside the account; return the store's final status."""
@@ -309,25 +364,125 @@ class AzureClient:
         return self._container.get_blob_client(name, version_id=version_id or None)
 
 
-def _moving(listed: Any) -> Iterator[Iterator[BlobProperties]]:  # noqa: ANN401 - the SDK's
-    """Yield the pages of a listing, each of which begins where the one before it ends."""
-    pages = listed.by_page()
-    token = None
-    for page in pages:
-        if pages.continuation_token:
-            token = token_of(pages.continuation_token, token)
-        yield page
+def _once(condition: Condition) -> dict[str, Any]:
+    """Return the options of a request that is not repeated if it has a condition."""
+    options = _options_of(condition)
+    return options | _ONCE if options else options
 
 
-def if_absent() -> dict[str, Any]:
-    """Return the condition that the blob does not exist."""
-    return {"match_condition": MatchConditions.IfMissing}
+def _options_of(condition: Condition) -> dict[str, Any]:
+    match condition:
+        case Absent():
+            return {"match_condition": MatchConditions.IfMissing}
+        case Match():
+            etag = f'"{condition.checked()}"'
+            return {"match_condition": MatchConditions.IfNotModified, "etag": etag}
+        case _:
+            return {}
 
 
-def if_match(etag: str) -> dict[str, Any]:
-    """Return the condition that the blob has this ETag, given without its quotes."""
-    return {"match_condition": MatchConditions.IfNotModified, "etag": f'"{etag}"'}
+class _Retry(ExponentialRetry):
+    """The SDK's, with lakecli's delays, closing the responses after which it tries again."""
+
+    def get_backoff_time(self, settings: dict[str, Any]) -> float:
+        """Return the seconds to wait before the next attempt."""
+        return REQUESTS.delay(settings["count"] - 1, random_number())
+
+    def increment(
+        self,
+        settings: dict[str, Any],
+        request: Any,  # noqa: ANN401 - inherited
+        response: Any = None,  # noqa: ANN401 - inherited
+        error: AzureError | None = None,
+    ) -> bool:
+        """Count an attempt; return whether there may be another."""
+        may_repeat = super().increment(settings, request, response, error)
+        if may_repeat and response is not None:
+            response.internal_response.close()
+        return may_repeat
 
 
-def _if_match(etag: str) -> dict[str, Any]:
-    return if_match(etag) if etag else {}
+class _Login:
+    """The caller's identity. The SDK would retry a missing login; this reports it at once."""
+
+    def __init__(self, credential: TokenCredential) -> None:
+        self._credential = credential
+
+    def get_token(self, *scopes: str, **options: Any) -> AccessToken:  # noqa: ANN401 - as the SDK has it
+        """Return a token for requests.
+
+        Raises:
+            PermissionDenied: there is no login, or it is not accepted.
+            Unreachable: the login service does not answer.
+        """
+        try:
+            return self._credential.get_token(*scopes, **options)
+        except ClientAuthenticationError as error:
+            raise PermissionDenied(
+                "no credentials for Azure, or they are not accepted", hint=HOW_TO_LOG_IN
+            ) from error
+        except AzureError as error:
+            raise Unreachable(
+                "cannot reach Azure to log in", hint="wait and repeat the command"
+            ) from error
+
+
+def _new_service(login: AzureLogin, *, attempts: int, server_date: ServerDate) -> BlobServiceClient:
+    """Return the SDK's client of an account; see `AzureClient`."""
+    import logging
+
+    # Without a handler, Python would print their warnings.
+    for name in ("azure", "msal", "urllib3"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
+    session = requests.Session()
+    session.hooks["response"] += [server_date.hook, _check_answer]
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, BoundedAdapter(pool_maxsize=CONNECTIONS))
+    retries = attempts - 1
+    return BlobServiceClient(
+        login.endpoint,
+        credential=_credential_of(login),
+        transport=RequestsTransport(
+            session=session,
+            connection_timeout=10,
+            read_timeout=60,
+            connection_data_block_size=256 << 10,
+        ),
+        retry_policy=_Retry(
+            retry_total=retries,
+            retry_connect=retries,
+            retry_read=retries,
+            retry_status=retries,
+        ),
+        max_single_put_size=SINGLE_LIMIT,
+        max_single_get_size=READ_SIZE,
+        max_chunk_get_size=READ_SIZE,
+    )
+
+
+def _check_answer(answer: requests.Response, *_: object, **__: object) -> None:
+    """Refuse an answer that is no listing, no list of blocks, or no key.
+
+    Raises:
+        UnusableAnswerError: it is another document, or does not say whether another page follows.
+    """
+    request = answer.request
+    query = dict(parse_qsl(urlsplit(request.url or "").query))
+    asked = (request.method or "", query.get("comp", ""))
+    if answer.ok and asked in _DOCUMENTS:
+        read_xml(answer.content, *_DOCUMENTS[asked])
+
+
+def _credential_of(login: AzureLogin) -> dict[str, str] | str | _Login:
+    if login.key:
+        return {"account_name": login.account, "account_key": login.key}
+    if login.sas_token:
+        return login.sas_token
+    from azure.identity import DefaultAzureCredential
+
+    # Looking for an identity of this machine takes a second if it has none.
+    chosen = os.environ.get("AZURE_TOKEN_CREDENTIALS", "").strip()
+    announced = any(os.environ.get(name) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT"))
+    if chosen or announced:
+        return _Login(DefaultAzureCredential())
+    return _Login(DefaultAzureCredential(exclude_managed_identity_credential=True))

@@ -21,7 +21,6 @@ from lakecli.stores.cloud_errors import (
     LOST,
     MISSING,
     REFUSED,
-    SERVER_FAULT,
     SILENT,
     UNABLE,
     Translator,
@@ -121,16 +120,16 @@ class AzureTranslator(Translator):
 
     again = _AGAIN
     by_class = _BY_CLASS
+    by_code = _BY_CODE
+    by_status = _BY_STATUS
     order_hint = "use a storage account without a hierarchical namespace"
 
     def __init__(self, account: str, container: str, host: Callable[[], str]) -> None:
         super().__init__(f"az://{account}/{container}", host, account=account, container=container)
 
-    def refused(self, status: int, code: str, key: str) -> LakeError:
+    def refused_delete(self, status: int, code: str, key: str) -> LakeError:
         """Return the error for one object of several."""
-        words = _BY_CODE.get(code) or _BY_STATUS.get(status)
-        words = words or (BUSY if status >= SERVER_FAULT else REFUSED)
-        return self.error(words, key, code=code or str(status), text="")
+        return self.error(self.words_of(code, status), key, code=code or str(status), text="")
 
     def not_copied(self, status: str, key: str) -> LakeError:
         """Return the error of a copy that the store gave up."""
@@ -144,10 +143,8 @@ class AzureTranslator(Translator):
             return self.unusable(f"it is not one to this request ({status})", key)
         code = getattr(error, "error_code", None)
         code = str(getattr(code, "value", code) or "")
-        words = _BY_CODE.get(code) or _BY_STATUS.get(status)
-        if words is None:
-            words = BUSY if status >= SERVER_FAULT else REFUSED
-        elif words is MISSING and (may_be_absent or not key):
+        words = self.words_of(code, status)
+        if words is MISSING and (may_be_absent or not key):
             words = LOST if may_be_absent else _NO_BUCKET
         text = one_line(str(error.message).partition("\n")[0])
         if words is REFUSED and "contentMD5" in text:  # the emulator has no code for it

@@ -1,22 +1,25 @@
-"""Names of blobs, keys of their metadata, and their versions.
-
-What Azure cannot hold as it is: names of blobs, and keys of their metadata.
+"""Names of blobs and their order, keys of their metadata, and their versions.
 
 Azure, clients and proxies treat the name of a blob as a path: a backslash becomes a slash, ``.``
 and ``..`` are resolved, and dots at the end of a segment are removed. Such keys would name other
 blobs, so lakecli refuses them.
 
-Versions of blobs: ETags for conditions, and the IDs of versions that Azure keeps.
+Azure orders names by their UTF-16 units: characters beyond U+FFFF come before those from U+E000 on;
+everything else is in byte order. Accounts with directories (a hierarchical namespace) list the
+contents of a directory right after its name, before longer names that begin with it. Only a listing
+of the whole directory could correct that, so it is an error.
+
+Versions of blobs are ETags for conditions, and the IDs of versions that Azure keeps.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from lakecli.errors import UsageError
-from lakecli.stores.contract import ConditionFailed, Version
+from lakecli.stores.contract import Version
 from lakecli.stores.responses import UnusableAnswerError, etag_of
 from lakecli.stores.responses import version_id_of as id_of_version
 
@@ -31,6 +34,11 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ESCAPE = re.compile(r"_x([0-9a-f]{4}|10[0-9a-f]{4}|[0-9a-f]{5})_")
 _LIKE_AN_ESCAPE = re.compile(r"_(?=x[0-9a-f]{4})")
 _VALUE = re.compile(r"[!-~]([ -~]*[!-~])?", re.ASCII)
+
+
+Entry = TypeVar("Entry")
+
+_LAST_OF_PLANE_0 = "\uffff"
 
 
 def check_name(name: str, key: str) -> None:
@@ -102,8 +110,47 @@ def _is_plain(character: str, position: int) -> bool:
     return _PLAIN_KEY.fullmatch(character if position == 0 else f"_{character}") is not None
 
 
-TRIES: Final = 5
-"""Attempts to read or renew an object that is replaced again and again."""
+def in_byte_order(
+    entries: Iterable[Entry], name_of: Callable[[Entry], str], *, error: Callable[[], Exception]
+) -> Iterator[Entry]:
+    """Yield entries ordered by the bytes of their names.
+
+    Names that share what precedes a character beyond U+FFFF are collected and sorted; such names
+    are rare.
+
+    Args:
+        entries: in Azure's order.
+        name_of: the name of an entry.
+        error: makes the error to raise if the order is wrong.
+
+    Raises:
+        Exception: what `error` makes.
+    """
+    last = b""
+    for entry in _rearranged(entries, name_of):
+        name = name_of(entry).encode()
+        if name <= last:
+            raise error()
+        last = name
+        yield entry
+
+
+def _rearranged(entries: Iterable[Entry], name_of: Callable[[Entry], str]) -> Iterator[Entry]:
+    held: list[Entry] = []
+    stem = ""
+    for entry in entries:
+        name = name_of(entry)
+        if held and not name.startswith(stem):
+            yield from sorted(held, key=lambda one: name_of(one).encode())
+            held = []
+        if not held:
+            if name.isascii() or max(name) <= _LAST_OF_PLANE_0:
+                yield entry
+                continue
+            first = next(at for at, character in enumerate(name) if character > _LAST_OF_PLANE_0)
+            stem = name[:first]
+        held.append(entry)
+    yield from sorted(held, key=lambda one: name_of(one).encode())
 
 
 def version_of(etag: object) -> Version:
@@ -116,12 +163,6 @@ def version_of(etag: object) -> Version:
     if not version:
         raise UnusableAnswerError("it has no ETag")
     return version
-
-
-def replaced(uri: str, key: str) -> ConditionFailed:
-    """Return the error of an object that others replace while it is read."""
-    what = f"{uri}/{key}"
-    return ConditionFailed(f"object was replaced while it was read: {what!r}")
 
 
 def version_id_of(time: str) -> str:

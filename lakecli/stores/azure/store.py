@@ -17,22 +17,19 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import cached_property
 from io import BytesIO
 from threading import RLock
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import Unsupported
 from lakecli.stores.azure.errors import AzureTranslator
-from lakecli.stores.azure.listing import current_blobs, in_byte_order
 from lakecli.stores.azure.login import HOW_TO_LOG_IN, AzureLogin, describe, find_login
 from lakecli.stores.azure.names import (
-    TRIES,
     check_name,
     decode_metadata,
     encode_metadata,
-    replaced,
+    in_byte_order,
     version_id_of,
     version_of,
     version_time,
@@ -49,27 +46,30 @@ from lakecli.stores.capabilities import (
 )
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
 from lakecli.stores.contract import (
+    ABSENT,
     PLAIN,
     Absent,
     Attributes,
     Condition,
     ConditionFailed,
-    Match,
     ObjectInfo,
     ObjectStore,
     Version,
     key_bytes,
 )
 from lakecli.stores.presigning import PresignedUrl, PresignRequest
-from lakecli.stores.responses import ServerDate, UnusableAnswerError
-from lakecli.stores.streams import read_exactly
+from lakecli.stores.responses import ServerDate, UnusableAnswerError, name_below
+from lakecli.stores.streams import ReadStream, read_exactly
 from lakecli.stores.uri import NamespaceUri
 
 if TYPE_CHECKING:
-    from azure.storage.blob import BlobProperties
+    from azure.storage.blob import BlobProperties, StorageStreamDownloader
 
     from lakecli.stores.azure.client import AzureClient
-    from lakecli.stores.azure.reading import AzureReader
+
+
+TRIES: Final = 5
+"""Attempts to read or renew an object that is replaced again and again."""
 
 
 class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
@@ -104,14 +104,24 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         with self.translated():
             self.sdk().ask_for_container()
 
-    @cached_property
-    def _reader(self) -> AzureReader:
-        from lakecli.stores.azure.reading import AzureReader
-
-        return AzureReader(self)
-
     def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes:
-        return self._reader.read(key, start, length, version_id)
+        """Return a range of a blob; Azure has no suffix reads, so its size is requested first."""
+        if start >= 0:
+            return self._read(key, start, length, version_id)
+        for _ in range(TRIES):
+            info = self.head(key, version_id=version_id)
+            # Replaced between the two requests, it may have another end.
+            with suppress(ConditionFailed):
+                first = max(info.size + start, 0)
+                return self._read(key, first, None, version_id, etag=info.version)
+        raise self._replaced(key)
+
+    def _read(
+        self, key: str, start: int, length: int | None, version_id: str, *, etag: str = ""
+    ) -> bytes:
+        time = version_time(version_id)
+        with self.translated(key) as full:
+            return self.sdk().read(full, start=start, length=length, etag=etag, version_id=time)[0]
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version.
@@ -119,11 +129,21 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         Raises:
             ConditionFailed: it was replaced, again and again, while it was read.
         """
-        return self._reader.read_versioned(key, length)
+        for _ in range(TRIES):
+            with suppress(ConditionFailed), self.translated(key) as full:
+                data, etag = self.sdk().read(full, length=length)
+                return data, version_of(etag) if data or etag or length is None else Version("")
+        raise self._replaced(key)
 
     def open(self, key: str, *, version_id: str = "") -> BinaryIO:
         """Open an object, or a version of it, for one pass of reading."""
-        return self._reader.open(key, version_id)
+        with self.translated(key) as full:
+            download = self.sdk().open(full, version_id=version_time(version_id))
+        return cast("BinaryIO", _DownloadStream(self, download, key))
+
+    def _replaced(self, key: str) -> ConditionFailed:
+        what = f"{self.uri}/{key}"
+        return ConditionFailed(f"object was replaced while it was read: {what!r}")
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
@@ -132,11 +152,9 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
 
         Streams of 8 MiB or more are sent in parallel blocks.
         """
-        from lakecli.stores.azure.client import ONCE
-        from lakecli.stores.azure.service import SINGLE_LIMIT
+        from lakecli.stores.azure.client import SINGLE_LIMIT
 
         attributes = attributes._replace(metadata=encode_metadata(attributes.metadata))
-        options = _options_of(condition)
         if isinstance(body, bytes | bytearray | memoryview):
             first, is_whole = bytes(body), len(body) <= SINGLE_LIMIT
             if not is_whole:
@@ -145,16 +163,14 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         else:
             first = read_exactly(body, PART_SIZE)
             is_whole = len(first) < PART_SIZE
-        once = ONCE if options else {}
         if is_whole:
             with self.translated(key, may_be_absent=True) as full:
-                return version_of(self.sdk().write(full, first, attributes, options | once))
+                return version_of(self.sdk().write(full, first, attributes, condition))
         if isinstance(condition, Absent):
             self._check_absent(key)
         with self.translated(key, may_be_absent=True) as full:
             rest = cast("BinaryIO", body)
-            etag = self.sdk().write_stream(full, first, rest, attributes, options | once)
-            return version_of(etag)
+            return version_of(self.sdk().write_stream(full, first, rest, attributes, condition))
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         """Describe one object, or a version of it."""
@@ -177,13 +193,22 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
                 info = self._info_of(blob)
             yield info
 
-    def _listed(
-        self, prefix: str, after: str, *, with_versions: bool = False
-    ) -> Iterator[BlobProperties]:
+    def _listed(self, prefix: str, after: str, *include: str) -> Iterator[BlobProperties]:
+        """Yield the current blobs under a prefix in byte order, and no directories."""
         floor = key_bytes(self.start + after) if after else b""
-        blobs = current_blobs(self, self.utf8(self.start + prefix), with_versions=with_versions)
+        blobs = self._current(self.utf8(self.start + prefix), "metadata", *include)
         ordered = in_byte_order(blobs, lambda blob: blob.name, error=self.translator.no_order)
         return (blob for blob in ordered if blob.name.encode() > floor)
+
+    def _current(self, prefix: str, *include: str) -> Iterator[BlobProperties]:
+        for page in self.each_page(lambda: self.sdk().pages(prefix, *include)):
+            for blob in page:
+                with self.translated():
+                    name_below(prefix, blob.name or "")
+                is_directory = (blob.metadata or {}).get("hdi_isfolder") == "true"
+                is_old = "versions" in include and blob.version_id and not blob.is_current_version
+                if not is_directory and not is_old:
+                    yield blob
 
     def versions(self) -> AzureStore:
         """Return what reads versions, which is this store."""
@@ -203,7 +228,7 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         Raises:
             Unsupported: an object has no version: versioning is off, or was when it was written.
         """
-        for blob in self._listed("", after, with_versions=True):
+        for blob in self._listed("", after, "versions"):
             if blob.version_id is None:
                 what = blob.name[len(self.start) :]
                 raise not_versioned(self.root, f"is off, or was when {what!r} was written")
@@ -216,7 +241,7 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         with self.translated():
             failed = self.sdk().delete(names, versions)
         return [
-            Refusal(full, self.translator.refused(status, code, full))
+            Refusal(full, self.translator.refused_delete(status, code, full))
             for full, status, code in failed
         ]
 
@@ -229,7 +254,7 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         for _ in range(TRIES):
             with suppress(ConditionFailed), self.translated(key) as full:
                 return self.sdk().touch(full)
-        raise replaced(self.uri, key)
+        raise self._replaced(key)
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata."""
@@ -297,19 +322,18 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
 
     def uploads(self) -> AzureUploads:
         """Return the uploads in parts."""
-        return AzureUploads(self, options_of=_options_of)
+        return AzureUploads(self, self.sdk)
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; a retry is safe, as the key names the contents."""
-        from lakecli.stores.azure.client import if_absent
-        from lakecli.stores.azure.service import SINGLE_LIMIT
+        from lakecli.stores.azure.client import SINGLE_LIMIT
 
         try:
             if len(body) > SINGLE_LIMIT:
-                self.put(key, body, Absent())
+                self.put(key, body, ABSENT)
                 return True
             with self.translated(key, may_be_absent=True) as full:
-                self.sdk().write(full, body, PLAIN, if_absent())
+                self.sdk().write(full, body, PLAIN, ABSENT, may_repeat=True)
         except ConditionFailed:
             return False
         return True
@@ -363,6 +387,30 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         )
 
 
+class _DownloadStream(ReadStream):
+    """A blob as a file, read piece by piece."""
+
+    def __init__(
+        self, store: AzureStore, download: StorageStreamDownloader[bytes], key: str
+    ) -> None:
+        self._store = store
+        self._download = download
+        self._key = key
+
+    def read(self, size: int = -1) -> bytes:
+        """Read `size` bytes, fewer only at the end.
+
+        Raises:
+            Unreachable: the connection broke, again and again.
+            ConditionFailed: the blob was replaced.
+        """
+        try:
+            with self._store.translated(self._key):
+                return self._download.read(size)
+        except ConditionFailed:
+            raise self._store._replaced(self._key) from None  # noqa: SLF001 - of this module
+
+
 def open_namespace(uri: NamespaceUri, *, region: str) -> AzureStore:
     """Return the store of a container; see `registry.open_store`."""
     del region  # an account is found by its name alone
@@ -374,15 +422,3 @@ def prepare_namespace(uri: NamespaceUri) -> str:
     """Check that the container exists; see `registry.prepare_namespace`."""
     open_namespace(uri, region="").check_bucket()
     return ""
-
-
-def _options_of(condition: Condition) -> dict[str, Any]:
-    from lakecli.stores.azure.client import if_absent, if_match
-
-    match condition:
-        case Absent():
-            return if_absent()
-        case Match():
-            return if_match(condition.checked())
-        case _:
-            return {}

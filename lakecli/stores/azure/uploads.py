@@ -20,11 +20,12 @@ from datetime import UTC, datetime
 from hashlib import md5
 from io import BytesIO
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from uuid import uuid4
 
 from lakecli.errors import IntegrityError
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
+from lakecli.stores.cloud_store import CloudStore
 from lakecli.stores.contract import (
     Absent,
     AnyVersion,
@@ -35,8 +36,7 @@ from lakecli.stores.contract import (
 )
 
 if TYPE_CHECKING:
-    from lakecli.stores.azure.client import StagedBlock
-    from lakecli.stores.azure.store import AzureStore
+    from lakecli.stores.azure.client import AzureClient, StagedBlock
 
 _NAME = re.compile(r"([0-9a-f]{16}([0-9a-f]{8}))-([0-9]{5})([0-9a-f]{8})")
 _MARK = 0
@@ -60,14 +60,12 @@ class AzureUploads:
 
     Args:
         store: of the namespace.
-        options_of: returns the SDK's options for a condition.
+        sdk: returns the SDK's client.
     """
 
-    def __init__(
-        self, store: AzureStore, *, options_of: Callable[[Condition], dict[str, Any]]
-    ) -> None:
+    def __init__(self, store: CloudStore, sdk: Callable[[], AzureClient]) -> None:
         self._store = store
-        self._options_of = options_of
+        self._sdk = sdk
         self._lock = Lock()
         self._seen = 0
 
@@ -91,7 +89,7 @@ class AzureUploads:
         with self._store.translated(key) as full:
             name = _name(upload, number, self._now())
             staged = body if isinstance(body, bytes) else stream
-            self._see(self._store.sdk().stage(full, name, staged, size=size, md5=digest))
+            self._see(self._sdk().stage(full, name, staged, size=size, md5=digest))
         return UploadedPart(number, size, name, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
@@ -110,15 +108,11 @@ class AzureUploads:
         """Join the parts; a conditional request is never repeated."""
         from azure.core.exceptions import HttpResponseError
 
-        from lakecli.stores.azure.client import ONCE
-
-        options = self._options_of(condition)
-        options |= ONCE if options else {}
         try:
             self._find(key, upload)
             with self._store.translated(key, may_be_absent=True) as full:
                 try:
-                    etag = self._store.sdk().commit(full, [part.tag for part in parts], options)
+                    etag = self._sdk().commit(full, [part.tag for part in parts], condition)
                 except HttpResponseError as error:
                     if getattr(error, "error_code", None) == "InvalidBlockList":
                         raise _unknown(key) from error
@@ -143,15 +137,9 @@ class AzureUploads:
 
         Each takes a request, and so does each empty object, which looks the same in a listing.
         """
-        with self._store.translated():
-            pages = self._store.sdk().uncommitted_pages(self._store.start + prefix)
-        while True:
-            with self._store.translated():
-                page = next(pages, None)
-                names = [] if page is None else [blob.name for blob in page if not blob.size]
-            if page is None:
-                return
-            for name in names:
+        full = self._store.start + prefix
+        for page in self._store.each_page(lambda: self._sdk().pages(full, "uncommittedblobs")):
+            for name in [blob.name for blob in page if not blob.size]:
                 key = name[len(self._store.start) :]
                 for upload, started in sorted(_alive(self._blocks(key))):
                     yield UnfinishedUpload(key, UploadId(upload), _time(started))
@@ -170,7 +158,7 @@ class AzureUploads:
     def _blocks(self, key: str) -> list[_Block]:
         try:
             with self._store.translated(key) as full:
-                staged = self._store.sdk().staged(full)
+                staged = self._sdk().staged(full)
         except ObjectNotFound:
             return []
         return list(_understood(staged))
@@ -178,7 +166,7 @@ class AzureUploads:
     def _stage(self, full: str, upload: str, number: int, body: bytes) -> None:
         # The mark has one name, so that a later one replaces it.
         name = _name(upload, number, 0)
-        self._see(self._store.sdk().stage(full, name, body, size=len(body), may_repeat=True))
+        self._see(self._sdk().stage(full, name, body, size=len(body), may_repeat=True))
 
     def _check(self, key: str, condition: Condition) -> None:
         """Raise `ConditionFailed` if a condition does not hold."""
@@ -197,7 +185,7 @@ class AzureUploads:
         with self._lock:
             if self._seen:
                 return self._seen
-        self._see(self._store.sdk().ask_for_time())
+        self._see(self._sdk().ask_for_time())
         return self._seen
 
     def _see(self, moment: datetime) -> None:

@@ -23,8 +23,6 @@ from lakecli.stores.cloud_errors import (
     GARBLED,
     LOST,
     MISSING,
-    REFUSED,
-    SERVER_FAULT,
     SILENT,
     UNABLE,
     Translator,
@@ -56,9 +54,11 @@ _BY_STATUS = {
     403: _DENIED,
     404: MISSING,
     405: UNABLE,
+    408: BUSY,
     409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
     410: _VANISHED,
     412: LOST,
+    429: BUSY,
     501: UNABLE,
 }
 _BY_REASON = dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded"), BUSY)
@@ -115,16 +115,19 @@ class GsTranslator(Translator):
 
     again = _AGAIN
     by_class = _BY_CLASS
+    by_code = _BY_REASON
+    by_status = _BY_STATUS
     order_hint = "use a server that lists in byte order"
 
     def vanished(self, key: str) -> LakeError:
         """Return the error of an upload that the server knows no more."""
         return self.error(_VANISHED, key)
 
-    def refused(self, status: int, key: str) -> LakeError:
+    def refused_delete(self, status: int, key: str) -> LakeError:
         """Return the error for one object of several, of which only a status is known."""
-        words = _BY_STATUS.get(status) or (BUSY if status >= SERVER_FAULT else REFUSED)
-        return self.error(words, key, code=str(status), text="", action=_needed(""))
+        return self.error(
+            self.words_of("", status), key, code=str(status), text="", action=_needed("")
+        )
 
     def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
         response = getattr(error, "response", None)
@@ -132,12 +135,9 @@ class GsTranslator(Translator):
         if not isinstance(status, int) or not has_class(error, _OF_ANSWERS):
             return None
         reason, text = _explained(error, response)
-        words = _BY_REASON.get(reason) or _BY_STATUS.get(status)
+        words = self.words_of(reason, status)
         if status == 400 and _MISMATCH.search(text):  # noqa: PLR2004 - Bad Request
             words = GARBLED
-        elif words is None:
-            is_busy = status >= SERVER_FAULT or status in TRANSIENT_STATUS
-            words = BUSY if is_busy else REFUSED
         elif words is MISSING and (may_be_absent or not key):
             words = _NO_BUCKET
         code = f"{int(status)} {reason}".rstrip()

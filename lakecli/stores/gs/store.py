@@ -213,7 +213,9 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         generations = [_generation_for(Match(version)) for version in versions]
         with self.translated():
             failed = self.sdk().delete(names, generations)
-        return [Refusal(full, self.translator.refused(status, full)) for full, status in failed]
+        return [
+            Refusal(full, self.translator.refused_delete(status, full)) for full, status in failed
+        ]
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata."""

@@ -20,7 +20,6 @@ from lakecli.stores.cloud_errors import (
     GARBLED,
     LOST,
     MISSING,
-    SERVER_FAULT,
     SILENT,
     Translator,
     Words,
@@ -116,6 +115,7 @@ _BY_STATUS = {
 _CONDITION_STATUS = frozenset({404, 409, 412})
 _OF_ANSWERS = frozenset({"ClientError"})
 
+_DAMAGED = Words(IntegrityError, "{host} sent other bytes than its checksum says: {what}", DAMAGED)
 _LOGGED_OUT = Words(PermissionDenied, "cannot get credentials for S3 ({code})", _RENEW)
 _MISCONFIGURED = Words(
     PermissionDenied, "cannot use the AWS configuration: {text}", "check AWS_PROFILE, ~/.aws/config"
@@ -124,18 +124,14 @@ _MISCONFIGURED = Words(
 # By the name of the SDK's class or of its nearest base, so that nothing is imported to ask.
 _BY_CLASS = {
     "BotoCoreError": Words(Refused, "the S3 SDK refused the request ({code}): {text}"),
-    "ChecksumError": Words(
-        IntegrityError, "{host} sent other bytes than its checksum says: {what}", DAMAGED
-    ),
+    "ChecksumError": _DAMAGED,
     "ConfigNotFound": _MISCONFIGURED,
     "ConfigParseError": _MISCONFIGURED,
     "ConnectTimeoutError": SILENT,
     "ConnectionError": BROKEN,
     "CredentialRetrievalError": _LOGGED_OUT,
     "EndpointConnectionError": Words(Unreachable, "{host} does not answer: {what}", "{again}"),
-    "FlexibleChecksumError": Words(
-        IntegrityError, "{host} sent other bytes than its checksum says: {what}", DAMAGED
-    ),
+    "FlexibleChecksumError": _DAMAGED,
     "HTTPClientError": BROKEN,
     "IncompleteReadError": BROKEN,
     "InvalidConfigError": _MISCONFIGURED,
@@ -165,6 +161,9 @@ class S3Translator(Translator):
 
     again = _AGAIN
     by_class = _BY_CLASS
+    by_code = _BY_CODE
+    by_status = _BY_STATUS
+    refused = _REFUSED
     order_hint = "use a general purpose bucket"
 
     def refused_delete(self, code: str, key: str) -> LakeError:
@@ -180,11 +179,9 @@ class S3Translator(Translator):
         status = status_of(answer)
         details = answer.response.get("Error", {})
         code = str(details.get("Code") or status)
-        words = _BY_CODE.get(code) or _BY_STATUS.get(status)
+        words = self.words_of(code, status)
         if may_be_absent and status in _CONDITION_STATUS and words is not _NO_BUCKET:
             words = LOST
-        elif words is None:
-            words = BUSY if status >= SERVER_FAULT else _REFUSED
         elif words is MISSING and not key:
             words = _NO_BUCKET
         text = one_line(str(details.get("Message") or ""))
