@@ -10,14 +10,11 @@
                     finished
     sources         the sources that ``--from`` names
     files           A directory of this machine as a source
-    manifest        manifests as a source
+    manifest        manifests as a source: their files, and dividing them into parts
+    manifest_rows   the rows of manifests: columns, values, and reading them from text and Parquet
     inventory       an S3 Inventory as a source: its ``manifest.json`` names files in CSV or Parquet
-    manifest_file   one file of a manifest
-    remote_file     open a large object as a file, read in pieces from its store
     addresses       check the addresses of a source's objects, and whether the objects are there
     rows            objects of a source, column by column, and their failures
-    arrow           convert columns of Arrow into `Rows`, in bulk
-    plain           read manifests in CSV or JSON lines without Arrow: slower, with the same results
     part            import one part
     base            read the records of a branch in an interval of paths
     merging         merging the objects of a source with the records of the branch
@@ -25,8 +22,7 @@
     sink            write the ranges of one part of a tree
     packed          the result of a part as bytes: a line of JSON, then all records, concatenated
     rebuild         rebuild the trees of lakeFS that branches stand on
-    sorting         divide and sort a manifest that does not fit into memory
-    shuffle         sort a manifest on Spark
+    sorting         sort a manifest, on this machine or on Spark
     finished_parts  the finished parts of an import
 
 A *source* (`files`, `listing`, `manifest`, `inventory`) plans parts, each an interval of keys; a

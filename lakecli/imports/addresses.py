@@ -11,7 +11,6 @@ a sample of its objects is asked for by HEAD requests, where the parts run.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from functools import lru_cache
@@ -21,7 +20,6 @@ from zlib import crc32
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.engine.store_location import open_by_uri
 from lakecli.errors import LakeError, Refused
-from lakecli.imports.manifest_file import ManifestFile
 from lakecli.imports.rows import Failures, Rows
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import MARK as PIN_MARK
@@ -251,11 +249,11 @@ class Choice(NamedTuple):
         return range(crc32(rows.keys[0], crc32(self.seed)) % self.one_in, len(rows), self.one_in)
 
 
-def choose(verify: Verify, files: Iterable[ManifestFile], seed: bytes) -> Choice:
-    """Return the choice of the objects of a manifest, of whose rows only the size is known."""
+def choose(verify: Verify, size: int, seed: bytes) -> Choice:
+    """Return the choice of the objects of a manifest, of which only the size is known."""
     if verify is Verify.NONE:
         return Choice()
-    rows = sum(file.size for file in files) // ROW_SIZE
+    rows = size // ROW_SIZE
     return Choice(1 if verify is Verify.ALL else max(1, rows // SAMPLE), seed)
 
 

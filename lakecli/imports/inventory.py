@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.parsing import parse_json_object
 from lakecli.errors import IntegrityError, Unsupported, UsageError
-from lakecli.imports.arrow import Layout
-from lakecli.imports.manifest_file import CSV, PARQUET, ManifestFile
-from lakecli.imports.remote_file import open_object
+from lakecli.imports.manifest import (
+    CSV,
+    PARQUET,
+    Manifest,
+    ManifestFile,
+    check_arrow,
+    open_object,
+)
+from lakecli.imports.manifest_rows import Layout
 
 SUFFIX: Final = "/manifest.json"
 
@@ -29,14 +35,7 @@ _IN_PARQUET: Final = {
 }
 
 
-class Inventory(NamedTuple):
-    """The files of an inventory, and the names of their columns."""
-
-    files: tuple[ManifestFile, ...]
-    layout: Layout
-
-
-def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Inventory:
+def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
     """Read the ``manifest.json`` of an inventory.
 
     Only the latest version of each object is imported, and no delete markers. If the inventory was
@@ -47,6 +46,7 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Inventory:
         ObjectNotFound: the file does not exist.
         IntegrityError: it is not the manifest of an inventory.
         Unsupported: the inventory is in ORC.
+            Or it is in Parquet, and Arrow is not installed.
         UsageError: the inventory lacks a field.
     """
     with open_object(uri, account) as stream:
@@ -69,9 +69,11 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Inventory:
             f"an inventory in {kind}", hint="have S3 write the inventory as Parquet or CSV"
         )
     is_csv = kind == "CSV"
+    if files and not is_csv:
+        check_arrow(uri)
     columns = [name.strip() for name in names.split(",")] if is_csv else []
     layout = _layout(columns if is_csv else _parquet_columns(names), is_csv=is_csv)
-    return Inventory(
+    return Manifest(
         tuple(
             ManifestFile(
                 _place(uri, bucket, key),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,14 +21,15 @@ from lakecli.errors import (
     Refused,
     UsageError,
 )
-from lakecli.imports import shuffle
 from lakecli.imports.addresses import Choice, choose
 from lakecli.imports.finished_parts import FinishedParts, Journal
 from lakecli.imports.listed import Listing, iter_steps
-from lakecli.imports.part import Item, NotSorted, PartResult, Task, import_item
+from lakecli.imports.manifest import Manifest
+from lakecli.imports.part import Item, NotSorted, Part, PartResult, Task, import_item
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.shown import ShownProgress
-from lakecli.imports.sources import Directory, Manifest, Source, check_pinnable, roots_of
+from lakecli.imports.sorting import import_shuffled, plan_intervals, portions_of, sort_here
+from lakecli.imports.sources import Directory, Source, check_pinnable, roots_of
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less
 from lakecli.repository.guard.claims import claim_head
@@ -247,18 +247,18 @@ class _Run:
         journal = Journal(Path(self._repository.lake.home.cache) / IMPORTS, identity)
         journal.open(now)
         done = FinishedParts(self._repository, task, self._high, journal, lists_to=lists_to)
-        spill = journal.directory / "sorted"
+        source, runner = self._source, self._runner
         try:
-            self._run(done, spill=None)
+            self._run(done, source.plan(task, runner, self._high))
         except NotSorted:
+            if not isinstance(source, Manifest):
+                raise
             done.reset()
-            runner, source = self._runner, self._source
-            if isinstance(source, Manifest) and _is_cluster(runner):
+            if _is_cluster(runner):
                 self._shuffle(done, source, runner)
             else:
-                self._run(done, spill=spill)
+                self._sort(done, source)
         finally:
-            shutil.rmtree(spill, ignore_errors=True)
             if not writes:
                 journal.close()
         self._list_again(done)
@@ -311,12 +311,11 @@ class _Run:
         source, options = self._source, self._options
         if options.copies or not isinstance(source, Manifest):
             return Choice()
-        return choose(options.verify, source.files, self._repository.lake.runtime.new_id())
+        return choose(options.verify, source.size, self._repository.lake.runtime.new_id())
 
-    def _run(self, done: FinishedParts, *, spill: Path | None) -> None:
+    def _run(self, done: FinishedParts, parts: Iterator[Part]) -> None:
         """Have the runner import the parts of a sorted source."""
         runner = self._runner
-        parts = self._source.plan(done.task, runner, self._high, spill=spill)
         total = 0
         if not isinstance(self._source, Directory):  # whose files are found while others go on
             total = len(planned := list(parts))
@@ -327,13 +326,30 @@ class _Run:
             task = partial(import_item, done.task, tell=shown.tell)
         self._take(done, runner.run(task, done.items(parts)), total, shown)
 
+    def _sort(self, done: FinishedParts, source: Manifest) -> None:
+        """Sort a manifest on this machine, and have the runner import its parts."""
+        task, journal = done.task, done.journal.directory
+        with TemporaryDirectory(prefix="sorted-", dir=journal, ignore_cleanup_errors=True) as place:
+            path = Path(place, "rows")
+            self._run(
+                done,
+                sort_here(source, path, prefix=task.prefix, high=self._high, now=task.seconds),
+            )
+
     def _shuffle(self, done: FinishedParts, source: Manifest, runner: SparkRunner) -> None:
         """Have Spark sort a manifest and import it."""
         task = done.task
-        plan = shuffle.plan(runner, source, directory=done.journal.directory)
-        parts = shuffle.plan_intervals(plan.bounds, task.prefix, self._high, origin=source.origin())
+        portions = portions_of(source)
+        parts = plan_intervals(
+            runner,
+            source,
+            portions,
+            directory=done.journal.directory,
+            prefix=task.prefix,
+            high=self._high,
+        )
         items = list(done.items(iter(parts)))
-        results = shuffle.import_shuffled(runner, task, plan.portions, parts, items)
+        results = import_shuffled(runner, task, portions, parts, items)
         self._take(done, results, len(parts), ShownProgress(self._options.progress))
 
     def _take(

@@ -17,28 +17,45 @@ Rows may have any order, but a Parquet file whose row groups are sorted by path 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from io import BufferedReader
 from itertools import chain, pairwise
-from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
-from lakecli.errors import IntegrityError, UsageError
-from lakecli.imports import plain
-from lakecli.imports.arrow import BadValue, Layout, keys_of, normalised, rows_of
-from lakecli.imports.manifest_file import CSV, PARQUET, ManifestFile, csv_header, opened
+from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.engine.runner import Runner
+from lakecli.engine.store_location import open_by_uri
+from lakecli.errors import IntegrityError, NotFound, Unsupported, UsageError, install_command
+from lakecli.imports.finished_parts import digest_of
+from lakecli.imports.manifest_rows import (
+    BadValue,
+    Layout,
+    csv_names,
+    iter_csv_rows,
+    iter_json_rows,
+    json_names,
+    keys_of,
+    rows_of_parquet,
+)
 from lakecli.imports.part import NotSorted, Part, Task
-from lakecli.imports.plain import LineRange, Lines, iter_rows, ranges_of
 from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
+from lakecli.repository.reading.addresses import split_address
+from lakecli.stores.contract import ObjectInfo
+from lakecli.stores.streams import Seekable
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from lakecli.stores.contract import ObjectStore
 
-ROWS_PER_PART: Final = 262_144
-FOOTERS_AT_ONCE: Final = 16
-"""Parquet files whose footers are read at the same time."""
+PARQUET, CSV, JSON_LINES = "parquet", "csv", "jsonl"
 
-CSV_BLOCK: Final = 4 << 20
+KINDS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES}
+"""Kinds of manifests by the suffix of their names."""
 
 NAMES: Final = {
     "path": ("path", "key"),
@@ -50,110 +67,274 @@ NAMES: Final = {
 }
 REQUIRED: Final = ("path", "address", "size", "checksum")
 
+ROWS_PER_PART: Final = 262_144
+ROW_SIZE: Final = 150
+GZIP_ROW_SIZE: Final = 25
+"""Approximate bytes of a row of text."""
 
-class Piece(NamedTuple):
-    """Some of a manifest's rows.
+FOOTERS_AT_ONCE: Final = 16
+"""Parquet files whose footers are read at the same time."""
+
+READ_AHEAD: Final = 4 << 20
+
+
+class ManifestFile(NamedTuple):
+    """One file of a manifest.
 
     Attributes:
-        file: the file.
-        layout: names of its columns.
-        groups: row groups of a Parquet file.
-        lines: the lines of a text file; ``None``: all.
-        names: names of the columns, for lines of CSV.
+        uri: URI of the object or file.
+        kind: `PARQUET`, `CSV` or `JSON_LINES`.
+        version: changes with the contents.
+        size: size in bytes.
+        is_gzip: whether the whole file is compressed.
+        names: names of the columns of a CSV without a first line of names.
+        account: how its bucket is accessed.
     """
+
+    uri: str
+    kind: str
+    version: str
+    size: int
+    is_gzip: bool = False
+    names: tuple[str, ...] = ()
+    account: Account = NO_ACCOUNT
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of a text file, estimated by its size."""
+        return self.size // (GZIP_ROW_SIZE if self.is_gzip else ROW_SIZE)
+
+
+class ManifestPiece(NamedTuple):
+    """Some of a manifest's rows: a file of text, or row groups of a Parquet file."""
 
     file: ManifestFile
     layout: Layout
     groups: tuple[int, ...] = ()
-    lines: LineRange | None = None
-    names: tuple[str, ...] = ()
 
-    @property
-    def size(self) -> int:
-        """Size in bytes of the text."""
-        return self.file.size if self.lines is None else self.lines.end - self.lines.start
+    def rows(self, now: int) -> Iterator[Rows]:
+        """Yield the objects, in the order of the file.
 
-    def read(self, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """Yield batches of the file's columns."""
-        with opened(self.file) as whole:
-            stream = whole
-            if self.lines is not None:
-                lines = Lines(whole, self.lines, is_quoted=self.file.kind == CSV)
-                stream = BufferedReader(lines, CSV_BLOCK)
-            if self.file.kind == PARQUET:
-                from pyarrow.parquet import ParquetFile
+        Args:
+            now: time of modification, in unix seconds, if the manifest has none.
 
-                yield from ParquetFile(stream, pre_buffer=False).iter_batches(
-                    ROWS_AT_ONCE,
-                    row_groups=list(self.groups),
-                    columns=list(columns or self.layout.columns()),
-                )
-            elif self.file.kind == CSV:
-                names = self.names or self.file.names
-                yield from _read_csv(stream, names, columns or self.layout.columns())
+        Raises:
+            IntegrityError: a value is missing or malformed; the error names its row.
+        """
+        if self.file.kind == PARQUET:
+            before = 0
+            for batch in self._batches(self.layout.columns()):
+                try:
+                    yield rows_of_parquet(batch, self.layout, now=now)
+                except BadValue as error:
+                    row = f"row {before + error.at + 1} of row group {self.groups[0]}"
+                    raise IntegrityError(f"{row}: {error.message}", hint=error.hint) from error
+                before += batch.num_rows
+            return
+        with opened(self.file) as stream:
+            if self.file.kind == CSV:
+                yield from iter_csv_rows(stream, self.file.names, self.layout, now=now)
             else:
-                start = 0 if self.lines is None else self.lines.start
-                wanted = columns or self.layout.columns()
-                yield from _read_json(iter_rows(stream, self.layout, wanted, start=start), wanted)
-
-    def batches(self, now: int) -> Iterator[Any]:
-        """Yield the objects in the columns of `arrow.schema`, in the order of the file."""
-        yield from self._each(lambda batch: normalised(batch, self.layout, now=now))
+                yield from iter_json_rows(stream, self.layout, now=now)
 
     def iter_keys(self) -> Iterator[list[bytes]]:
-        """Yield the keys of all rows, including old versions and delete markers."""
-        yield from self._each(lambda batch: keys_of(batch, self.layout), [self.layout.path])
+        """Yield the keys of the rows; those of Parquet include old versions and delete markers."""
+        if self.file.kind == PARQUET:
+            for batch in self._batches([self.layout.path]):
+                yield keys_of(batch, self.layout)
+        else:
+            yield from (rows.keys for rows in self.rows(0))
 
-    def _each(
-        self, convert: Callable[[Any], T], columns: Sequence[str] | None = None
-    ) -> Iterator[T]:
-        """Yield what each batch becomes; errors name the row."""
-        before = 0
-        for batch in self.read(columns=columns):
-            if batch.num_rows:
-                try:
-                    found = convert(batch)
-                except BadValue as error:
-                    row = f"row {before + error.at + 1}{self._where()}"
-                    raise IntegrityError(f"{row}: {error.message}", hint=error.hint) from error
-                yield found
-            before += batch.num_rows
+    def _batches(self, columns: list[str]) -> Iterator[Any]:
+        from pyarrow.parquet import ParquetFile
 
-    def _where(self) -> str:
-        """Return where the rows begin, if that is not at the beginning of the file."""
-        if self.groups:
-            return f" of row group {self.groups[0]}"
-        return f" after byte {self.lines.start}" if self.lines and self.lines.start else ""
+        with opened(self.file) as stream:
+            yield from ParquetFile(stream, pre_buffer=False).iter_batches(
+                ROWS_AT_ONCE, row_groups=list(self.groups), columns=columns
+            )
 
     def identity(self) -> list[Any]:
         """Return JSON values that change whenever the rows do."""
-        lines = [] if self.lines is None else [list(self.lines)]
-        return [list(self.file), list(self.layout), list(self.groups), *lines]
+        return [list(self.file), list(self.layout), list(self.groups)]
 
 
 class PiecesSource(NamedTuple):
-    """Consecutive pieces of a sorted manifest."""
+    """Consecutive pieces of a sorted manifest, as the source of a part."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ManifestPiece, ...]
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
         """Yield the objects, without checking their order."""
         del failures
-        for piece in self.pieces:
-            yield from map(rows_of, piece.batches(task.seconds))
+        return chain.from_iterable(piece.rows(task.seconds) for piece in self.pieces)
 
     def identity(self) -> list[Any]:
         """Return JSON values that change whenever the objects do."""
         return ["manifest", [piece.identity() for piece in self.pieces]]
 
 
-class Group(NamedTuple):
+class Manifest(NamedTuple):
+    """A manifest: files that list objects.
+
+    Attributes:
+        files: files, all of one kind.
+        layout: names of their columns.
+    """
+
+    files: tuple[ManifestFile, ...]
+    layout: Layout
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether the files are of Parquet, so that their rows are known."""
+        return not self.files or self.files[0].kind == PARQUET
+
+    @property
+    def size(self) -> int:
+        """Size of the files in bytes."""
+        return sum(file.size for file in self.files)
+
+    def estimate(self) -> int | None:
+        """Return the rows of Parquet files; estimate those of others by their size.
+
+        A Parquet file counts for no more rows than it has bytes, whatever it claims.
+        """
+        return min(self.size, sum(rows for _, rows in self.pieces()))
+
+    def recount(self, task: Task) -> int | None:
+        """Return ``None``: a manifest says itself what there is."""
+        del task
+        return None
+
+    def known_rows(self) -> int | None:
+        """Return the number of objects, if the files say so: those of text and versions do not."""
+        has_all = self.is_parquet and not (self.layout.latest or self.layout.deleted)
+        return self.estimate() if has_all else None
+
+    def pieces(self) -> list[tuple[ManifestPiece, int]]:
+        """Return pieces that can be read at the same time, with their rows, about."""
+        if self.is_parquet:
+            return [(group.piece, group.rows) for group in groups_of(self.files, self.layout)]
+        return [(ManifestPiece(file, self.layout), file.rows) for file in self.files]
+
+    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[Part]:
+        """Yield the parts; see `Source`.
+
+        Raises:
+            NotSorted: the manifest is text, or its row groups are not sorted by key.
+        """
+        del runner
+        if not self.is_parquet:
+            raise NotSorted("the manifest may not be sorted by key")
+        return plan_groups(groups_of(self.files, self.layout), task.prefix, high)
+
+    def origin(self) -> str:
+        """Return a digest that changes whenever the objects do."""
+        return digest_of([[list(file) for file in self.files], list(self.layout)])
+
+
+class RowGroup(NamedTuple):
     """A row group: its piece, number of rows, and first and last key if the file states them."""
 
-    piece: Piece
+    piece: ManifestPiece
     rows: int
     first: bytes | None
     last: bytes | None
+
+
+@lru_cache(maxsize=2)
+def groups_of(files: tuple[ManifestFile, ...], layout: Layout) -> tuple[RowGroup, ...]:
+    """Return the row groups of Parquet files, in the files' order; footers are read once.
+
+    Raises:
+        UsageError: a file lacks a column that the others have.
+        IntegrityError: it is not a Parquet file.
+    """
+    with ThreadPoolExecutor(min(FOOTERS_AT_ONCE, len(files) or 1)) as pool:
+        return tuple(chain.from_iterable(pool.map(partial(_groups_of_file, layout), files)))
+
+
+def _groups_of_file(layout: Layout, file: ManifestFile) -> list[RowGroup]:
+    from pyarrow.parquet import ParquetFile
+
+    groups = []
+    with opened(file) as stream:
+        parquet = ParquetFile(stream)
+        names = parquet.schema_arrow.names
+        if not set(layout.columns()) <= set(names):
+            lacking = ", ".join(sorted(set(layout.columns()) - set(names)))
+            raise UsageError(f"{file.uri} lacks the column {lacking} that other files have")
+        metadata = parquet.metadata
+        column = names.index(layout.path)
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            statistics = group.column(column).statistics
+            has_both = statistics is not None and statistics.has_min_max
+            groups.append(
+                RowGroup(
+                    ManifestPiece(file, layout, (number,)),
+                    group.num_rows,
+                    _bytes(statistics.min) if has_both else None,
+                    _bytes(statistics.max) if has_both else None,
+                )
+            )
+    return groups
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def plan_groups(groups: Sequence[RowGroup], prefix: bytes, high: bytes | None) -> Iterator[Part]:
+    """Yield parts made of consecutive row groups.
+
+    Raises:
+        NotSorted: the row groups are not sorted by key, or overlap.
+    """
+    groups = [group for group in groups if group.rows]
+    for group, following in pairwise(groups):
+        if group.last is None or following.first is None or group.last >= following.first:
+            raise NotSorted("the row groups are not sorted by key")
+    low = prefix
+    taken: list[ManifestPiece] = []
+    count = 0
+    for group in groups:
+        if count and count + group.rows > ROWS_PER_PART:
+            assert group.first is not None  # there are several groups
+            yield Part(low, prefix + group.first, PiecesSource(tuple(taken)))
+            low, taken, count = prefix + group.first, [], 0
+        taken.append(group.piece)
+        count += group.rows
+    yield Part(low, high, PiecesSource(tuple(taken)))
+
+
+def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:
+    """Return the manifest that some files are.
+
+    Args:
+        files: all of one kind.
+        uri: the URI that names them all, for errors.
+
+    Raises:
+        UsageError: there is no file, or a required column is missing.
+        IntegrityError: a file cannot be read.
+        Unsupported: it is Parquet, and Arrow is not installed.
+    """
+    if not files:
+        raise UsageError(
+            f"no manifest at {uri}", hint="name a file or directory of Parquet, CSV or JSON lines"
+        )
+    first = files[0]
+    if first.kind == PARQUET:
+        check_arrow(first.uri)
+    with opened(first) as stream:
+        if first.kind == PARQUET:
+            from pyarrow.parquet import ParquetFile
+
+            names = ParquetFile(stream).schema_arrow.names
+        else:
+            names = csv_names(stream) if first.kind == CSV else json_names(stream)
+    return Manifest(tuple(files), layout_of(names, first.uri))
 
 
 def layout_of(names: Iterable[str], what: str) -> Layout:
@@ -179,159 +360,124 @@ def layout_of(names: Iterable[str], what: str) -> Layout:
             hint=f"it has {', '.join(names) or 'no columns'}; "
             f"required are {', '.join(NAMES[field][0] for field in REQUIRED)}",
         )
-    return Layout(
-        path=found["path"],
-        address=found["address"],
-        size=found["size"],
-        checksum=found["checksum"],
-        mtime=found["mtime"],
-        content_type=found["content_type"],
-    )
+    return Layout(**found)  # type: ignore[arg-type]  # the others have defaults
 
 
-def parquet_names(file: ManifestFile) -> list[str]:
-    """Return the names of the columns of a Parquet file.
+def check_arrow(uri: str) -> None:
+    """Refuse to read Parquet without Arrow.
 
     Raises:
-        IntegrityError: it is not a Parquet file.
+        Unsupported: Arrow is not installed.
     """
-    from pyarrow.parquet import ParquetFile
+    try:
+        import pyarrow  # noqa: F401, ICN001 - tests the installation
+    except ImportError:
+        raise Unsupported(
+            f"reading Parquet needs pyarrow, which is not installed: {uri}",
+            hint=f"{install_command('spark')}; or use a manifest in CSV or JSON lines",
+        ) from None
 
-    with opened(file) as stream:
-        names: list[str] = ParquetFile(stream).schema_arrow.names
-        return names
+
+def file_at(uri: str, account: Account) -> ManifestFile | None:
+    """Return the file of a manifest that a URI names; ``None`` if there is none.
+
+    Its kind is ``""`` if its name does not tell it.
+    """
+    bucket, key = split_address(uri)
+    try:
+        info = open_by_uri(bucket, account=account).head(key)
+    except NotFound:
+        return None
+    return _file_of(uri, info, account)
 
 
-@lru_cache(maxsize=2)
-def groups_of(files: tuple[ManifestFile, ...], layout: Layout) -> tuple[Group, ...]:
-    """Return the row groups of Parquet files, in the files' order; footers are read once.
+def files_below(uri: str, account: Account) -> list[ManifestFile]:
+    """Return the files of a manifest in a directory or below a prefix, as Spark writes them.
 
     Raises:
-        UsageError: a file lacks a column that the others have.
-        IntegrityError: it is not a Parquet file.
+        UsageError: there are files of several kinds.
     """
-    with ThreadPoolExecutor(min(FOOTERS_AT_ONCE, len(files) or 1)) as pool:
-        return tuple(chain.from_iterable(pool.map(partial(_groups_of_file, layout), files)))
+    files = [
+        _file_of(f"{uri.rstrip('/')}/{info.key}", info, account)
+        for info in open_by_uri(uri, account=account).list()
+        if info.size and not info.key.rpartition("/")[2].startswith(("_", "."))
+    ]
+    files = [file for file in files if file.kind]
+    kinds = {file.kind for file in files}
+    if len(kinds) > 1:
+        raise UsageError(f"the manifest has files of several kinds: {', '.join(sorted(kinds))}")
+    return files
 
 
-def _groups_of_file(layout: Layout, file: ManifestFile) -> list[Group]:
-    from pyarrow.parquet import ParquetFile
-
-    groups = []
-    with opened(file) as stream:
-        parquet = ParquetFile(stream)
-        names = parquet.schema_arrow.names
-        if not set(layout.columns()) <= set(names):
-            lacking = ", ".join(sorted(set(layout.columns()) - set(names)))
-            raise UsageError(f"{file.uri} lacks the column {lacking} that other files have")
-        metadata = parquet.metadata
-        column = names.index(layout.path)
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            statistics = group.column(column).statistics
-            has_both = statistics is not None and statistics.has_min_max
-            groups.append(
-                Group(
-                    Piece(file, layout, (number,)),
-                    group.num_rows,
-                    _bytes(statistics.min) if has_both else None,
-                    _bytes(statistics.max) if has_both else None,
-                )
-            )
-    return groups
+def _file_of(uri: str, info: ObjectInfo, account: Account) -> ManifestFile:
+    is_gzip = uri.endswith(".gz")
+    version = str(info.version)
+    return ManifestFile(uri, kind_of(uri), version, info.size, is_gzip=is_gzip, account=account)
 
 
-def divided(file: ManifestFile, layout: Layout) -> list[Piece]:
-    """Return pieces of a text file that tasks can read at the same time."""
-    if file.is_gzip or file.size <= plain.RANGE:
-        return [Piece(file, layout)]
-    start, names = 0, file.names
-    if file.kind == CSV and not names:
-        start, names = csv_header(file)
-    return [Piece(file, layout, (), lines, names) for lines in ranges_of(start, file.size)]
+def kind_of(name: str) -> str:
+    """Return the kind of manifest by the suffix of a name, or ``""``."""
+    plain = name.removesuffix(".gz")
+    for suffix, kind in KINDS.items():
+        if plain.endswith(suffix) and (plain == name or kind != PARQUET):
+            return kind
+    return ""
 
 
-def _bytes(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value
-
-
-def plan_groups(groups: Sequence[Group], prefix: bytes, high: bytes | None) -> Iterator[Part]:
-    """Yield parts made of consecutive row groups.
+@contextmanager
+def opened(file: ManifestFile) -> Iterator[BinaryIO]:
+    """Open a file of a manifest; translate errors of Arrow and gzip about its contents.
 
     Raises:
-        NotSorted: the row groups are not sorted by key, or overlap.
+        ObjectNotFound: the file does not exist.
+        IntegrityError: the file is not of its kind, or damaged.
     """
-    groups = [group for group in groups if group.rows]
-    firsts = [group.first for group in groups]
-    lasts = [group.last for group in groups]
-    if len(groups) > 1:
-        for last, following in pairwise(range(len(groups))):
-            end, start = lasts[last], firsts[following]
-            if end is None or start is None or end >= start:
-                raise NotSorted("the row groups are not sorted by key")
-    low = prefix
-    taken: list[Piece] = []
-    count = 0
-    for number, group in enumerate(groups):
-        if count and count + group.rows > ROWS_PER_PART:
-            first = firsts[number]
-            assert first is not None  # there are several groups
-            yield Part(low, prefix + first, PiecesSource(tuple(taken)))
-            low, taken, count = prefix + first, [], 0
-        taken.append(group.piece)
-        count += group.rows
-    yield Part(low, high, PiecesSource(tuple(taken)))
+    problems: tuple[type[Exception], ...] = (gzip.BadGzipFile, zlib.error, EOFError)
+    if file.kind == PARQUET:
+        import pyarrow as pa
+
+        problems = (pa.ArrowException,)
+    stream = open_object(file.uri, file.account)
+    try:
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if file.is_gzip else stream
+    except problems as error:
+        lines = str(error).splitlines()
+        raise IntegrityError(
+            f"cannot read {file.uri} as {file.kind}: {lines[0] if lines else 'it ends too soon'}",
+            hint="a manifest is Parquet, CSV with a line of names, or JSON lines",
+        ) from error
+    finally:
+        stream.close()
 
 
-def _read_csv(stream: BinaryIO, names: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
-    import pyarrow as pa
-    from pyarrow import csv
+def open_object(uri: str, account: Account = NO_ACCOUNT) -> BinaryIO:
+    """Open the object or file that a URI names, for reading at any position.
 
-    options = csv.ConvertOptions(
-        column_types=dict.fromkeys(columns, pa.binary()),
-        include_columns=list(columns),
-        check_utf8=False,
-        strings_can_be_null=False,
-    )
-    yield from csv.open_csv(
-        stream,
-        read_options=csv.ReadOptions(
-            block_size=CSV_BLOCK, column_names=list(names) or None, use_threads=False
-        ),
-        parse_options=csv.ParseOptions(newlines_in_values=True),
-        convert_options=options,
-    )
+    Raises:
+        ObjectNotFound: it does not exist.
+    """
+    bucket, key = split_address(uri)
+    store = open_by_uri(bucket, account=account)
+    path = store.local_path(key)
+    if path is not None:
+        return Path(path).open("rb")
+    return BufferedReader(_RangedReads(store, key), READ_AHEAD)
 
 
-def _read_json(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Iterator[Any]:
-    import pyarrow as pa
+class _RangedReads(Seekable):
+    """Reads an object by ranged requests."""
 
-    taken: list[dict[str, Any]] = []
+    def __init__(self, store: ObjectStore, key: str) -> None:
+        super().__init__(store.head(key).size)
+        self._store = store
+        self._key = key
 
-    def batch() -> Any:  # noqa: ANN401
-        return pa.RecordBatch.from_pydict(
-            {name: _column([item.get(name) for item in taken]) for name in columns}
-        )
-
-    for item in rows:
-        taken.append(item)
-        if len(taken) >= ROWS_AT_ONCE:
-            yield batch()
-            taken.clear()
-    if taken:
-        yield batch()
-
-
-def _column(values: list[Any]) -> Any:  # noqa: ANN401
-    """Return values as a column; text is encoded as in lakecli's own JSON."""
-    import pyarrow as pa
-
-    if any(isinstance(value, str) for value in values):
-        return pa.array(
-            [
-                value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
-                for value in values
-            ],
-            pa.binary(),
-        )
-    return pa.array(values)
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        wanted = min(len(view), self._size - self._position)
+        if wanted <= 0:
+            return 0
+        data = self._store.get(self._key, start=self._position, length=wanted)
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.base.model import MAX_PATH_SIZE
 
@@ -39,17 +39,17 @@ class Rows:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def columns(self) -> tuple[Sequence[Any], ...]:
+        """Return all columns; a missing one has ``None`` for each object."""
+        types: Sequence[bytes | None] = self.content_types or [None] * len(self)
+        return self.keys, self.addresses, self.sizes, self.checksums, self.seconds, types
+
     def take(self, positions: Sequence[int]) -> Rows:
         """Return the rows at some positions, in that order."""
-        types = self.content_types
-        return Rows(
-            [self.keys[at] for at in positions],
-            [self.addresses[at] for at in positions],
-            [self.sizes[at] for at in positions],
-            [self.checksums[at] for at in positions],
-            [self.seconds[at] for at in positions],
-            None if types is None else [types[at] for at in positions],
-        )
+        columns: list[Any] = [[column[at] for at in positions] for column in self.columns()]
+        keys, addresses, sizes, checksums, seconds, types = columns
+        types = None if self.content_types is None else types
+        return Rows(keys, addresses, sizes, checksums, seconds, types)
 
 
 class Failure(NamedTuple):

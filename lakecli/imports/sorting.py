@@ -1,308 +1,371 @@
-"""Divide and sort a manifest that does not fit into memory.
+"""Sort a manifest that is not sorted by key: in SQLite on this machine, or by Spark on a cluster.
 
-Sort a manifest that does not fit into memory: sorted runs on disk, merged slice by slice.
+SQLite sorts the rows in a file beside the import's journal, so that memory does not grow with the
+manifest. Parts are consecutive rows of that file, which the threads of this process and the
+executors of an embedded Spark all see.
 
-A run is an Arrow file of blocks of sorted rows; the first key of each block is kept in memory.
-These keys show where to divide the manifest into equal parts. A part reads the blocks of each run
-that reach into it, and sorts their rows. All parts need access to the same disk, as the threads of
-this process and the executors of an embedded Spark have.
-
-Divide a manifest into intervals of keys that hold about the same number of rows.
-
-Every piece of the manifest gives a sample in proportion to its rows: one key at random of each so
-many rows, so that no order of the rows matters. With `SAMPLES` keys for each interval, not one of
-the intervals of a billion rows is expected to have twice its share.
+On a cluster, executors read pieces of the manifest, Spark sorts, and executors import intervals of
+keys that hold about the same number of rows. The driver chooses the intervals from a random sample
+of the keys: with `SAMPLES` keys for each interval, not one of the intervals of a billion rows is
+expected to have twice its share. It stores them with the journal, so that an import that continues
+after a kill has the same intervals; it reads the manifest again and skips finished intervals.
 """
 
 from __future__ import annotations
 
+import json
 import random
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from heapq import merge
-from itertools import chain, pairwise, repeat
+import sqlite3
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
-from lakecli.base.directories import make_private
-from lakecli.imports.arrow import bytes_of, rows_of, schema
-from lakecli.imports.finished_parts import digest_of
-from lakecli.imports.manifest import Piece
-from lakecli.imports.part import Part, Task
+from lakecli.engine.errors_as_json import carried, new_nonce
+from lakecli.engine.runner import Runner
+from lakecli.engine.scratch import Scratch, dump_value, load_value
+from lakecli.engine.spark_runner import SparkRunner, apply, opened, raise_translated
+from lakecli.engine.worker_heap import freeze_modules
+from lakecli.errors import LakeError
+from lakecli.imports.listed import Lister
+from lakecli.imports.manifest import Manifest, ManifestPiece
+from lakecli.imports.manifest_rows import batch_of, rows_of_batch, rows_of_tuples, schema
+from lakecli.imports.part import Item, Part, PartResult, Task, import_rows
 from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
 
-RUN_ROWS: Final = 196_608
-BLOCK_ROWS: Final = 1_024
 PART_ROWS: Final = 262_144
+"""Rows of a part on this machine."""
 
-
-class Spill(NamedTuple):
-    """The directory of runs, and the time of modification for rows without one."""
-
-    directory: str
-    now: int
-
-
-class Run(NamedTuple):
-    """A sorted run: the file, and the first key of each of its blocks."""
-
-    path: str
-    firsts: list[bytes]
-
-
-class RunSlice(NamedTuple):
-    """Consecutive blocks of a run, by their numbers."""
-
-    path: str
-    start: int
-    end: int
+_CREATE: Final = (
+    "CREATE TABLE given (key BLOB, address BLOB, size INTEGER, checksum BLOB, seconds INTEGER, "
+    "content_type BLOB)"
+)
+_INSERT: Final = "INSERT INTO given VALUES (?, ?, ?, ?, ?, ?)"
+_SORT: Final = "CREATE TABLE sorted AS SELECT * FROM given ORDER BY key"
+_KEY: Final = "SELECT key FROM sorted WHERE rowid = ?"
+_SELECT: Final = "SELECT * FROM sorted WHERE rowid BETWEEN ? AND ? ORDER BY rowid"
 
 
 class SortedSource(NamedTuple):
-    """The rows of some slices with keys from `low` up to `high`."""
+    """Consecutive rows of a manifest that was sorted on this machine.
 
-    slices: tuple[RunSlice, ...]
-    low: bytes
-    high: bytes | None
+    Attributes:
+        path: path of the SQLite file.
+        first: number of the first row, from 1.
+        last: number of the last row.
+        keys: the first key in hex, and the first key after the part, if there is one.
+        origin: a digest of the manifest.
+    """
+
+    path: str
+    first: int
+    last: int
+    keys: tuple[str, str | None]
     origin: str
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
         """Yield the rows in order."""
         del task, failures
-        import pyarrow as pa
-
-        batches = []
-        for path, start, end in self.slices:
-            with pa.memory_map(path) as file:
-                run = pa.ipc.open_file(file)
-                for number in range(start, end):
-                    batch = run.get_batch(number)
-                    is_edge = number in (start, end - 1)
-                    batches.append(self._inside(batch) if is_edge else batch)
-        if batches:
-            yield from map(rows_of, _ordered(batches, ROWS_AT_ONCE))
+        with closing(sqlite3.connect(self.path)) as store:
+            found = store.execute(_SELECT, (self.first, self.last))
+            while batch := found.fetchmany(ROWS_AT_ONCE):
+                yield rows_of_tuples(batch)
 
     def identity(self) -> list[Any]:
         """Return the manifest's digest and the interval."""
-        return ["sorted", self.origin, self.low.hex(), self.high and self.high.hex()]
-
-    def _inside(self, batch: Any) -> Any:  # noqa: ANN401
-        """Return the rows of a block that are in the interval."""
-        keys = bytes_of(batch.column(0))
-        start = bisect_left(keys, self.low)
-        end = len(keys) if self.high is None else bisect_left(keys, self.high)
-        return batch.slice(start, max(0, end - start))
+        return ["sorted", self.origin, *self.keys]
 
 
-def write_runs(spill: Spill, pieces: tuple[Piece, ...]) -> list[Run]:
-    """Write pieces of a manifest as sorted runs, and return these."""
-    make_private(Path(spill.directory))
-    name = digest_of([piece.identity() for piece in pieces])
-    runs: list[Run] = []
-    waiting: list[Any] = []
-    count = 0
-    for batch in chain.from_iterable(piece.batches(spill.now) for piece in pieces):
-        waiting.append(batch)
-        count += len(batch)
-        if count >= RUN_ROWS:
-            runs.append(_write(waiting, Path(spill.directory, f"{name}-{len(runs)}")))
-            waiting, count = [], 0
-    if count:
-        runs.append(_write(waiting, Path(spill.directory, f"{name}-{len(runs)}")))
-    return runs
-
-
-def _ordered(batches: list[Any], size: int) -> Iterator[Any]:
-    """Yield rows sorted by key, in batches."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    table = pa.Table.from_batches(batches).combine_chunks()
-    order = pc.sort_indices(table.column("path"))
-    for batch in table.take(order).to_batches(max_chunksize=size):
-        if len(batch):
-            yield batch
-
-
-def _write(batches: list[Any], path: Path) -> Run:
-    import pyarrow as pa
-
-    run = Run(str(path), [])
-    fresh = path.with_name(path.name + ".new")
-    with pa.OSFile(str(fresh), "wb") as file, pa.ipc.new_file(file, schema()) as writer:
-        for block in _ordered(batches, BLOCK_ROWS):
-            writer.write_batch(block)
-            run.firsts.append(block.column(0)[0].as_py())
-    fresh.replace(path)
-    return run
-
-
-def plan_runs(
-    runs: Iterable[Run], prefix: bytes, high: bytes | None, *, origin: str
+def sort_here(
+    source: Manifest, path: Path, *, prefix: bytes, high: bytes | None, now: int
 ) -> Iterator[Part]:
-    """Yield parts of about equal size, in order.
+    """Sort a manifest on this machine, and yield its parts in order.
 
     Args:
-        runs: runs of the whole manifest.
+        source: the manifest.
+        path: the file for the sorted rows; the caller deletes it.
         prefix: prefix of the paths on the branch.
         high: the first path after those below the prefix; ``None``: there is none.
-        origin: a digest of the manifest.
+        now: time of modification, in unix seconds, if the manifest has none.
+
+    Raises:
+        IntegrityError: the manifest is damaged, or has a malformed value.
     """
-    runs = sorted(runs)
-    firsts = sorted(key for run in runs for key in run.firsts)
-    step = PART_ROWS // BLOCK_ROWS
-    bounds = sorted(set(firsts[step::step]) - set(firsts[:1]))
-    for low, following in pairwise([b"", *bounds, None]):
-        assert low is not None  # only the last one is
-        source = SortedSource(tuple(_slices(runs, low, following)), low, following, origin)
-        yield Part(prefix + low, high if following is None else prefix + following, source)
+    with closing(sqlite3.connect(path, isolation_level=None)) as store:
+        # If this process dies, the file is not used again.
+        store.execute("PRAGMA journal_mode = OFF")
+        store.execute("PRAGMA synchronous = OFF")
+        store.execute(_CREATE)
+        store.execute("BEGIN")
+        for piece, _ in source.pieces():
+            for rows in piece.rows(now):
+                store.executemany(_INSERT, zip(*rows.columns(), strict=True))
+        store.execute(_SORT)
+        store.execute("DROP TABLE given")
+        store.execute("COMMIT")
+        (count,) = store.execute("SELECT count(*) FROM sorted").fetchone()
 
+        def key(number: int) -> bytes | None:
+            found = store.execute(_KEY, (number,)).fetchone()
+            return None if found is None else bytes(found[0])
 
-def _slices(runs: list[Run], low: bytes, high: bytes | None) -> Iterator[RunSlice]:
-    """Yield the blocks that may contain keys from `low` up to `high`."""
-    for run in runs:
-        start = max(0, bisect_left(run.firsts, low) - 1)
-        end = len(run.firsts) if high is None else bisect_left(run.firsts, high)
-        if start < end:
-            yield RunSlice(run.path, start, end)
+        origin = source.origin()
+        first, low = 1, b""
+        while True:
+            following = first + PART_ROWS
+            while (end := key(following)) is not None and end == key(following - 1):
+                following += 1  # all rows of one key are in one part
+            last = count if end is None else following - 1
+            keys = low.hex(), None if end is None else end.hex()
+            yield Part(
+                prefix + low,
+                high if end is None else prefix + end,
+                SortedSource(str(path), first, last, keys, origin),
+            )
+            if end is None:
+                return
+            first, low = following, end
 
 
 ROWS_PER_INTERVAL: Final = 131_072
 MOST_INTERVALS: Final = 20_000
 SAMPLES: Final = 64
-"""Sampled keys for each interval, at least."""
+"""Sampled keys for each interval, about."""
 
 ROWS_PER_MAP: Final = 1_048_576
 """Rows of the manifest that one task reads, at most, unless one piece has more."""
 
-
 LEAST_TASKS: Final = 8
 """Tasks that read a small manifest, and intervals of it, where it has so many pieces or rows."""
 
+INTERVALS: Final = "intervals.json"
+INTERVAL: Final = "interval"
+"""The column with the number of a row's interval, which is that of its partition."""
 
-class Keys(Protocol):
-    """What a sample is taken of: a piece of a manifest."""
 
-    def iter_keys(self) -> Iterator[Sequence[bytes]]:
-        """Yield the keys of all rows."""
+class IntervalSource(NamedTuple):
+    """An interval of keys as the source of a part: its rows arrive through Spark.
+
+    Attributes:
+        low: the first key.
+        high: the first key after the interval; ``None``: the interval has no end.
+        origin: a digest of the manifest.
+    """
+
+    low: bytes
+    high: bytes | None
+    origin: str
+
+    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
+        """Raise an error: the rows arrive through Spark."""
+        raise NotImplementedError
 
     def identity(self) -> list[Any]:
-        """Return JSON values that change whenever the rows do."""
+        """Return the manifest's digest and the interval."""
+        return ["sorted", self.origin, self.low.hex(), self.high and self.high.hex()]
 
 
-class Wish(NamedTuple):
-    """The sample that is wanted of a piece.
+class Portion(NamedTuple):
+    """Pieces of a manifest that one task reads; `number` is its position among all portions."""
 
-    Attributes:
-        piece: of the manifest.
-        step: take one of so many keys.
-        most: keys to return, or one more; the step is doubled as often as that takes.
-    """
-
-    piece: Keys
-    step: int
-    most: int
+    number: int
+    pieces: tuple[ManifestPiece, ...]
 
 
-class Sample(NamedTuple):
-    """The sample of a piece.
-
-    Attributes:
-        rows: number of rows of the piece.
-        step: the number of rows that each key stands for.
-        keys: of the sample, in the order of the piece.
-    """
-
-    rows: int
-    step: int
-    keys: list[bytes]
-
-
-def wish_for(sizes: Sequence[tuple[Keys, int]], wanted: int, *, is_exact: bool) -> list[Wish]:
-    """Return what to ask of each piece for a number of intervals.
-
-    Args:
-        sizes: the pieces, and for each its rows, or another size.
-        wanted: number of intervals.
-        is_exact: whether the sizes are rows. If not, the step is found while a piece is read.
-    """
-    total = sum(size for _, size in sizes)
-    samples = max(1, wanted) * SAMPLES
-    if is_exact:
-        step = max(1, total // samples)
-        return [Wish(piece, step, 2 * size // step + 2) for piece, size in sizes]
-    # Doubling leaves between half of the keys and all.
-    share = 2 * samples / max(1, total)
-    return [Wish(piece, 1, max(2, int(share * size))) for piece, size in sizes]
-
-
-def sample(wish: Wish) -> Sample:
-    """Read the keys of a piece, and return a sample: one at random of each `step` rows."""
-    step = wish.step
-    # The same after a restart, and another one for each piece.
-    chance = random.Random(digest_of(wish.piece.identity()))  # noqa: S311 - no secret
-    found: list[bytes] = []
-    seen = 0
-    wanted = chance.randrange(step)
-    for keys in wish.piece.iter_keys():
-        while wanted < seen + len(keys):
-            found.append(keys[wanted - seen])
-            if len(found) > wish.most and len(found) % 2 == 0:
-                found = [found[at + chance.getrandbits(1)] for at in range(0, len(found), 2)]
-                step *= 2
-            wanted = len(found) * step + chance.randrange(step)
-        seen += len(keys)
-    return Sample(seen, step, found)
-
-
-def bounds_of(samples: Iterable[Sample], *, least: int) -> list[bytes]:
-    """Return the keys at which intervals begin, except for the first one.
-
-    Args:
-        samples: of all pieces.
-        least: number of intervals that a small manifest is divided into.
-    """
-    by_step: dict[int, list[bytes]] = {}
-    rows = weight = 0
-    for each in samples:
-        rows += each.rows
-        weight += each.step * len(each.keys)
-        by_step.setdefault(each.step, []).extend(each.keys)
-    wanted = intervals_for(rows, least)
-    ordered = merge(*(zip(sorted(keys), repeat(step)) for step, keys in by_step.items()))
-    bounds: list[bytes] = []
-    passed, last, limit = 0, b"", 1
-    for key, step in ordered:
-        if passed * wanted >= limit * weight and key > last:
-            bounds.append(key)
-            last, limit = key, passed * wanted // weight + 1
-        passed += step
-    return bounds
-
-
-def intervals_for(rows: int, least: int) -> int:
-    """Return the number of intervals for a number of rows."""
-    return min(MOST_INTERVALS, max(-(-rows // ROWS_PER_INTERVAL), least))
-
-
-def tasks_for(sizes: Sequence[int], *, most: int) -> list[range]:
-    """Return consecutive pieces that are read by one task each, as ranges of their numbers.
+def portions_of(source: Manifest) -> list[Portion]:
+    """Return the portions of a manifest.
 
     Each task writes one block for each interval, so few tasks are better than many. Small manifests
     make about `LEAST_TASKS`.
+    """
+    pieces = source.pieces()
+    limit = min(ROWS_PER_MAP, max(1, sum(rows for _, rows in pieces) // LEAST_TASKS))
+    portions: list[Portion] = []
+    taken: list[ManifestPiece] = []
+    count = 0
+    for piece, rows in pieces:
+        if taken and count + rows > limit:
+            portions.append(Portion(len(portions), tuple(taken)))
+            taken, count = [], 0
+        taken.append(piece)
+        count += rows
+    return [*portions, Portion(len(portions), tuple(taken))] if taken else portions
+
+
+def plan_intervals(
+    runner: Runner,
+    source: Manifest,
+    portions: Sequence[Portion],
+    *,
+    directory: Path,
+    prefix: bytes,
+    high: bytes | None,
+) -> list[Part]:
+    """Return the intervals of a manifest, in order; the same ones after a restart.
 
     Args:
-        sizes: of the pieces, in rows or any other unit.
-        most: size of a task, at most, unless one piece is larger.
+        runner: reads the samples.
+        source: the manifest.
+        portions: of the manifest.
+        directory: directory of the import's journal.
+        prefix: prefix of the paths on the branch.
+        high: the first path after those below the prefix; ``None``: there is none.
     """
-    limit = min(most, max(1, sum(sizes) // LEAST_TASKS))
-    tasks = []
-    start = total = 0
-    for number, size in enumerate(sizes):
-        if number > start and total + size > limit:
-            tasks.append(range(start, number))
-            start, total = number, 0
-        total += size
-    if start < len(sizes):
-        tasks.append(range(start, len(sizes)))
-    return tasks
+    kept = directory / INTERVALS
+    try:
+        bounds = list(map(bytes.fromhex, json.loads(kept.read_bytes())))
+    except (FileNotFoundError, ValueError, TypeError):
+        rows = max(1, source.estimate() or 0)
+        # Of all rows of a small manifest.
+        share = min(1.0, SAMPLES * max(LEAST_TASKS / rows, 1 / ROWS_PER_INTERVAL))
+        found = runner.run(partial(sample_keys, share=share), portions)
+        bounds = bounds_of(sorted(chain.from_iterable(keys for _, keys in found)), share=share)
+        beside = kept.with_suffix(".new")
+        beside.write_text(json.dumps([bound.hex() for bound in bounds]))
+        beside.replace(kept)
+    origin = source.origin()
+    parts = []
+    for low, following in pairwise([b"", *bounds, None]):
+        assert low is not None  # only the last one is
+        ends = high if following is None else prefix + following
+        parts.append(Part(prefix + low, ends, IntervalSource(low, following, origin)))
+    return parts
+
+
+def sample_keys(portion: Portion, *, share: float) -> list[bytes]:
+    """Return each key of a portion with the probability `share`."""
+    # The same after a restart, and others for each portion.
+    chance = random.Random(portion.number)  # noqa: S311 - no secret
+    keys = chain.from_iterable(piece.iter_keys() for piece in portion.pieces)
+    return [key for each in keys for key in each if chance.random() < share]
+
+
+def bounds_of(keys: Sequence[bytes], *, share: float) -> list[bytes]:
+    """Return the keys at which intervals begin, except for the first one.
+
+    Args:
+        keys: the sampled keys, sorted.
+        share: the share of all keys that they are.
+    """
+    wanted = max(LEAST_TASKS, int(len(keys) / share / ROWS_PER_INTERVAL))
+    wanted = min(wanted, MOST_INTERVALS, len(keys) or 1)
+    bounds = {keys[number * len(keys) // wanted] for number in range(1, wanted)}
+    return sorted(bounds - set(keys[:1]))
+
+
+def import_shuffled(
+    runner: SparkRunner,
+    task: Task,
+    portions: Sequence[Portion],
+    parts: Sequence[Part],
+    items: Sequence[Item],
+) -> Iterator[tuple[Item, PartResult]]:
+    """Import intervals; yield each when it is finished.
+
+    Args:
+        runner: the runner on Spark.
+        task: shared by all parts.
+        portions: of the manifest, each read by one task.
+        parts: all intervals, in order.
+        items: the intervals that are not finished yet.
+
+    Raises:
+        LakeError: an executor failed.
+    """
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    if not items:
+        return
+    session = runner.session
+    count = len(parts)
+    by_number = {item.number: item for item in items}
+    nonce = new_nonce()
+    read = partial(
+        _read,
+        portions=list(portions),
+        starts=[part.source.low for part in parts[1:]],  # type: ignore[attr-defined]
+        wanted=frozenset(by_number) if len(by_number) < count else None,
+        now=task.seconds,
+        nonce=nonce,
+    )
+    rows = session.range(0, len(portions), 1, len(portions)).mapInArrow(
+        read, from_arrow_schema(schema().append(pa.field(INTERVAL, pa.int32())))
+    )
+    ordered = rows.repartitionById(count, INTERVAL).sortWithinPartitions("path")
+    write = partial(_import, task=task, parts=list(parts), scratch=runner.scratch)
+    try:  # Spark shuffles here, before the first job of `run_jobs`
+        results = ordered.mapInArrow(write, "number int, body binary").rdd
+    except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
+        raise_translated(error, nonce=nonce)
+
+    def job(numbers: list[int]) -> Iterator[tuple[Item, bytes]]:
+        for row in runner.context.runJob(results, list, numbers):
+            yield by_number[row.number], bytes(row.body)
+
+    batches = runner.batches(sorted(by_number))
+    with closing(runner.run_jobs(job, batches, nonce=nonce)) as bodies:
+        for item, body in bodies:
+            found = opened(load_value(body))
+            yield item, found if runner.scratch is None else runner.scratch.take_value(found)
+
+
+def _read(
+    batches: Iterator[Any],
+    *,
+    portions: list[Portion],
+    starts: list[bytes],
+    wanted: frozenset[int] | None,
+    now: int,
+    nonce: str,
+) -> Iterator[Any]:
+    """Yield the objects of some portions, with the column `INTERVAL`, on an executor.
+
+    Args:
+        batches: numbers of the portions.
+        portions: all portions of the manifest.
+        starts: the first keys of all intervals but the first.
+        wanted: numbers of the intervals whose objects are yielded; ``None``: all.
+        now: time of modification, in unix seconds, if the manifest has none.
+        nonce: marks errors, which go through Spark to the driver.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    only = None if wanted is None else pa.array(sorted(wanted), pa.int32())
+    numbers = chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
+    pieces = chain.from_iterable(portions[number].pieces for number in numbers)
+    try:
+        for rows in chain.from_iterable(piece.rows(now) for piece in pieces):
+            places = pa.array([bisect_right(starts, key) for key in rows.keys], pa.int32())
+            batch = batch_of(rows).append_column(INTERVAL, places)
+            yield batch if only is None else batch.filter(pc.is_in(places, only))
+    except LakeError as error:
+        raise carried(error, nonce) from error
+    finally:
+        freeze_modules()
+
+
+def _import(
+    batches: Iterator[Any], *, task: Task, parts: list[Part], scratch: Scratch | None
+) -> Iterator[Any]:
+    """Import the interval of a partition on an executor."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    number = context.partitionId()
+
+    def import_interval(part: Part) -> PartResult:
+        rows = (rows_of_batch(batch) for batch in batches if batch.num_rows)
+        failures = Failures()
+        lister = None if task.listing is None else Lister(failures, task.listing, number)
+        return import_rows(task, part, rows, failures, lister=lister)
+
+    _, result = apply(import_interval, scratch, (number, parts[number]))
+    body = dump_value(result)
+    yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int32()), "body": [body]})

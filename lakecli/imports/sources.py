@@ -4,55 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import partial
-from itertools import chain
-from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from lakecli.base.model import Account
 from lakecli.engine.runner import Runner
 from lakecli.engine.store_location import account_of, open_by_uri
-from lakecli.errors import NotFound, Unsupported, UsageError, install_command
+from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.imports.addresses import check_outside
-from lakecli.imports.arrow import Layout
 from lakecli.imports.files import plan_files
-from lakecli.imports.finished_parts import digest_of
 from lakecli.imports.inventory import SUFFIX, read_inventory
 from lakecli.imports.listing import list_between, plan_listing
 from lakecli.imports.manifest import (
-    Piece,
-    divided,
-    groups_of,
-    layout_of,
-    parquet_names,
-    plan_groups,
+    KINDS,
+    Manifest,
+    file_at,
+    files_below,
+    kind_of,
+    manifest_of,
 )
-from lakecli.imports.manifest_file import (
-    CSV,
-    JSON_LINES,
-    PARQUET,
-    ManifestFile,
-    csv_names,
-    has_arrow,
-    json_names,
-)
-from lakecli.imports.part import NotSorted, Part, Task
-from lakecli.imports.plain import PlainSource
-from lakecli.imports.remote_file import head
-from lakecli.imports.sorting import RUN_ROWS, Spill, plan_runs, write_runs
+from lakecli.imports.part import Part, Task
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.walk import LinkPolicy, walk
 from lakecli.stores.capabilities import versions_of
-from lakecli.stores.contract import ObjectInfo
 from lakecli.stores.uri import is_local, parse
-
-KINDS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES}
-"""Kinds of manifests by the suffix of their names."""
-
-ROW_SIZE: Final = 150
-GZIP_ROW_SIZE: Final = 25
-"""Approximate bytes of a row of text."""
 
 
 class EmptySource(NotFound):
@@ -72,19 +47,16 @@ class Source(Protocol):
     def recount(self, task: Task) -> int | None:
         """List again, and return how many objects there are; ``None``: nothing is listed."""
 
-    def plan(
-        self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
-    ) -> Iterator[Part]:
+    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[Part]:
         """Yield the parts that cover everything from the prefix up to `high`, in order.
 
         Args:
             task: shared by all parts.
             runner: runs what planning itself has to read.
             high: the first path after those below the prefix; ``None``: there is none.
-            spill: directory in which to sort the source; ``None``: take the source as sorted.
 
         Raises:
-            NotSorted: the source is not sorted by key, and `spill` is ``None``.
+            NotSorted: the source is not sorted by key.
         """
 
 
@@ -110,20 +82,16 @@ class Directory(NamedTuple):
     def recount(self, task: Task) -> int | None:
         """List again, and return how many files there are."""
         del task
-
         return sum(not is_own(each.relative) for each in walk(self.root, self.links))
 
-    def plan(
-        self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
-    ) -> Iterator[Part]:
+    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[Part]:
         """Yield the parts; see `Source`.
 
         Raises:
             NotFound: there is no file. The mount point of a disk that is not mounted looks like an
                 empty directory, which would remove everything from the branch.
         """
-        del runner, spill
-
+        del runner
         if (
             not self.may_be_empty
             and os.path.isdir(self.root)
@@ -158,16 +126,13 @@ class Bucket(NamedTuple):
         store = open_by_uri(self.uri, account=task.location.account)
         return sum(bool(info.key) for info, _ in list_between(store, "", "", pins=task.pins))
 
-    def plan(
-        self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
-    ) -> Iterator[Part]:
+    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[Part]:
         """Yield the parts; see `Source`.
 
         Raises:
             NotFound: there is no object. A misspelled prefix looks like an empty one, which would
                 remove everything from the branch.
         """
-        del spill
         store = open_by_uri(self.uri, account=task.location.account)
         if not self.may_be_empty and next(store.list(), None) is None:
             raise EmptySource(
@@ -176,100 +141,6 @@ class Bucket(NamedTuple):
                 "--allow-empty",
             )
         return plan_listing(store, task.prefix, high, runner=runner, account=task.location.account)
-
-
-class Manifest(NamedTuple):
-    """A manifest: files that list objects.
-
-    Attributes:
-        files: files, all of one kind.
-        layout: names of their columns.
-    """
-
-    files: tuple[ManifestFile, ...]
-    layout: Layout
-
-    @property
-    def is_parquet(self) -> bool:
-        """Whether the files are of Parquet, so that their rows are known."""
-        return not self.files or self.files[0].kind == PARQUET
-
-    def estimate(self) -> int | None:
-        """Return the rows of Parquet files; estimate those of others by their size.
-
-        A Parquet file counts for no more rows than it has bytes, whatever it claims.
-        """
-        if self.is_parquet:
-            rows = sum(group.rows for group in groups_of(self.files, self.layout))
-            return min(rows, sum(file.size for file in self.files))
-        return sum(map(_rows_of_text, self.files))
-
-    def recount(self, task: Task) -> int | None:
-        """Return ``None``: a manifest says itself what there is."""
-        del task
-        return None
-
-    def known_rows(self) -> int | None:
-        """Return the number of objects, if the files say so: those of text and versions do not."""
-        has_all = self.is_parquet and not (self.layout.latest or self.layout.deleted)
-        return self.estimate() if has_all else None
-
-    def sized_pieces(self, *, divides: bool) -> list[tuple[Piece, int]]:
-        """Return pieces that can be read at the same time, with their rows or bytes of text.
-
-        Args:
-            divides: whether to divide text files at line ends.
-        """
-        if self.is_parquet:
-            groups = groups_of(self.files, self.layout)
-            return [(group.piece, group.rows) for group in groups]
-        if not divides:
-            return [(Piece(file, self.layout), file.size) for file in self.files]
-        pieces = chain.from_iterable(divided(file, self.layout) for file in self.files)
-        return [(piece, piece.size) for piece in pieces]
-
-    def plan(
-        self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
-    ) -> Iterator[Part]:
-        """Yield the parts; see `Source`."""
-        if not self.is_parquet and not has_arrow():
-            yield Part(task.prefix, high, PlainSource(self.files, self.layout))
-            return
-        if spill is None:
-            if not self.is_parquet:
-                raise NotSorted("the manifest may not be sorted by key")
-            yield from plan_groups(groups_of(self.files, self.layout), task.prefix, high)
-            return
-        write = partial(write_runs, Spill(str(spill), task.seconds))
-        runs = [run for _, runs in runner.run(write, self._portions()) for run in runs]
-        yield from plan_runs(runs, task.prefix, high, origin=self.origin())
-
-    def _portions(self) -> Iterator[tuple[Piece, ...]]:
-        """Yield groups of pieces that together make a run."""
-        if not self.is_parquet:
-            sizes = [(Piece(file, self.layout), _rows_of_text(file)) for file in self.files]
-        else:
-            groups = groups_of(self.files, self.layout)
-            sizes = [(group.piece, group.rows) for group in groups]
-        taken: list[Piece] = []
-        count = 0
-        for piece, rows in sizes:
-            if taken and count + rows > RUN_ROWS:
-                yield tuple(taken)
-                taken, count = [], 0
-            taken.append(piece)
-            count += rows
-        if taken:
-            yield tuple(taken)
-
-    def origin(self) -> str:
-        """Return a digest that changes whenever the objects do."""
-        return digest_of([[list(file) for file in self.files], list(self.layout)])
-
-
-def _rows_of_text(file: ManifestFile) -> int:
-    """Estimate the number of rows of a text file by its size."""
-    return file.size // (GZIP_ROW_SIZE if file.is_gzip else ROW_SIZE)
 
 
 def open_source(
@@ -341,78 +212,17 @@ def _find_manifest(uri: str, account: Account, *, is_manifest: bool) -> Manifest
     Raises:
         UsageError: the URI names no manifest, and `is_manifest` is set.
     """
-    kind = _kind_of(uri)
+    kind = kind_of(uri)
     if not (is_manifest or kind or uri.endswith(SUFFIX)):
         return None
-    try:
-        info = head(uri, account)
-    except NotFound:
-        info = None
-    if info is None:
-        return _manifest_of(_files_below(uri, account), uri) if is_manifest else None
+    file = file_at(uri, account)
+    if file is None:
+        return manifest_of(files_below(uri, account), uri) if is_manifest else None
     if uri.endswith(SUFFIX):
-        found = Manifest(*read_inventory(uri, account))
-        if any(file.kind == PARQUET for file in found.files):
-            check_arrow(uri)
-        return found
+        return read_inventory(uri, account)
     if not kind:
         raise UsageError(
             f"the name of the manifest {uri} does not tell its format",
             hint=f"rename it to end in {', '.join(KINDS)}, except for Parquet also with .gz",
         )
-    return _manifest_of([_file_of(uri, kind, info, account)], uri)
-
-
-def _manifest_of(files: list[ManifestFile], uri: str) -> Manifest:
-    if not files:
-        raise UsageError(
-            f"no manifest at {uri}", hint="name a file or directory of Parquet, CSV or JSON lines"
-        )
-    first = files[0]
-    if first.kind == PARQUET:
-        check_arrow(first.uri)
-        names = parquet_names(first)
-    else:
-        names = csv_names(first) if first.kind == CSV else json_names(first)
-    return Manifest(tuple(files), layout_of(names, first.uri))
-
-
-def check_arrow(uri: str) -> None:
-    """Refuse to read Parquet without Arrow.
-
-    Raises:
-        Unsupported: Arrow is not installed.
-    """
-    if not has_arrow():
-        raise Unsupported(
-            f"reading Parquet needs pyarrow, which is not installed: {uri}",
-            hint=f"{install_command('spark')}; or use a manifest in CSV or JSON lines",
-        )
-
-
-def _files_below(uri: str, account: Account) -> list[ManifestFile]:
-    """Return the files of a manifest in a directory or below a prefix, as Spark writes them."""
-    files = []
-    for info in open_by_uri(uri, account=account).list():
-        name = info.key.rpartition("/")[2]
-        kind = _kind_of(name)
-        if kind and not name.startswith(("_", ".")) and info.size:
-            files.append(_file_of(f"{uri.rstrip('/')}/{info.key}", kind, info, account))
-    kinds = {file.kind for file in files}
-    if len(kinds) > 1:
-        raise UsageError(f"the manifest has files of several kinds: {', '.join(sorted(kinds))}")
-    return files
-
-
-def _file_of(uri: str, kind: str, info: ObjectInfo, account: Account) -> ManifestFile:
-    is_gzip = uri.endswith(".gz")
-    return ManifestFile(uri, kind, str(info.version), info.size, is_gzip=is_gzip, account=account)
-
-
-def _kind_of(name: str) -> str:
-    """Return the kind of manifest by the suffix of a name, or ``""``."""
-    plain = name.removesuffix(".gz")
-    for suffix, kind in KINDS.items():
-        if plain.endswith(suffix) and (plain == name or kind != PARQUET):
-            return kind
-    return ""
+    return manifest_of([file], uri)

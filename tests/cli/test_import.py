@@ -183,7 +183,6 @@ def test_an_empty_source_is_refused(cli: Cli, demo: Demo, source: Path, kind: st
     assert not [path for path in demo.contents() if path.startswith("data/")]
 
 
-@pytest.mark.parametrize("arrow", [True, False])
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
@@ -210,12 +209,7 @@ def test_a_wrong_value_of_a_manifest_is_named_with_its_line(
     field: str,
     value: object,
     message: str,
-    *,
-    arrow: bool,
 ) -> None:
-    if not arrow:
-        for module in ("sources", "manifest_file"):
-            monkeypatch.setattr(f"lakecli.imports.{module}.has_arrow", lambda: False)
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
     good = {"path": "a", "physical_address": "s3://bucket/a", "size": 1, "checksum": "e"}
     good |= {"mtime": 5, "content_type": "text/plain"}
@@ -224,7 +218,7 @@ def test_a_wrong_value_of_a_manifest_is_named_with_its_line(
     result = cli("import", "--from", file, "--to", "lakefs://demo/main/x/", "--verify", "none")
     assert result.exit_code == ExitCode.INTEGRITY
     assert f"line 3: {message}" in result.stderr
-    if arrow and isinstance(value, list | float):
+    if isinstance(value, list | float):
         table = pa.Table.from_pylist([{**good, field: value}])
         pq.write_table(table, cli.directory / "list.parquet")
         file = cli.directory / "list.parquet"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.engine.runner import LocalRunner
 from lakecli.imports import sorting
 
 if TYPE_CHECKING:
-    from lakecli.imports.sorting import Keys
+    from pathlib import Path
 
 Order = Callable[[int, int], int]
 """Maps the position of a row, among a number of rows, to the number in its key."""
@@ -57,25 +58,6 @@ def strided(at: int, rows: int) -> int:
     return at % columns * (rows // columns) + at // columns
 
 
-class Batch(Sequence[bytes]):
-    """Keys of consecutive rows, computed when they are asked for."""
-
-    def __init__(self, start: int, size: int, key_of: Callable[[int], bytes]) -> None:
-        self._start, self._size, self._key_of = start, size, key_of
-
-    def __len__(self) -> int:
-        return self._size
-
-    @overload
-    def __getitem__(self, at: int) -> bytes: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[bytes]: ...
-    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
-        if isinstance(at, slice):
-            return [self._key_of(self._start + each) for each in range(*at.indices(self._size))]
-        return self._key_of(self._start + at)
-
-
 class Listed(NamedTuple):
     """A piece of a listing: `size` rows from `start` on, of `rows` in all."""
 
@@ -85,38 +67,52 @@ class Listed(NamedTuple):
     order: Order
     prefix: bytes
 
-    def iter_keys(self) -> Iterator[Sequence[bytes]]:
-        for start in range(self.start, self.start + self.size, 65_536):
-            size = min(65_536, self.start + self.size - start)
-            yield Batch(start, size, lambda at: self.prefix + b"%012d" % self.order(at, self.rows))
+    def iter_keys(self) -> Iterator[list[bytes]]:
+        end = self.start + self.size
+        for start in range(self.start, end, 65_536):
+            numbers = range(start, min(end, start + 65_536))
+            yield [self.prefix + b"%012d" % self.order(at, self.rows) for at in numbers]
 
-    def identity(self) -> list[Any]:
-        return [self.start, self.size]
+
+class Listing(NamedTuple):
+    """A manifest that consists of such pieces, which counts their rows wrong by a factor."""
+
+    listed: list[Listed]
+    factor: float = 1.0
+
+    def estimate(self) -> int:
+        return int(sum(each.size for each in self.listed) * self.factor)
+
+    def pieces(self) -> list[tuple[Listed, int]]:
+        return [(each, int(each.size * self.factor)) for each in self.listed]
+
+    def origin(self) -> str:
+        return "listing"
 
 
 def listing(
-    rows: int, pieces: Sequence[int], order: Order, prefix: bytes = b""
-) -> list[tuple[Keys, int]]:
-    """Return the pieces of a listing with their rows; the last one has the rest."""
-    found: list[tuple[Keys, int]] = []
+    rows: int, pieces: Sequence[int], order: Order, *, prefix: bytes = b"", factor: float = 1.0
+) -> Listing:
+    """Return a listing of pieces of some sizes; the last one has the rest of the rows."""
+    found: list[Listed] = []
     start = 0
     for size in [*pieces, rows - sum(pieces)]:
-        found.append((Listed(start, size, rows, order, prefix), size))
+        found.append(Listed(start, size, rows, order, prefix))
         start += size
-    return found
+    return Listing(found, factor)
 
 
-def interval_sizes(sizes: Sequence[tuple[Keys, int]], *, row_size: int | None = None) -> list[int]:
-    """Plan a listing as an import on a cluster does; return the rows of each interval.
-
-    Args:
-        sizes: the pieces with their rows.
-        row_size: bytes of a row, if the planner knows bytes and not rows, as of text.
-    """
-    rows = sum(size for _, size in sizes)
-    told = [(piece, size * (row_size or 1)) for piece, size in sizes]
-    wanted = sorting.intervals_for(rows, 4)
-    wishes = sorting.wish_for(told, wanted, is_exact=row_size is None)
-    starts = sorting.bounds_of(map(sorting.sample, wishes), least=4)
-    numbers = [int(key[-12:]) for key in starts]
+def interval_sizes(source: Listing, directory: Path) -> list[int]:
+    """Plan a listing as an import on a cluster does; return the rows of each interval."""
+    rows = sum(each.size for each in source.listed)
+    portions = sorting.portions_of(source)  # type: ignore[arg-type]
+    parts = sorting.plan_intervals(
+        LocalRunner(),
+        source,  # type: ignore[arg-type]
+        portions,
+        directory=directory,
+        prefix=b"",
+        high=None,
+    )
+    numbers = [int(part.low[-12:]) for part in parts[1:]]
     return [high - low for low, high in pairwise([0, *numbers, rows])]

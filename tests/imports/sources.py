@@ -12,7 +12,6 @@ from tests.support.lakes import START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from lakecli.engine.runner import Runner
     from lakecli.imports.part import Task
@@ -58,9 +57,7 @@ class Split(NamedTuple):
     bounds: Sequence[bytes] = ()
     at_once: int = 3
 
-    def plan(
-        self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
-    ) -> Iterator[Part]:
+    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[Part]:
         bounds = sorted({bound for bound in self.bounds if bound})
         lows = [b"", *bounds]
         for low, following in zip(lows, [*bounds, None], strict=True):

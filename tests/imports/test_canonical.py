@@ -61,7 +61,7 @@ class World:
         task = Task(self.location, base, prefix, replaces, copies=False, writes=True, seconds=0)
         tally = Tally()
         cuts = []
-        for number, part in enumerate(source.plan(task, LocalRunner(), high, spill=None)):
+        for number, part in enumerate(source.plan(task, LocalRunner(), high)):
             result = import_item(task, Item(number, part))
             assert result is not None
             tally += result.tally
@@ -149,7 +149,7 @@ def test_a_small_merge_opens_few_ranges(world: World) -> None:
         world.location, base, b"data/", replaces=False, copies=False, writes=True, seconds=1
     )
     source = Split({b"10000x": 5})
-    ((_, part),) = enumerate(source.plan(task, LocalRunner(), b"data0", spill=None))
+    ((_, part),) = enumerate(source.plan(task, LocalRunner(), b"data0"))
     from lakecli.imports.part import open_base
 
     trees, tree = open_base(task)

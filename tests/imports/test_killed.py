@@ -14,7 +14,7 @@ from lakecli.engine.runner import LocalRunner
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.fsck.check import fsck
 from lakecli.fsck.findings import FsckCounts
-from lakecli.imports import manifest, sorting, sources
+from lakecli.imports import manifest, sorting
 from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
@@ -35,7 +35,6 @@ COUNT = 4_000
 def do(lake: Lake, _killer: Killer, source: Path) -> str:
     """Import in small parts; return the numbers of the report as JSON."""
     manifest.ROWS_PER_PART = 500  # type: ignore[misc]
-    sources.RUN_ROWS = 700  # type: ignore[attr-defined]
     sorting.PART_ROWS = 1_024  # type: ignore[misc]
     repository = lake.repository("demo")
     report = import_objects(

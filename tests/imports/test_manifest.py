@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import pytest
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import ConflictError, IntegrityError, Refused, Unsupported, UsageError
-from lakecli.imports import manifest, manifest_file, plain, shuffle, sorting, sources
+from lakecli.imports import manifest, sorting
 from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects, preview
 from lakecli.imports.report import ImportOptions, ImportReport
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import BinaryIO
 
-    from lakecli.imports.manifest_file import ManifestFile
+    from lakecli.imports.manifest import ManifestFile
+    from lakecli.imports.part import Part
     from lakecli.repository.contract import Repository
 
 KEYS = [f"dir {n % 7}/é{n:05d}.bin" for n in range(3_000)]
@@ -56,9 +58,6 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sorting, "RUN_ROWS", 700)
-    monkeypatch.setattr(sources, "RUN_ROWS", 700)
-    monkeypatch.setattr(sorting, "BLOCK_ROWS", 16)
     monkeypatch.setattr(sorting, "PART_ROWS", 256)
     monkeypatch.setattr(manifest, "ROWS_PER_PART", 500)
 
@@ -499,43 +498,37 @@ def test_the_command_works_without_arrow(repository: Repository, tmp_path: Path)
     assert len(contents(repository)) == len(KEYS)
 
 
-@pytest.mark.parametrize("form", ["x.csv", "x.jsonl", "x.csv.gz", "x.parquet"])
+@pytest.mark.parametrize("form", ["csv", "jsonl", "csv.gz", "parquet"])
 def test_portions_of_a_cluster_have_all_rows_once(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    monkeypatch.setattr(plain, "RANGE", 10_000)
-    monkeypatch.setattr(shuffle, "BYTES_PER_MAP", 20_000)
     rows = [row_of(key, NUMBERS[key]) for key in KEYS]
     write = {"csv": write_csv, "gz": write_csv, "jsonl": write_json, "parquet": write_parquet}
-    write[form.rpartition(".")[2]](tmp_path / form, rows)
-    source = open_source(repository, str(tmp_path / form), links=LinkPolicy.FAIL)
-    assert isinstance(source, sources.Manifest)
+    (tmp_path / "m").mkdir()
+    for number, start in enumerate(range(0, len(rows), 100)):
+        path = tmp_path / f"m/{number:02}.{form}"
+        write[form.rpartition(".")[2]](path, rows[start : start + 100])
+    source = open_source(
+        repository, str(tmp_path / "m"), is_manifest=True, links=LinkPolicy.FAIL
+    )
+    assert isinstance(source, manifest.Manifest)
     runner = LocalRunner()
-    plan = shuffle.plan(runner, source, directory=tmp_path)
-    assert (len(plan.portions) > 1) is (not form.endswith(".gz"))
-    found = [
-        key.decode()
-        for portion in plan.portions
-        for batch in portion.batches(0)
-        for key in batch.column(0).to_pylist()
-    ]
-    assert found == KEYS
+    portions = sorting.portions_of(source)
+    assert sorting.LEAST_TASKS <= len(portions) < len(source.files)
+    pieces = [piece for portion in portions for piece in portion.pieces]
+    assert [key.decode() for piece in pieces for rows in piece.rows(0) for key in rows.keys] == KEYS
+    assert [key.decode() for piece in pieces for keys in piece.iter_keys() for key in keys] == KEYS
+
+    def plan() -> list[Part]:
+        interval = {"prefix": b"p/", "high": b"p0"}
+        return sorting.plan_intervals(runner, source, portions, directory=tmp_path, **interval)
+
+    parts = plan()
+    assert len(parts) == sorting.LEAST_TASKS
+    assert (parts[0].low, parts[-1].high) == (b"p/", b"p0")
+    assert all(part.high == following.low for part, following in pairwise(parts))
     monkeypatch.setattr(runner, "run", None)  # after a restart, nothing is read
-    assert shuffle.plan(runner, source, directory=tmp_path) == plan
-
-
-def test_a_csv_with_line_ends_in_its_paths_is_not_divided(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plain, "RANGE", 1_000)
-    keys = [f"a/{n:04}" for n in range(400)] + ["b/\nx"]
-    write_csv(tmp_path / "x.csv", [row_of(key, 1) for key in keys])
-    source = open_source(repository, str(tmp_path / "x.csv"), links=LinkPolicy.FAIL)
-    assert isinstance(source, sources.Manifest)
-    for _ in range(2):  # planned, and planned again after a restart
-        plan = shuffle.plan(LocalRunner(), source, directory=tmp_path)
-        (portion,) = plan.portions
-        assert [key.decode() for batch in portion.iter_keys() for key in batch] == keys
+    assert plan() == parts
 
 
 def test_footers_are_read_once(
@@ -545,16 +538,17 @@ def test_footers_are_read_once(
     for number in range(3):
         write_parquet(tmp_path / f"m/{number}.parquet", [row_of(f"{number}", 1)])
     source = open_source(repository, str(tmp_path / "m"), is_manifest=True, links=LinkPolicy.FAIL)
-    assert isinstance(source, sources.Manifest)
+    assert isinstance(source, manifest.Manifest)
     opened: list[str] = []
+    opened_file = manifest.opened
 
     def noted(file: ManifestFile) -> AbstractContextManager[BinaryIO]:
         opened.append(file.uri)
-        return manifest_file.opened(file)
+        return opened_file(file)
 
     monkeypatch.setattr(manifest, "opened", noted)
     assert source.estimate() == 3
-    assert len(source.sized_pieces(divides=True)) == 3
+    assert len(source.pieces()) == 3
     assert len(opened) == len(set(opened)) == 3
 
 

@@ -14,7 +14,7 @@ from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import ConflictError, IntegrityError
-from lakecli.imports import listed, manifest, plain, sorting, sources
+from lakecli.imports import listed, manifest, sorting
 from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects, preview
 from lakecli.imports.report import ImportOptions, ImportReport
@@ -49,10 +49,8 @@ class Cluster(SparkRunner):
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
     """A repository whose branches have objects beside and below ``p``."""
     monkeypatch.setattr(manifest, "ROWS_PER_PART", 500)
-    monkeypatch.setattr(sources, "RUN_ROWS", 700)
     monkeypatch.setattr(sorting, "PART_ROWS", 1_024)
     monkeypatch.setattr(sorting, "ROWS_PER_INTERVAL", 500)
-    monkeypatch.setattr(plain, "RANGE", 20_000)
     with open_lake(tmp_path) as lake:
         made = make_repository(lake, tmp_path)
         base = {b"p/%05d" % n: b"%d" % n for n in range(0, COUNT, 3)}

@@ -1,0 +1,444 @@
+"""The rows of a manifest: the names of its columns, what their values mean, and reading them.
+
+Text is read line by line, which needs no other package; Parquet by Arrow, in bulk. Both take the
+same values for the same, and refuse the same. Rows travel through Spark as batches of Arrow with
+`COLUMNS`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from itertools import islice, pairwise
+from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
+from urllib.parse import unquote_to_bytes
+
+from lakecli.base.parsing import Unparsable, parse_json_object
+from lakecli.errors import IntegrityError
+from lakecli.imports.rows import ROWS_AT_ONCE, Rows
+from lakecli.repository.reading.addresses import unpinned_bytes
+
+T = TypeVar("T")
+
+_NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
+_LARGEST: Final = 2**63 - 1
+
+_OLDEST: Final = -62_135_596_800
+"""The first second of the year 1, in unix seconds."""
+_AFTER_LAST: Final = 253_402_300_800
+"""The first second of the year 10000."""
+
+
+class Layout(NamedTuple):
+    """The names of a manifest's columns; ``""`` for a column that it lacks.
+
+    Attributes:
+        path: path below the destination.
+        address: URI of the object.
+        size: size in bytes.
+        checksum: checksum or ETag.
+        mtime: time of modification.
+        content_type: content type.
+        bucket: bucket of the object, in manifests without complete addresses.
+        latest: true for an object's latest version.
+        deleted: true for delete markers.
+        is_quoted: whether keys are percent-encoded, with a plus sign for a space.
+        scheme: scheme of addresses that are composed of a bucket and a key.
+    """
+
+    path: str
+    address: str
+    size: str
+    checksum: str
+    mtime: str = ""
+    content_type: str = ""
+    bucket: str = ""
+    latest: str = ""
+    deleted: str = ""
+    is_quoted: bool = False
+    scheme: str = ""
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns to read."""
+        return list(dict.fromkeys(name for name in self[:9] if name))
+
+    def key(self, path: bytes) -> bytes:
+        """Return the key that a value of the column of paths stands for."""
+        if self.is_quoted and (b"%" in path or b"+" in path):
+            return unquote_to_bytes(path.replace(b"+", b" "))
+        return path
+
+    def composed(self, bucket: bytes, key: bytes) -> bytes:
+        """Return the address of an object by its bucket and its key."""
+        return unpinned_bytes(b"%b://%b/%b" % (self.scheme.encode(), bucket, key))
+
+
+class BadValue(IntegrityError):
+    """A value of a manifest that is missing, of another type, or out of bounds.
+
+    Attributes:
+        at: position of its row in the batch.
+    """
+
+    at = 0
+
+
+def parse_text(value: object, column: str) -> bytes:
+    """Return text as bytes; surrogate escapes stand for bytes that are not UTF-8.
+
+    Raises:
+        BadValue: the value is missing, or no text.
+    """
+    _check_present(value, column)
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        try:
+            return value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            pass
+    raise BadValue(
+        f"column {column!r} does not contain text: {str(value)[:40]!a}",
+        hint="paths, addresses, checksums and content types are texts",
+    )
+
+
+def parse_size(value: object, column: str) -> int:
+    """Return an integer of 64 bits, which may be written as text.
+
+    Raises:
+        BadValue: the value is missing, or no such integer.
+    """
+    _check_present(value, column)
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    number: object = text
+    is_whole = isinstance(text, float) and text.is_integer()
+    if is_whole or (isinstance(text, str) and _NUMBER.fullmatch(text)):
+        number = int(text)  # type: ignore[call-overload]
+    if not isinstance(number, int) or isinstance(number, bool) or abs(number) > _LARGEST:
+        raise BadValue(
+            f"column {column!r} does not contain integers: {str(text)[:40]!a}",
+            hint="give sizes in bytes, as integers",
+        )
+    return number
+
+
+def parse_time(value: object, column: str) -> int:
+    """Return unix seconds of a number, or of RFC 3339 text (UTC without a time zone).
+
+    Raises:
+        BadValue: the value is missing, or no time.
+    """
+    _check_present(value, column)
+    text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
+    number: object = text
+    if isinstance(text, str):
+        if text.isdecimal() and len(text) <= len(str(_AFTER_LAST)):
+            number = int(text)
+        else:
+            try:
+                when = datetime.fromisoformat(text)
+            except ValueError:
+                pass
+            else:
+                return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if not is_number or not _OLDEST <= number < _AFTER_LAST:  # type: ignore[operator]
+        raise BadValue(
+            f"column {column!r} does not contain times: {str(text)[:40]!a}",
+            hint="give times as RFC 3339, such as 2026-03-01T12:00:00Z, or as unix seconds",
+        )
+    return int(number)  # type: ignore[call-overload,no-any-return]
+
+
+def _check_present(value: object, column: str) -> None:
+    if value is None:
+        raise BadValue(
+            f"a value of column {column!r} is missing",
+            hint="every object of a manifest needs all of path, physical_address, size, checksum",
+        )
+
+
+def csv_names(stream: BinaryIO) -> list[str]:
+    """Return the names in the first line of CSV."""
+    line = stream.readline(1 << 20)
+    return next(csv.reader([line.decode("utf-8-sig", "replace")]), [])
+
+
+def json_names(stream: BinaryIO) -> list[str]:
+    """Return the names in the first object of JSON lines.
+
+    Raises:
+        IntegrityError: the first line is not a JSON object.
+    """
+    return list(next(_json_records(stream), ("", {}))[1])
+
+
+def iter_csv_rows(
+    stream: BinaryIO, names: Sequence[str], layout: Layout, *, now: int
+) -> Iterator[Rows]:
+    """Yield the objects that CSV lists, in its order.
+
+    Args:
+        stream: the CSV.
+        names: names of its columns; empty: its first line has them.
+        layout: the columns to read.
+        now: time of modification, in unix seconds, if the manifest has none.
+
+    Raises:
+        IntegrityError: the text is no CSV, or a value is missing or malformed.
+    """
+    return _rows_of_records(_csv_records(stream, list(names)), layout, now)
+
+
+def iter_json_rows(stream: BinaryIO, layout: Layout, *, now: int) -> Iterator[Rows]:
+    """Yield the objects that JSON lines list; see `iter_csv_rows`.
+
+    Raises:
+        IntegrityError: a line is no JSON object, or a value is missing or malformed.
+    """
+    return _rows_of_records(_json_records(stream), layout, now)
+
+
+def _csv_records(stream: Any, names: list[str]) -> Generator[tuple[str, dict[str, Any]]]:  # noqa: ANN401
+    text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
+    reader = csv.reader(text, strict=True)
+    number = 0
+    try:
+        for fields in filter(None, reader):
+            if not names:
+                names = fields
+                continue
+            number += 1
+            if len(fields) != len(names):
+                raise IntegrityError(
+                    f"row {number}: {len(fields)} values instead of {len(names)}",
+                    hint="a manifest is Parquet, CSV with a line of names, or JSON lines",
+                )
+            yield f"row {number}", dict(zip(names, fields, strict=True))
+    except csv.Error as error:
+        raise IntegrityError(f"line {reader.line_num} is no CSV: {error}") from error
+    finally:
+        text.detach()  # the caller closes the stream
+
+
+def _json_records(stream: BinaryIO) -> Generator[tuple[str, dict[str, Any]]]:
+    for number, line in enumerate(stream, 1):
+        if not line.strip():
+            continue
+        try:
+            yield f"line {number}", parse_json_object(line)
+        except Unparsable:
+            raise IntegrityError(
+                f"line {number} is not a JSON object",
+                hint="JSON lines have one object in each line",
+            ) from None
+
+
+def _rows_of_records(
+    records: Generator[tuple[str, dict[str, Any]]], layout: Layout, now: int
+) -> Iterator[Rows]:
+    with closing(records):
+        rows = filter(None, (_row(record, layout, now, where) for where, record in records))
+        while taken := list(islice(rows, ROWS_AT_ONCE)):
+            yield rows_of_tuples(taken)
+
+
+def _row(
+    record: dict[str, Any], layout: Layout, now: int, where: str
+) -> tuple[bytes, bytes, int, bytes, int, bytes] | None:
+    """Return an object's row; ``None`` for an old version or a delete marker."""
+    for name, wanted in ((layout.latest, True), (layout.deleted, False)):
+        if name and (str(record.get(name) or "").lower() == "true") is not wanted:
+            return None
+    value = record.get
+    try:
+        key = layout.key(parse_text(value(layout.path), layout.path))
+        if layout.address:
+            address = parse_text(value(layout.address), layout.address)
+        else:
+            address = layout.composed(parse_text(value(layout.bucket), layout.bucket), key)
+        content_type = value(layout.content_type) if layout.content_type else None
+        return (
+            key,
+            address,
+            parse_size(value(layout.size), layout.size),
+            parse_text(value(layout.checksum), layout.checksum).strip(b'"'),
+            parse_time(value(layout.mtime), layout.mtime) if layout.mtime else now,
+            b"" if content_type is None else parse_text(content_type, layout.content_type),
+        )
+    except BadValue as error:
+        raise IntegrityError(f"{where}: {error.message}", hint=error.hint) from error
+
+
+def rows_of_tuples(tuples: Sequence[tuple[Any, ...]]) -> Rows:
+    """Return the rows that tuples are, with the values in the order of `COLUMNS`."""
+    keys, addresses, sizes, checksums, seconds, types = map(list, zip(*tuples, strict=True))
+    has_types = any(types)
+    types = [each or b"" for each in types]
+    return Rows(keys, addresses, sizes, checksums, seconds, types if has_types else None)
+
+
+def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: ANN401 - of pyarrow
+    """Return the objects of a batch of a Parquet file, in its order.
+
+    Args:
+        batch: a ``pyarrow.RecordBatch``.
+        layout: names of its columns.
+        now: time of modification, in unix seconds, if the manifest has none.
+
+    Raises:
+        BadValue: a value is missing or malformed.
+    """
+    import pyarrow as pa
+
+    for name, wanted in ((layout.latest, True), (layout.deleted, False)):
+        if name:
+            flags = batch.column(name).cast(pa.string()).to_pylist()
+            batch = batch.filter(
+                pa.array([flag is None or (flag.lower() == "true") is wanted for flag in flags])
+            )
+    keys = keys_of(batch, layout)
+    if layout.address:
+        addresses = _texts(batch.column(layout.address), layout.address)
+    else:
+        buckets = _texts(batch.column(layout.bucket), layout.bucket)
+        addresses = list(map(layout.composed, buckets, keys))
+    types = None
+    if layout.content_type:
+        column = batch.column(layout.content_type)
+        if column.null_count and not pa.types.is_nested(column.type):
+            column = _as_binary(column).fill_null(b"")
+        types = _texts(column, layout.content_type)
+    return Rows(
+        keys,
+        addresses,
+        _sizes(batch.column(layout.size), layout.size),
+        [text.strip(b'"') for text in _texts(batch.column(layout.checksum), layout.checksum)],
+        _times(batch.column(layout.mtime), layout.mtime) if layout.mtime else [now] * len(keys),
+        types,
+    )
+
+
+def keys_of(batch: Any, layout: Layout) -> list[bytes]:  # noqa: ANN401 - of pyarrow
+    """Return the keys of a batch of a Parquet file.
+
+    Raises:
+        BadValue: one is missing.
+    """
+    keys = _texts(batch.column(layout.path), layout.path)
+    return list(map(layout.key, keys)) if layout.is_quoted else keys
+
+
+def _texts(column: Any, name: str) -> list[bytes]:  # noqa: ANN401
+    import pyarrow as pa
+
+    if not (column.null_count or pa.types.is_nested(column.type)):
+        return bytes_of(_as_binary(column))
+    return _each(parse_text, column.to_pylist(), name)
+
+
+def _as_binary(column: Any) -> Any:  # noqa: ANN401
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_binary(kind):
+        return column
+    is_bytes = pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    return (column if is_bytes else column.cast(pa.string())).cast(pa.binary())
+
+
+def _sizes(column: Any, name: str) -> list[int]:  # noqa: ANN401
+    import pyarrow as pa
+
+    if pa.types.is_binary(column.type):
+        column = column.cast(pa.string())
+    try:
+        if not column.null_count and not pa.types.is_boolean(column.type):
+            return _integers_of(column.cast(pa.int64()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    return _each(parse_size, column.to_pylist(), name)
+
+
+def _times(column: Any, name: str) -> list[int]:  # noqa: ANN401
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("s", column.type.tz), safe=False).cast(pa.int64())
+    if pa.types.is_integer(column.type) and not column.null_count:
+        found = _integers_of(column.cast(pa.int64()))
+        if not found or (min(found) >= _OLDEST and max(found) < _AFTER_LAST):
+            return found
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        return _each(parse_time, column.to_pylist(), name)
+    return _each(parse_time, _texts(column, name), name)
+
+
+def _each(parse: Callable[[object, str], T], values: Iterable[object], name: str) -> list[T]:
+    """Parse values one by one; an error has the position of its row."""
+    found: list[T] = []
+    try:
+        for value in values:
+            found.append(parse(value, name))  # noqa: PERF401 - its length is in the error
+    except BadValue as error:
+        error.at = len(found)
+        raise
+    return found
+
+
+def bytes_of(column: Any) -> list[bytes]:  # noqa: ANN401
+    """Return the values of an Arrow column of bytes without nulls."""
+    _, offsets, data = column.buffers()
+    if not len(column) or data is None:
+        return [b""] * len(column)
+    first, count = column.offset, len(column) + 1
+    ends = memoryview(offsets)[4 * first : 4 * (first + count)].cast("i").tolist()
+    whole = memoryview(data)[: ends[-1]].tobytes()
+    return [whole[start:end] for start, end in pairwise(ends)]
+
+
+def _integers_of(column: Any) -> list[int]:  # noqa: ANN401
+    """Return the values of an Arrow column of 64-bit integers without nulls."""
+    # `to_numpy` imports pandas, which takes as long as the import of 50,000 objects.
+    first, count = column.offset, len(column)
+    data = memoryview(column.buffers()[1])[8 * first : 8 * (first + count)]
+    return data.cast("q").tolist()
+
+
+COLUMNS: Final = ("path", "address", "size", "checksum", "seconds", "content_type")
+"""The columns of rows while they are sorted."""
+
+
+def schema() -> Any:  # noqa: ANN401
+    """Return the Arrow schema of `COLUMNS`."""
+    import pyarrow as pa
+
+    kinds = (pa.binary(), pa.binary(), pa.int64(), pa.binary(), pa.int64(), pa.binary())
+    return pa.schema(list(zip(COLUMNS, kinds, strict=True)))
+
+
+def batch_of(rows: Rows) -> Any:  # noqa: ANN401
+    """Return rows as a batch of Arrow with `COLUMNS`."""
+    import pyarrow as pa
+
+    columns = zip(rows.columns(), schema(), strict=True)
+    arrays = [pa.array(column, field.type) for column, field in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema())
+
+
+def rows_of_batch(batch: Any) -> Rows:  # noqa: ANN401
+    """Return the rows of a batch with `COLUMNS`."""
+    path, address, size, checksum, seconds, types = batch.columns[:6]
+    return Rows(
+        bytes_of(path),
+        bytes_of(address),
+        _integers_of(size),
+        bytes_of(checksum),
+        _integers_of(seconds),
+        None if types.null_count == len(types) else bytes_of(types.fill_null(b"")),
+    )
