@@ -18,6 +18,7 @@ from lakecli.stores.responses import (
     MAX_ANSWER,
     MAX_REFUSAL,
     RangeIgnoredError,
+    ServerDate,
     UnusableAnswerError,
     longest_part,
     size_of_part,
@@ -28,6 +29,26 @@ if TYPE_CHECKING:
 
 _PORTS: Final = {"http": 80, "https": 443}
 _RANGES: Final = ("x-ms-range", "range")
+
+
+CONNECTIONS: Final = 32
+"""In a session's pool: more threads than that open and close their own."""
+
+
+def bound_answers(
+    session: requests.Session, server_date: ServerDate, check: Callable[..., None]
+) -> None:
+    """Let a session send requests by `BoundedAdapter`.
+
+    Args:
+        session: of an SDK.
+        server_date: gets the date of each response.
+        check: a hook that refuses an answer that is none to its request.
+    """
+    session.hooks["response"] += [server_date.hook, check]
+    for scheme in ("https://", "http://"):
+        if type(session.get_adapter(scheme)) is HTTPAdapter:  # not one with a client certificate
+            session.mount(scheme, BoundedAdapter(pool_maxsize=CONNECTIONS))
 
 
 class _BoundedBody:

@@ -20,8 +20,7 @@ from lakecli.stores.contract import (
     Match,
     Version,
 )
-from lakecli.stores.gs.store import GsStore
-from lakecli.stores.gs.streams import READ_SIZE
+from lakecli.stores.gs.store import READ_SIZE, GsStore
 from lakecli.stores.registry import prepare_namespace
 from tests.stores.contract import ODD_NAMES, PREFIXES, Chunked, ObjectStoreContract
 from tests.stores.uploads_contract import CheckedPartsContract

@@ -20,8 +20,7 @@ from lakecli.errors import (
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, Match, ObjectNotFound, Version
 from lakecli.stores.gs.errors import GsTranslator
-from lakecli.stores.gs.store import GsStore
-from lakecli.stores.gs.streams import READ_SIZE
+from lakecli.stores.gs.store import READ_SIZE, GsStore
 from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods
 from tests.support.servers import Answer, StubServer
 
@@ -103,7 +102,7 @@ def without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait between attempts."""
-    monkeypatch.setattr("lakecli.stores.gs.attempts.REQUESTS", RetryPolicy(5, first_delay=0.0))
+    monkeypatch.setattr("lakecli.stores.gs.client.REQUESTS", RetryPolicy(5, first_delay=0.0))
 
 
 def batch_answer(*statuses: int) -> Answer:

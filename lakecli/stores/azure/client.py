@@ -23,7 +23,7 @@ from lakecli.base.retry import COPIES, REQUESTS, Retries, random_number
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.stores.azure.login import HOW_TO_LOG_IN, AzureLogin
 from lakecli.stores.azure.presign import end_of
-from lakecli.stores.bounded_requests import BoundedAdapter
+from lakecli.stores.bounded_requests import bound_answers
 from lakecli.stores.contract import Absent, Attributes, Condition, Match, Version
 from lakecli.stores.presigning import LONGEST
 from lakecli.stores.responses import (
@@ -45,9 +45,6 @@ if TYPE_CHECKING:
         StorageStreamDownloader,
         UserDelegationKey,
     )
-
-CONNECTIONS = 32
-"""In the client's pool: more threads than that open and close their own."""
 
 SINGLE_LIMIT = 64 << 20
 """Bytes in one PUT, at most; more are sent in blocks."""
@@ -435,9 +432,7 @@ def _new_service(login: AzureLogin, *, attempts: int, server_date: ServerDate) -
     for name in ("azure", "msal", "urllib3"):
         logging.getLogger(name).addHandler(logging.NullHandler())
     session = requests.Session()
-    session.hooks["response"] += [server_date.hook, _check_answer]
-    for scheme in ("https://", "http://"):
-        session.mount(scheme, BoundedAdapter(pool_maxsize=CONNECTIONS))
+    bound_answers(session, server_date, _check_answer)
     retries = attempts - 1
     return BlobServiceClient(
         login.endpoint,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 from xml.etree.ElementTree import fromstring
 
+import requests
+import urllib3
 from google.api_core.exceptions import (
     GoogleAPICallError,
     NotFound,
@@ -21,27 +23,24 @@ from google.api_core.exceptions import (
     RequestRangeNotSatisfiable,
     from_http_status,
 )
+from google.api_core.retry import Retry
+from google.auth.exceptions import TransportError
 from google.cloud.storage import Client
 from google.cloud.storage.batch import Batch
 from google_crc32c import value as crc32c
-from requests.adapters import HTTPAdapter
 
-from lakecli.stores.bounded_requests import BoundedAdapter
+from lakecli.base.retry import REQUESTS
+from lakecli.stores.bounded_requests import bound_answers
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import PLAIN, Attributes
-from lakecli.stores.gs.attempts import Attempts
-from lakecli.stores.gs.credentials import DEFAULT_DOMAIN, GsLogin
+from lakecli.stores.gs.credentials import GsLogin
 from lakecli.stores.gs.errors import TRANSIENT_STATUS
-from lakecli.stores.gs.streams import CountedStream
+from lakecli.stores.gs.presign import DEFAULT_DOMAIN
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, read_json, token_of
+from lakecli.stores.streams import read_exactly
 
 if TYPE_CHECKING:
-    import requests
-    from google.api_core.retry import Retry
     from google.cloud.storage import Blob, Bucket
-
-CONNECTIONS = 32
-"""In the client's pool: more threads than that open and close their own."""
 
 TIMEOUT = (10, 60)
 """Seconds to connect, and between two pieces of an answer."""
@@ -79,7 +78,8 @@ class GsClient:
         self._client = _new_client(login, server_date)
         self._bucket: Bucket = self._client.bucket(bucket)
         self._attempts = attempts
-        self._retry = Attempts(attempts)
+        self._retry = _Attempts(attempts)
+        self._options: dict[str, Any] = {"timeout": TIMEOUT, "retry": self._retry}
 
     def read(
         self, name: str, *, start: int = 0, end: int | None = None, generation: int | None = None
@@ -100,8 +100,7 @@ class GsClient:
                 end=None if end is None else end - 1,
                 raw_download=True,  # as it is stored, compressed or not
                 checksum="crc32c" if is_whole else None,
-                timeout=TIMEOUT,
-                retry=self._retry,
+                **self._options,
             )
         except RequestRangeNotSatisfiable:
             return ObjectPiece(b"", generation, None)
@@ -111,7 +110,7 @@ class GsClient:
     def describe(self, name: str, *, generation: int | None = None) -> Blob:
         """Return the properties of an object, or of one generation of it."""
         blob = self._bucket.blob(name, generation=generation)
-        blob.reload(timeout=TIMEOUT, retry=self._retry)
+        blob.reload(**self._options)
         return blob
 
     def write(
@@ -163,10 +162,10 @@ class GsClient:
         All chunks but the last may always be repeated; the last one creates the object.
         """
         blob = self._new_blob(name, attributes)
-        body = CountedStream(first, rest)
+        body = _CountedStream(first, rest)
         retry = self._retry
         if generation is not None:
-            retry = Attempts(self._attempts, may_repeat=lambda: not body.is_exhausted)
+            retry = _Attempts(self._attempts, may_repeat=lambda: not body.is_exhausted)
         blob.upload_from_file(
             body,
             content_type=blob.content_type,
@@ -185,8 +184,7 @@ class GsClient:
             start_offset=start or None,
             fields=PAGE_FIELDS,
             page_size=PAGE_SIZE,
-            timeout=TIMEOUT,
-            retry=self._retry,
+            **self._options,
         )
         token = None
         for page in listed.pages:
@@ -197,7 +195,7 @@ class GsClient:
     def keeps_versions(self) -> bool:
         """Return whether the bucket has versioning enabled; needs ``storage.buckets.get``."""
         bucket = self._client.bucket(self._bucket.name)
-        bucket.reload(timeout=TIMEOUT, retry=self._retry)
+        bucket.reload(**self._options)
         return bool(bucket.versioning_enabled)
 
     def ask_for_bucket(self) -> None:
@@ -206,8 +204,7 @@ class GsClient:
             self._bucket,
             max_results=1,
             fields="kind,items(name)",
-            timeout=TIMEOUT,
-            retry=self._retry,
+            **self._options,
         )
         next(iter(listed), None)
 
@@ -252,7 +249,7 @@ class GsClient:
     def _rewrite(self, origin: Blob, copied: Blob) -> None:
         token: str | None = None
         while True:
-            token, _, _ = copied.rewrite(origin, token=token, timeout=TIMEOUT, retry=self._retry)
+            token, _, _ = copied.rewrite(origin, token=token, **self._options)
             if token is None:
                 return
 
@@ -301,14 +298,100 @@ class GsClient:
 
     def _delete_one(self, name: str, generation: int | None) -> int:
         try:
-            self._bucket.delete_blob(
-                name, if_generation_match=generation, timeout=TIMEOUT, retry=self._retry
-            )
+            self._bucket.delete_blob(name, if_generation_match=generation, **self._options)
         except NotFound:
             return HTTPStatus.NOT_FOUND
         except PreconditionFailed:
             return HTTPStatus.PRECONDITION_FAILED
         return HTTPStatus.NO_CONTENT
+
+
+class _CountedStream:
+    """A body of unknown size as the SDK uploads it: with a position, and read in whole chunks.
+
+    Args:
+        first: bytes that were read from the body.
+        rest: the body after them.
+    """
+
+    def __init__(self, first: bytes, rest: BinaryIO) -> None:
+        self._first = first
+        self._rest = rest
+        self._position = 0
+        self.is_exhausted = False
+
+    def tell(self) -> int:
+        """Return how much has been read."""
+        return self._position
+
+    def read(self, size: int) -> bytes:
+        """Read `size` bytes, fewer only at the end."""
+        data, self._first = self._first[:size], self._first[size:]
+        if len(data) < size:
+            data += read_exactly(self._rest, size - len(data))
+        self._position += len(data)
+        self.is_exhausted = len(data) < size
+        return data
+
+
+class _Attempts(Retry):
+    """Repeats a request after a transient failure, a limited number of times.
+
+    Args:
+        count: of all attempts, the first included.
+        may_repeat: called before each further one.
+    """
+
+    def __init__(self, count: int, *, may_repeat: Callable[[], bool] = lambda: True) -> None:
+        super().__init__(
+            predicate=lambda error: _is_transient(error) and may_repeat(),
+            initial=REQUESTS.first_delay,
+            maximum=REQUESTS.longest_delay,
+            timeout=None,
+        )
+        self.count = count
+
+    def __call__(
+        self, func: Callable[..., Any], on_error: Callable[[Exception], Any] | None = None
+    ) -> Callable[..., Any]:
+        """Return `func`, repeating itself."""
+        del on_error  # unused
+        repeat = super().__call__
+
+        def repeated(*arguments: object, **options: object) -> object:
+            left = self.count
+
+            def spend(error: Exception) -> None:
+                nonlocal left
+                left -= 1
+                if left <= 0:
+                    raise error
+                response = getattr(error, "response", None)
+                if response is not None:  # a download leaves its response open
+                    response.close()
+
+            return repeat(func, spend)(*arguments, **options)
+
+        return repeated
+
+
+def _is_transient(error: BaseException) -> bool:
+    if isinstance(error, GoogleAPICallError):
+        return error.code in TRANSIENT_STATUS
+    response = getattr(error, "response", None)
+    if response is not None:  # what the SDK's uploads and downloads raise
+        return getattr(response, "status_code", 0) in TRANSIENT_STATUS
+    return isinstance(
+        error,
+        (
+            ConnectionError,
+            requests.ConnectionError,
+            requests.Timeout,
+            requests.exceptions.ChunkedEncodingError,
+            urllib3.exceptions.HTTPError,
+            TransportError,
+        ),
+    )
 
 
 class _Deletions(Batch):  # type: ignore[misc] # the SDK is not typed
@@ -338,10 +421,7 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> Client:
     # which needs a permission that users of objects may lack.
     client._bucket_metadata_cache = None  # noqa: SLF001 - there is only a variable for all
     session = client._http  # noqa: SLF001 - how the SDK's own guide enlarges the pool
-    session.hooks["response"] += [server_date.hook, _check_answer]
-    for scheme in ("https://", "http://"):
-        if type(session.get_adapter(scheme)) is HTTPAdapter:  # not one with a client certificate
-            session.mount(scheme, BoundedAdapter(pool_maxsize=CONNECTIONS))
+    bound_answers(session, server_date, _check_answer)
     return client
 
 

@@ -9,16 +9,16 @@ won race as lost. Their callers read back. Every other request is repeated by `r
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from io import BytesIO
 from threading import RLock
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from lakecli.base.retry import REQUESTS
-from lakecli.errors import UsageError
+from lakecli.errors import IntegrityError, UsageError
 from lakecli.stores.capabilities import PART_SIZE, Access, HasVersions, WritesGarbled, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
 from lakecli.stores.contract import (
@@ -34,14 +34,13 @@ from lakecli.stores.contract import (
     ObjectStore,
     Version,
 )
-from lakecli.stores.gs.credentials import GsLogin, Signer, describe
+from lakecli.stores.gs.credentials import GsLogin, describe
 from lakecli.stores.gs.errors import GsTranslator
-from lakecli.stores.gs.presign import unsigned
-from lakecli.stores.gs.streams import ObjectStream
+from lakecli.stores.gs.presign import Signer, unsigned
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigning import PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, etag_of, name_below
-from lakecli.stores.streams import read_exactly
+from lakecli.stores.streams import ReadStream, read_exactly
 from lakecli.stores.uri import NamespaceUri
 
 if TYPE_CHECKING:
@@ -49,7 +48,8 @@ if TYPE_CHECKING:
 
     from lakecli.stores.gs.client import GsClient, ObjectPiece
 
-    _Signing = tuple[Signer, str, Callable[..., PresignedUrl]]
+READ_SIZE = 4 << 20
+"""Bytes in one request of a stream, which it holds in memory."""
 
 LONGEST_NAME = 1_024
 """Bytes in the name of an object."""
@@ -85,7 +85,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         self._attempts = attempts
         self._lock = RLock()
         self._client: GsClient | None = None
-        self._signing: _Signing | None = None
+        self._signing: tuple[Signer, str] | None = None
 
     def check_bucket(self) -> None:
         """Make sure that the bucket exists; see `CloudStore.check_bucket`."""
@@ -130,7 +130,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
             with self.reading(key):
                 return self.sdk().read(full, start=start, end=end, generation=generation)
 
-        stream = ObjectStream(
+        stream = _ObjectStream(
             repr(f"gs://{self.bucket}/{full}"),
             read_piece=read_piece,
             find_generation=lambda: int(self.head(key).version),
@@ -172,15 +172,10 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
             Unsupported: the store lists in another order.
         """
         floor = self.start + after if after else ""
-        with self.translated():
-            pages = self.sdk().pages(self.utf8(self.start + prefix), self.utf8(floor))
-        last = floor.encode()
-        while True:
+        wanted, last = self.utf8(self.start + prefix), self.utf8(floor).encode()
+        for page in self.each_page(lambda: self.sdk().pages(wanted, floor)):
             with self.translated():
-                page = next(pages, None)
-                found = [] if page is None else [self._listed(blob, prefix) for blob in page]
-            if page is None:
-                return
+                found = [self._listed(blob, prefix) for blob in page]
             for name, info in found:
                 if name <= last:
                     if name == floor.encode():
@@ -245,7 +240,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         Raises:
             Unsupported: the credentials are a user's.
         """
-        signer, endpoint, unsigned = self._signing or self._find_signer()
+        signer, endpoint = self._signing or self._find_signer()
         url = unsigned(
             signer,
             request,
@@ -258,8 +253,8 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
             return url
         return url.signed(signer.sign(url.unsigned[1]))
 
-    def _find_signer(self) -> _Signing:
-        """Return the signer, whose errors are translated, the URL of the server, and a function."""
+    def _find_signer(self) -> tuple[Signer, str]:
+        """Return the signer, whose errors are translated, and the URL of the server."""
         with self.translated():
             self._login.emulator  # noqa: B018 - a wrong address comes before missing credentials
             found = self._login.signer()
@@ -269,7 +264,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
             with self.translated():
                 return found.sign(text)
 
-        self._signing = found._replace(sign=sign), endpoint, unsigned
+        self._signing = found._replace(sign=sign), endpoint
         return self._signing
 
     def access(self) -> Access:
@@ -288,7 +283,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
 
     def uploads(self) -> GsUploads:
         """Return the uploads in parts; see `lakecli.stores.capabilities`."""
-        return GsUploads(self)
+        return GsUploads(self, self.sdk)
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; a retry is safe, as the key names the contents."""
@@ -363,6 +358,80 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
             content_type=content_type,
             metadata=metadata or {},
         )
+
+
+class _ObjectStream(ReadStream):
+    """An object as a file: read piece by piece, all of one generation, verified at its end.
+
+    Args:
+        name: for messages.
+        read_piece: reads bytes ``[start, end)`` of a generation, or of the current one; called for
+            the first piece at once, then for one after the other.
+        find_generation: called if a large object comes without its generation.
+        generation: to read; ``None`` for the current one.
+
+    Raises:
+        ObjectNotFound: no such object.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        read_piece: Callable[[int, int, int | None], ObjectPiece],
+        find_generation: Callable[[], int],
+        generation: int | None = None,
+    ) -> None:
+        from google_crc32c import Checksum
+
+        self._name = name
+        self._read_piece = read_piece
+        self._offset = 0
+        self._sum: Any = Checksum()  # type: ignore[no-untyped-call]
+        first = read_piece(0, READ_SIZE, generation)
+        self._generation = generation or first.generation
+        if self._generation is None and len(first.data) == READ_SIZE:
+            # The next pieces must be of the same generation, so read this one by its generation.
+            self._generation = find_generation()
+            first = read_piece(0, READ_SIZE, self._generation)
+        self._expected = first.crc32c
+        self._piece = memoryview(b"")
+        self._is_last = False
+        self._take(first)
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes, or all that are left.
+
+        Raises:
+            Unreachable: the connection broke, again and again.
+            IntegrityError: the bytes do not have the checksum that the store keeps.
+            ConditionFailed: another object has this name by now.
+        """
+        if size < 0:
+            return b"".join(iter(lambda: self.read(READ_SIZE), b""))
+        if not self._piece and not self._is_last:
+            self._take(self._next_piece())
+        data = bytes(self._piece[:size])
+        self._piece = self._piece[size:]
+        return data
+
+    def _next_piece(self) -> ObjectPiece:
+        try:
+            return self._read_piece(self._offset, self._offset + READ_SIZE, self._generation)
+        except ObjectNotFound:
+            raise ConditionFailed(f"object was replaced while it was read: {self._name}") from None
+
+    def _take(self, piece: ObjectPiece) -> None:
+        self._piece = memoryview(piece.data)
+        self._offset += len(piece.data)
+        self._sum.update(piece.data)
+        self._is_last = len(piece.data) < READ_SIZE
+        actual = b64encode(self._sum.digest()).decode()
+        if self._is_last and self._expected and self._expected != actual:
+            raise IntegrityError(
+                f"received other bytes than their checksum says: {self._name}",
+                hint="repeat the command; if it happens again, suspect the network in between",
+            )
 
 
 def open_namespace(uri: NamespaceUri, *, region: str) -> GsStore:

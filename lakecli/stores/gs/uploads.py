@@ -7,7 +7,7 @@ condition, and unfinished uploads are kept and billed until a lifecycle rule del
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from io import SEEK_END
@@ -17,6 +17,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from lakecli.errors import IntegrityError, Unsupported
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
+from lakecli.stores.cloud_store import CloudStore
 from lakecli.stores.contract import AnyVersion, Condition, Version
 from lakecli.stores.responses import (
     UnusableAnswerError,
@@ -29,7 +30,7 @@ from lakecli.stores.responses import (
 )
 
 if TYPE_CHECKING:
-    from lakecli.stores.gs.store import GsStore
+    from lakecli.stores.gs.client import GsClient
 
 _GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
 _PIECE = 1 << 20
@@ -41,15 +42,17 @@ class GsUploads:
 
     Args:
         store: of the namespace.
+        sdk: returns the SDK's client.
     """
 
-    def __init__(self, store: GsStore) -> None:
+    def __init__(self, store: CloudStore, sdk: Callable[[], GsClient]) -> None:
         self._store = store
+        self._sdk = sdk
 
     def start(self, key: str) -> UploadId:
         """Begin an upload."""
         with self._of(key) as full:
-            answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})
+            answer = self._sdk().ask_xml("POST", full, {"uploads": ""})
             return UploadId(
                 upload_id_of(
                     _text(read_xml(answer.content, "InitiateMultipartUploadResult"), "UploadId")
@@ -63,7 +66,7 @@ class GsUploads:
         sent = body if isinstance(body, bytes) else _Body(body)
         digest = b64encode(crc32c.to_bytes(4)).decode()
         with self._of(key) as full:
-            answer = self._store.sdk().ask_xml(
+            answer = self._sdk().ask_xml(
                 "PUT",
                 full,
                 {"partNumber": str(number), "uploadId": upload},
@@ -112,9 +115,7 @@ class GsUploads:
             SubElement(item, "PartNumber").text = str(part.number)
             SubElement(item, "ETag").text = f'"{part.tag}"'
         with self._of(key) as full:
-            answer = self._store.sdk().ask_xml(
-                "POST", full, {"uploadId": upload}, body=tostring(wanted)
-            )
+            answer = self._sdk().ask_xml("POST", full, {"uploadId": upload}, body=tostring(wanted))
             # Missing if the request failed midway.
             _text(read_xml(answer.content, "CompleteMultipartUploadResult"), "ETag")
         generation = answer.headers.get("x-goog-generation")
@@ -124,7 +125,7 @@ class GsUploads:
         """Delete an upload and its parts; a missing one is fine."""
         try:
             with self._of(key) as full:
-                self._store.sdk().ask_xml("DELETE", full, {"uploadId": upload})
+                self._sdk().ask_xml("DELETE", full, {"uploadId": upload})
         except UploadNotFound:
             return
 
@@ -134,7 +135,7 @@ class GsUploads:
         while True:
             wanted = {"uploads": "", "prefix": self._store.start + prefix, "encoding-type": "url"}
             with self._store.translated():
-                answer = self._store.sdk().ask_xml("GET", "", wanted | position)
+                answer = self._sdk().ask_xml("GET", "", wanted | position)
                 page = read_xml(answer.content, "ListMultipartUploadsResult", "IsTruncated")
                 spelled = unquote if page.findtext("{*}EncodingType") == "url" else str
                 found = []
@@ -162,7 +163,7 @@ class GsUploads:
         position: dict[str, str] = {}
         while True:
             with self._of(key) as full:
-                answer = self._store.sdk().ask_xml("GET", full, {"uploadId": upload} | position)
+                answer = self._sdk().ask_xml("GET", full, {"uploadId": upload} | position)
                 page = read_xml(answer.content, "ListPartsResult", "IsTruncated")
                 is_last = page.findtext("{*}IsTruncated") != "true"
                 if not is_last:
