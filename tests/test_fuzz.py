@@ -30,8 +30,8 @@ from lakecli.engine.errors_as_json import dump_error, load_error
 from lakecli.errors import LakeError
 from lakecli.gc.known_refs import LAST, read_last
 from lakecli.gc.marks import Marks
+from lakecli.gc.report import RefGarbage, Summary, dump_summary, parse_summary
 from lakecli.gc.rules import find_rules
-from lakecli.gc.summary import RefGarbage, Summary, dump_summary, parse_summary
 from lakecli.imports.packed import pack_result, unpack_result
 from lakecli.proto.varint import Malformed
 from lakecli.remote.collection import iter_expired, iter_keeps, look, read_state

@@ -14,8 +14,8 @@ from lakecli.cli.out.answers.collection import (
     RefGarbage,
 )
 from lakecli.cli.out.text import human_size, local_date
+from lakecli.gc.report import Summary
 from lakecli.gc.run import Action, GcReport, GcStatus
-from lakecli.gc.summary import Summary
 from lakecli.remote.collection import Phase
 from lakecli.repository.lakefs.manifest import manifest_fields
 

@@ -1,16 +1,12 @@
 """The data objects in use, on Spark: digests in the namespace, compared by joins on executors.
 
-What executors do in the joins of garbage collection: columns of Arrow, and digests.
-
-Rows have the number of the part that they belong to, a digest, and what is known of the object. A
-row without a digest has the counts of a task, which no join removes.
-
-The data objects in use, on Spark: digests in the namespace, which joins compare with listings.
-
 Executors write the digests that they find in ranges to the scratch prefix of the runner (see
 `lakecli.engine.scratch`), and only names come back. One job of Spark then reads them and lists
 the data objects, joins both by digest, and writes what is left of each part there, too. The driver
 reads one part at a time. So neither its memory nor its disk grows with the objects.
+
+Rows have the number of the part that they belong to, a digest, and what is known of the object. A
+row without a digest has the counts of a task, which no join removes.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import DATA
 from lakecli.engine.errors_as_json import new_nonce
@@ -36,13 +32,19 @@ from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import OpenStore, StoreLocation, digits_for, divided
-from lakecli.gc.compare import AnyPart, Found, Listed, garbage_of, list_keys, list_part, part_name
-from lakecli.gc.live import DIGEST, RECORD, DigestSet, total_of
+from lakecli.gc.data_objects import (
+    DIGEST,
+    RECORD,
+    DataPart,
+    ListingPart,
+    PartListing,
+    garbage_of,
+    list_part,
+    total_of,
+)
+from lakecli.gc.live import DigestSet, LiveSet, PartGarbage
 from lakecli.gc.marks import Marks
-from lakecli.gc.tasks import DataPart, TablesRead
-
-if TYPE_CHECKING:
-    from lakecli.gc.mark import Work
+from lakecli.gc.options import Work
 
 NAMES: Final = ["part", "digest", "size", "key", "version", "stat"]
 COLUMNS: Final = "part int, digest binary, size bigint, key string, version string, stat binary"
@@ -64,34 +66,32 @@ class Reading(NamedTuple):
     nonce: str
 
 
-class Listing(NamedTuple):
-    """A listing by one task, and the number of the part that it belongs to."""
-
-    number: int
-    part: AnyPart
+PartTask = tuple[int, ListingPart]
+"""A listing by one task, with the number of the part that it belongs to."""
 
 
-def list_old(batches: Iterator[Any], *, tasks: Sequence[Listing], read: Reading) -> Iterator[Any]:
+def list_old(batches: Iterator[Any], *, tasks: Sequence[PartTask], read: Reading) -> Iterator[Any]:
     """List parts on an executor, with a row for the counts of each."""
 
-    def rows_of(number: int) -> Iterator[Any]:
-        task = tasks[number]
-        listed = list_part(task.part, location=read.location)
-        yield from rows(task.number, listed.records)
+    def rows_of(task: int) -> Iterator[Any]:
+        number, part = tasks[task]
+        listed = list_part(part, location=read.location)
+        yield from rows(number, listed.records)
         counts = [listed.objects, listed.size, listed.foreign, listed.newest, listed.later]
-        yield counts_row(task.number, counts)
+        yield counts_row(number, counts)
 
     return carrying(batches, rows_of, read.nonce)
 
 
 def list_present(
-    batches: Iterator[Any], *, tasks: Sequence[Listing], read: Reading
+    batches: Iterator[Any], *, tasks: Sequence[PartTask], read: Reading
 ) -> Iterator[Any]:
     """List parts on an executor, with keys and versions."""
 
-    def rows_of(number: int) -> Iterator[Any]:
-        task = tasks[number]
-        return rows(task.number, *list_keys(task.part, location=read.location))
+    def rows_of(task: int) -> Iterator[Any]:
+        number, part = tasks[task]
+        listed = list_part(part, location=read.location)
+        return rows(number, listed.records, listed.keys, listed.versions)
 
     return carrying(batches, rows_of, read.nonce)
 
@@ -131,7 +131,7 @@ def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) 
         objects, size, foreign = objects + counts[0], size + counts[1], foreign + counts[2]
         newest, later = counts[3] or newest, later + counts[4]
     name = names[part.number]
-    yield part.result(read, Listed(name, part.records, objects, size, foreign, newest, later))
+    yield part.result(read, PartListing(name, part.records, objects, size, foreign, newest, later))
 
 
 def keep_found(batches: Iterator[Any], *, read: Reading) -> Iterator[Any]:
@@ -257,24 +257,15 @@ BYTES_PER_TASK: Final = 64 << 20
 _BUFFERED: Final = 32 << 20
 
 
-class JoinedSet:
-    """The set, as a context manager; the runner deletes its objects when it is closed.
-
-    Attributes:
-        added: number of digests added, duplicates included.
-        scratch: where tasks write the digests that they find.
-    """
+class JoinedSet(LiveSet):
+    """The set in the namespace; the runner deletes its objects when it is closed."""
 
     def __init__(self, runner: SparkRunner, scratch: Scratch) -> None:
+        super().__init__()
         self._runner = runner
         self._names: dict[Kept, None] = {}
         self._buffered = bytearray()
-        self.scratch = scratch
-        self.added = 0
-
-    def __enter__(self) -> Self:
-        """Return the set itself."""
-        return self
+        self.scratch: Scratch = scratch
 
     def __exit__(self, *_: object) -> None:
         """Do nothing: its objects are those of the runner."""
@@ -286,33 +277,30 @@ class JoinedSet:
         if len(self._buffered) >= _BUFFERED:
             self._write()
 
-    def take(self, read: TablesRead) -> None:
-        """Add the references of ranges that were read."""
-        if read.kept is None:
-            self.add(read.references)
-        else:
-            self._names[read.kept] = None
-            self.added += read.kept.size // DIGEST
+    def add_written(self, kept: Kept) -> None:
+        """Add digests that a task has written."""
+        self._names[kept] = None
+        self.added += kept.size // DIGEST
 
     def _write(self) -> None:
         if self._buffered:
             self._names[self.scratch.write(bytes(self._buffered))] = None
             self._buffered.clear()
 
-    def iter_unreached(self, work: Work, parts: Sequence[AnyPart]) -> Iterator[Listed]:
+    def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
         """List parts; yield each with the records of those old objects that are not in use."""
-        names = [part_name(part) for part in parts]
+        names = [part.name for part in parts]
         tasks, read = tasks_of(work, parts), self._read(work)
         listed = self._frame(partial(list_old, tasks=tasks, read=read), len(tasks))
         left = listed.join(self._digests(read), "digest", "left_anti")
         keep = partial(keep_listed, names=names, read=read)
         yield from self._results(work, left, keep, names, read, tasks=len(tasks))
 
-    def iter_found(
-        self, work: Work, marks: Marks, parts: Sequence[AnyPart], *, beat: Callable[[], None]
-    ) -> Iterator[Found]:
-        """Yield what of the condemned objects is still there and unreached; see `compare`."""
-        names = [part_name(part) for part in parts]
+    def iter_garbage(
+        self, work: Work, marks: Marks, parts: Sequence[ListingPart], *, beat: Callable[[], None]
+    ) -> Iterator[PartGarbage]:
+        """Yield what of the condemned objects is still there and unreached; see `LiveSet`."""
+        names = [part.name for part in parts]
         tasks, read = tasks_of(work, parts), self._read(work)
         condemned = self._frame(
             partial(read_condemned, names=names, prefix=marks.name, read=read), len(names)
@@ -327,7 +315,7 @@ class JoinedSet:
             work, left, keep, names, read, tasks=len(names) + len(tasks), beat=beat
         )
         for name, (spared, records, keys, versions) in zip(names, results, strict=True):
-            yield Found(name, spared, *total_of(records), garbage_of(records, keys, versions))
+            yield PartGarbage(name, spared, *total_of(records), garbage_of(records, keys, versions))
 
     def _read(self, work: Work) -> Reading:
         self._write()
@@ -365,7 +353,7 @@ class JoinedSet:
         )
 
 
-def open_live(runner: Runner) -> DigestSet | JoinedSet:
+def open_live(runner: Runner) -> LiveSet:
     """Return an empty set of the data objects in use, as a context manager.
 
     On Spark the set is in the namespace, unless that may not be written.
@@ -375,19 +363,17 @@ def open_live(runner: Runner) -> DigestSet | JoinedSet:
     return DigestSet()
 
 
-def tasks_of(work: Work, parts: Sequence[AnyPart]) -> list[Listing]:
+def tasks_of(work: Work, parts: Sequence[ListingPart]) -> list[PartTask]:
     """Return the listings of some parts, each by one task or, of large parts, by several."""
     digits: int | None = None
-    tasks: list[Listing] = []
+    tasks: list[PartTask] = []
     for number, part in enumerate(parts):
         if not isinstance(part, DataPart) or part.prefix == DATA:
-            tasks.append(Listing(number, part))
+            tasks.append((number, part))
             continue
         if digits is None:
             digits = digits_for(work.repository.store)
-        tasks += [
-            Listing(number, part._replace(prefix=each)) for each in divided(part.prefix, digits)
-        ]
+        tasks += [(number, part._replace(prefix=each)) for each in divided(part.prefix, digits)]
     return tasks
 
 

@@ -1,24 +1,19 @@
-"""Read the refs in the bucket, and refuse them if one vanished or went back.
+"""Read the refs in the bucket: where they point and pointed; refuse them if one went back.
 
-What collections saw of the refs in the bucket, recorded there for the next ones.
-
-::
+What collections saw of the refs in the bucket is recorded there for the next ones::
 
     _lakecli/gc/seen/<id>    written about once a day, never changed, and dated by the bucket
     _lakecli/gc/refs         replaced by each run: the refs as the last collection saw them
 
 Both have a line for each ref, deleted ones too: sequence number, write ID, key, and the commit or
-``-``. Lines of earlier versions end with the key.
+``-``. Lines of earlier versions end with the key. Anybody who can write to the bucket can write
+such a record. An observation can only add to what is kept. `read_last` reads a whole record or
+none, since it stands for what must be there.
 
-Anybody who can write to the bucket can write such a record. An observation can only add to what is
-kept. `read_last` reads a whole record or none, since it stands for what must be there.
-
-Read the refs in the bucket, and refuse them if one vanished or went back since it was seen.
-
-What no ref reaches is deleted, so a ref that is missing or old by mistake would cost its data. A
-ref object is never deleted, as a deletion leaves a tombstone, and its sequence number only grows.
-So each reading is compared with what this clone tracks, with the record of the last collection, and
-with what this process read before.
+**Refs that went back.** What no ref reaches is deleted, so a ref that is missing or old by mistake
+would cost its data. A ref object is never deleted, as a deletion leaves a tombstone, and its
+sequence number only grows. So each reading is compared with what this clone tracks, with the record
+of the last collection, and with what this process read before.
 
 A ref that went back does no harm once refs reach the commit on which it was seen: somebody has
 pushed it again. A clone that fetched meanwhile tracks the present state, so the commits on which it
@@ -26,27 +21,43 @@ saw the refs before the bucket went back count in the same way.
 
 Otherwise a person may accept the present refs, after a backup was restored. Refs that are damaged,
 or that are listed and cannot be read, cannot be accepted: nobody knows what they need.
+
+**Recent positions.** A move in the shared reflog is dated by the clock of the machine that made it,
+which may be wrong by months. So a move is too old to count only if the bucket proves it: the move
+was made before the object that contains it was written, and before an earlier collection saw it
+there. Of the observations that are old enough the newest counts. If neither proves that a move is
+old, but its own date says so, the move is *doubtful*. It counts too, unless there are retention
+rules and a ref still reaches the commit: then the rules decide, as the commit was not removed by
+force.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from lakecli.base.ids import WriteId
-from lakecli.base.layout import GC, ref_key, ref_of_key
+from lakecli.base.layout import (
+    GC,
+    MAX_REF_SIZE,
+    REFLOG,
+    REFS,
+    ref_key,
+    ref_of_key,
+    reflog_prefix,
+)
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import Tracked, TrackingStore
-from lakecli.remote.ref_records import InvalidRecord, NotOurs, RemoteRef
+from lakecli.remote.ref_records import InvalidRecord, NotOurs, RefMove, RemoteRef, parse_moves
 from lakecli.remote.refs import ListedRef, find_ref, iter_refs, read_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.sharing import rollback
-from lakecli.stores.contract import ANY, ObjectNotFound, Version
+from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, Version
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
@@ -63,7 +74,7 @@ _LINE: Final = re.compile(
 )
 
 
-class Seen(NamedTuple):
+class ObservedMove(NamedTuple):
     """The last move of a ref that a collection saw."""
 
     sequence: int
@@ -104,7 +115,7 @@ def observe(
         name: random name of the observation.
         refs: the refs as they were read.
         now: time by the store's clock.
-        cutoff: earlier moves do not count; see `positions.read_positions`.
+        cutoff: earlier moves do not count; see `read_positions`.
     """
     there = sorted(store.list(SEEN), key=attrgetter("modified_at", "key"))
     old = [info.key for info in there if info.modified_at < cutoff]
@@ -116,7 +127,7 @@ def observe(
         store.put(SEEN + name, body, ANY)
 
 
-def observed_before(store: ObjectStore, cutoff: datetime) -> Mapping[str, Seen]:
+def observed_before(store: ObjectStore, cutoff: datetime) -> Mapping[str, ObservedMove]:
     """Return the newest observation from before `cutoff`, by the key of the ref."""
     old = [info for info in store.list(SEEN) if info.modified_at < cutoff]
     if not old:
@@ -127,7 +138,7 @@ def observed_before(store: ObjectStore, cutoff: datetime) -> Mapping[str, Seen]:
     except ObjectNotFound:
         return {}
     lines = map(_LINE.fullmatch, data.decode("ascii", "replace").split("\n"))
-    return {line[3]: Seen(int(line[1]), line[2]) for line in lines if line is not None}
+    return {line[3]: ObservedMove(int(line[1]), line[2]) for line in lines if line is not None}
 
 
 def put_last(store: ObjectStore, refs: Iterable[Tracked]) -> None:
@@ -355,3 +366,125 @@ def _where(seen: LostRef | Tracked) -> str:
 
 def _tracked(ref: RemoteRef) -> Tracked:
     return Tracked(ref.kind, ref.name, ref.commit_id, ref.sequence, ref.write_id, str(ref.version))
+
+
+class Positions(NamedTuple):
+    """Where one ref points and pointed.
+
+    Attributes:
+        branch: the branch's name; ``""`` for a tag.
+        head: commit of the ref; ``None``: the ref is deleted.
+        recent: commits that the ref recently pointed to.
+        doubtful: commits that it may recently have pointed to: only the moving machine's clock
+            says when.
+    """
+
+    branch: str
+    head: CommitId | None
+    recent: frozenset[CommitId]
+    doubtful: frozenset[CommitId]
+
+
+def read_positions(
+    store: ObjectStore, refs: Sequence[RemoteRef], cutoff: datetime
+) -> Iterator[Positions]:
+    """Yield the positions of refs.
+
+    Args:
+        store: the namespace.
+        refs: all refs, deleted ones too, as they have just been read.
+        cutoff: earlier positions do not count.
+
+    Raises:
+        NotOurs: an object of the reflog is invalid.
+    """
+    # Listed after reading, so each date is that of the ref as read, or later.
+    written = {info.key: info.modified_at for info in store.list(REFS)}
+    chunks = _recent_chunks(store, cutoff)
+    observed = observed_before(store, cutoff)
+    for ref in refs:
+        key = ref_key(ref.kind, ref.name)
+        groups = []
+        at = written.get(key)
+        if at is None or at >= cutoff:
+            groups.append(ref.moves)
+        groups += [
+            _read_chunk(store, ref, info)
+            for info in chunks.get(reflog_prefix(ref.kind, ref.name), ())
+        ]
+        yield _positions(ref, groups, observed.get(key), cutoff)
+
+
+def _positions(
+    ref: RemoteRef, groups: Sequence[Sequence[RefMove]], seen: ObservedMove | None, cutoff: datetime
+) -> Positions:
+    recent: set[CommitId | None] = set()
+    doubtful: set[CommitId | None] = set()
+    for move in counted(groups, seen, cutoff):
+        (recent if move.at >= cutoff else doubtful).update((move.before, move.after))
+    recent -= {None}
+    return Positions(
+        branch=ref.name if ref.kind is RefKind.BRANCH else "",
+        head=ref.commit_id,
+        recent=frozenset(each for each in recent if each is not None),
+        doubtful=frozenset(each for each in doubtful - recent if each is not None),
+    )
+
+
+def counted(
+    groups: Sequence[Sequence[RefMove]], seen: ObservedMove | None, cutoff: datetime
+) -> Iterator[RefMove]:
+    """Yield the moves that may have been made since `cutoff`.
+
+    Args:
+        groups: moves of one ref, for each object written since `cutoff`.
+        seen: the last move that a collection saw before `cutoff`, if there is one.
+        cutoff: moves that provably were made earlier are left out.
+    """
+    moves = [move for group in groups for move in group]
+    # If the bucket was restored from a copy, sequence numbers repeat, and the observation does not
+    # apply.
+    believed = 0
+    if seen is not None and any(
+        (move.sequence, move.write_id) == (seen.sequence, seen.write_id) for move in moves
+    ):
+        believed = seen.sequence
+    for move in moves:
+        if move.sequence > believed or move.at >= cutoff:
+            yield move
+
+
+def _recent_chunks(store: ObjectStore, cutoff: datetime) -> dict[str, list[ObjectInfo]]:
+    """Return the objects of the reflog written since `cutoff`, by the prefix of their keys."""
+    found: dict[str, list[ObjectInfo]] = {}
+    for info in store.list(REFLOG):
+        if info.modified_at >= cutoff:
+            found.setdefault(info.key.rpartition("/")[0] + "/", []).append(info)
+    return found
+
+
+def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[RefMove, ...]:
+    if info.size > MAX_REF_SIZE:
+        raise NotOurs(
+            f"{info.key} has {info.size} bytes; moves of {ref.kind} {ref.name!r} take at most "
+            f"{MAX_REF_SIZE}",
+            hint="another program wrote into this namespace: restore the object from a backup",
+        )
+    try:
+        return parse_moves(info.key, store.get(info.key))
+    except ObjectNotFound:
+        return ()
+
+
+def reached_by_heads(
+    parents: Mapping[CommitId, Sequence[CommitId]], heads: Iterable[CommitId | None]
+) -> frozenset[CommitId]:
+    """Return the known commits that refs reach; the head of a deleted ref is ``None``."""
+    waiting = [each for each in heads if each is not None]
+    found: set[CommitId] = set()
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id in parents and commit_id not in found:
+            found.add(commit_id)
+            waiting += parents[commit_id]
+    return frozenset(found)

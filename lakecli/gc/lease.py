@@ -1,10 +1,9 @@
 """Move and end the state of a collection; and the right to delete, which one process has.
 
-The right to delete: a sweep belongs to the process that wrote the state, for a limited time.
-
-The lease begins with the date that the bucket gives to the state's object and ends `LEASE` later.
-Only then may another machine take over the sweep. The owner measures from before the request that
-wrote the state, by a clock that also runs while the machine is asleep, and
+A sweep belongs to the process that wrote the state, for a limited time. This lease begins with the
+date that the bucket gives to the state's object and ends `LEASE` later. Only then may another
+machine take over the sweep. The owner measures from before the request that wrote the state, by a
+clock that also runs while the machine is asleep, and
 
 - begins no deletion later than `RENEW_AFTER`: it writes the state again first. If another machine
   has taken over the sweep, that fails, and nothing more is deleted;
@@ -13,8 +12,6 @@ wrote the state, by a clock that also runs while the machine is asleep, and
 
 The rest of the lease, after `RENEW_AFTER`, is for the deletion: `LONGEST_DELETE` including the
 SDK's retries, and the 15 minutes for which S3 and Azure accept a signed request.
-
-Move and end the state of a collection, and delete what it no longer needs.
 """
 
 from __future__ import annotations
@@ -57,7 +54,7 @@ class SweepTooSlow(Unreachable):
     """A deletion took so long that it may still be under way; the sweep ends."""
 
 
-class Lease:
+class SweepLease:
     """The lease of one sweep. Safe to share between threads.
 
     Args:
@@ -118,10 +115,10 @@ class Lease:
         try:
             found = read(self._store)
         except DamagedState:
-            raise self._lost() from None
+            raise taken_over(self._store, self._uri) from None
         state = found.state if isinstance(found, ObservedState) else found
         if state != self.state:
-            raise self._lost()
+            raise taken_over(self._store, self._uri)
         return found
 
     def run(self, delete: Callable[[], T]) -> T:
@@ -159,11 +156,13 @@ class Lease:
         minutes = LEASE.total_seconds() / 60
         return f"continue it in {minutes:.0f} minutes: lakecli gc run {self._uri}"
 
-    def _lost(self) -> StateMoved:
-        return StateMoved(
-            f"another machine has taken over the garbage collection of {self._store.uri}",
-            hint=f"see its state: lakecli gc status {self._uri}",
-        )
+
+def taken_over(store: ObjectStore, uri: str) -> StateMoved:
+    """Return the error for a sweep that another machine has taken over or ended."""
+    return StateMoved(
+        f"another machine has taken over the garbage collection of {store.uri}",
+        hint=f"see its state: lakecli gc status {uri}",
+    )
 
 
 class SweepBegan(Refused):
@@ -217,8 +216,14 @@ def take_back(repository: Repository, *, force: bool = False) -> GcState:
                     f"lakecli gc undo --force {repository.uri}",
                 )
             _check_lease_is_over(repository, seen)
+    return end_state(repository, seen, store_now(store))
+
+
+def end_state(repository: Repository, seen: ObservedState, now: datetime) -> GcState:
+    """Move the state to idle, and delete what no phase needs any more by the store's time."""
     after = move_state(repository, seen, phase=Phase.IDLE, mark="")
-    clean_up(store, after, store_now(store), ended=seen.state.mark)
+    repository.lake.runtime.on_step("gc:clean-up")
+    clean_up(repository.store, after, now, ended=seen.state.mark)
     return after
 
 

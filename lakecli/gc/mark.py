@@ -4,38 +4,33 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.base.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES
-from lakecli.base.progress import Progress
-from lakecli.engine.runner import Runner
-from lakecli.engine.store_location import OpenStore, StoreLocation, digits_for, location_for
-from lakecli.gc.ahead import check_not_ahead
-from lakecli.gc.compare import AnyPart, iter_unreached, part_name, part_of
-from lakecli.gc.joined import JoinedSet, open_live
-from lakecli.gc.known_refs import KnownRefs
-from lakecli.gc.lakefs import PART as LAKEFS_PART
-from lakecli.gc.lakefs import check_not_newer, check_stopped, lakefs_parts
-from lakecli.gc.live import DigestSet, total_of
-from lakecli.gc.marks import KINDS, Doomed
-from lakecli.gc.packs import superseded
-from lakecli.gc.reach import Reach, batches
-from lakecli.gc.roots import Roots, expired_reflog, gather
-from lakecli.gc.rules import Rules
-from lakecli.gc.shared import LakeFsAhead
-from lakecli.gc.summary import Summary, summarise
-from lakecli.gc.tasks import read_kinds
-from lakecli.remote.collection import STALE_AFTER, iter_expired
-from lakecli.repository.contract import Notice, Repository
+from lakecli.base.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES, sstable_key
+from lakecli.committed.cache import RemoteSource
+from lakecli.committed.metaranges import is_ours
+from lakecli.engine.store_location import OpenStore, StoreLocation
+from lakecli.errors import IntegrityError
+from lakecli.gc.data_objects import all_parts, kind_of_part, total_of
+from lakecli.gc.joined import open_live
+from lakecli.gc.live import LiveSet
+from lakecli.gc.options import Work
+from lakecli.gc.reach import Reach
+from lakecli.gc.report import KINDS, Doomed, GarbageCounter, Summary, summarise
+from lakecli.gc.roots import Roots, expired_reflog, gather, superseded_packs
+from lakecli.gc.shared import LakeFsAhead, check_not_ahead, check_not_newer, check_stopped
+from lakecli.remote.collection import iter_expired
+from lakecli.repository.contract import Notice
 from lakecli.repository.data_index import is_much_less
 from lakecli.repository.lakefs.kept import iter_expired_records
-from lakecli.repository.lakefs.taken_over import TakenOver
+from lakecli.sstable.reader import Table
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
 from lakecli.stores.contract import Version
+from lakecli.stores.streams import batches
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
@@ -45,151 +40,40 @@ KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
 _PART_KINDS: Final = 64
 
 
-class Tally(NamedTuple):
-    """Garbage of one kind.
-
-    Attributes:
-        kind: one of `KINDS`.
-        objects: how many.
-        size: in bytes.
-    """
-
-    kind: str
-    objects: int
-    size: int
-
-    @property
-    def prefix(self) -> str:
-        """The prefix of the keys."""
-        return KINDS[self.kind][0]
-
-    @property
-    def why(self) -> str:
-        """Why the objects are garbage."""
-        return KINDS[self.kind][1]
-
-    def fields(self) -> dict[str, str | int]:
-        """Return the fields of reports."""
-        return {
-            "kind": self.kind,
-            "prefix": self.prefix,
-            "why": self.why,
-            "objects": self.objects,
-            "size": self.size,
-        }
-
-
-class Times(NamedTuple):
-    """Which objects are old.
-
-    Attributes:
-        now: time by the store's clock.
-        grace: the grace period.
-    """
-
-    now: datetime
-    grace: timedelta
-
-    @property
-    def cutoff(self) -> datetime:
-        """Younger objects are not garbage.
-
-        A reference to an object, or a commit of a tree that has one, may follow some time after
-        the object was written.
-        """
-        return self.now - self.grace - 2 * STALE_AFTER
-
-
 @dataclass(slots=True)
 class Marked:
     """What a mark found.
 
     Attributes:
         commits: number of commits that keep their objects.
-        trees: hex IDs of the metaranges read.
-        ranges: hex IDs of the ranges read.
+        ranges: number of ranges read.
         entries: number of entries in these ranges.
         lost: tables that this clone's own work needs and that are missing.
         objects: number of data objects in the namespace.
         size: bytes of these.
         others: condemned objects other than data.
-        counts: number of condemned objects, by kind.
-        sizes: bytes of these, by kind.
+        garbage: counts what is condemned.
         foreign: number of objects that lakecli did not write, by kind.
         tables: number of ranges and metaranges in the namespace.
         summary: what is condemned, by branch and tag.
     """
 
     commits: int = 0
-    trees: set[str] = field(default_factory=set)
-    ranges: set[str] = field(default_factory=set)
+    ranges: int = 0
     entries: int = 0
-    lost: set[str] = field(default_factory=set)
+    lost: tuple[str, ...] = ()
     objects: int = 0
     size: int = 0
     others: list[Doomed] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    sizes: Counter[str] = field(default_factory=Counter)
+    garbage: GarbageCounter = field(default_factory=GarbageCounter)
     foreign: Counter[str] = field(default_factory=Counter)
     tables: int = 0
     summary: Summary = field(default_factory=Summary)
 
-    def tallies(self) -> list[Tally]:
-        """Return what is condemned, by kind."""
-        return [
-            Tally(kind, self.counts[kind], self.sizes[kind]) for kind in KINDS if self.counts[kind]
-        ]
-
-    def doom(self, key: str, size: int, kind: str) -> None:
-        """Condemn an object."""
-        self.others.append(Doomed(key, size, kind))
-        self.counts[kind] += 1
-        self.sizes[kind] += size
-
-
-class Work(NamedTuple):
-    """What a collection works with.
-
-    Attributes:
-        repository: the repository.
-        known: the refs in the bucket, and what was seen of them.
-        runner: runs the parts.
-        times: which objects are old.
-        rules: retention rules; ``None``: keep what refs reach.
-        taken: how the namespace was taken over from lakeFS; ``None``: it was not.
-        last_dump: when the last refs dump was made that went out or came in; ``None``: as above.
-        progress: counts the metaranges and ranges that are read, and the parts of listings.
-        tables: number of ranges and metaranges that the last collection left; 0: unknown.
-    """
-
-    repository: Repository
-    known: KnownRefs
-    runner: Runner
-    times: Times
-    rules: Rules | None
-    taken: TakenOver | None
-    last_dump: datetime | None
-    progress: Progress
-    tables: int = 0
-
-    @property
-    def lakefs(self) -> TakenOver | None:
-        """The lakeFS that wrote to the namespace, if its objects may be garbage."""
-        return self.taken if self.taken is not None and self.taken.stopped_at else None
-
-    @property
-    def location(self) -> StoreLocation | OpenStore:
-        """Where parts find the namespace."""
-        return location_for(self.repository, self.runner)
-
-
-class TableInfo(NamedTuple):
-    """A range or metarange in a listing."""
-
-    size: int
-    is_old: bool
-    version: Version
-    modified_at: datetime
+    def doom(self, doomed: Doomed) -> None:
+        """Condemn an object other than data."""
+        self.others.append(doomed)
+        self.garbage.add(doomed.kind, doomed.size)
 
 
 def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
@@ -206,52 +90,25 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
         LakeFsAhead: it has written since the last refs dump.
     """
     marked = Marked()
-    later: set[str] = set()
     with open_live(work.runner) as live:
         roots, reach = reach_all(work, live)
         marked.commits = roots.commits
         _mark_tables(work, marked, reach)
-        marked.trees, marked.ranges, marked.lost = reach.trees, reach.ranges, reach.lost
-        marked.entries = reach.entries
+        marked.ranges, marked.entries = len(reach.ranges), reach.entries
+        marked.lost = tuple(sorted(reach.lost))
         marked.foreign["table"] += reach.foreign
-        parts = _parts(work)
-        for listed in iter_unreached(work, live, parts):
-            if listed.later:
-                later.add(listed.name)
-            if work.lakefs is not None and listed.newest:
-                check_stopped(work.repository, work.lakefs, listed.newest)
-            marked.objects += listed.objects
-            marked.size += listed.size
-            marked.foreign["object"] += listed.foreign
-            if listed.records:
-                kind = "lakefs" if listed.name.startswith(LAKEFS_PART) else "data"
-                objects, size = total_of(listed.records)
-                marked.counts[kind] += objects
-                marked.sizes[kind] += size
-                sink(listed.name, listed.records)
-        check_not_ahead(work, live, [each for each in parts if part_name(each) in later])
+        _mark_data(work, marked, live, sink)
     for each in iter_rest(work, roots):
-        marked.doom(each.key, each.size, each.kind)
+        marked.doom(each)
     for _ in abandoned(work.repository.store, work.times.cutoff):
-        marked.counts["upload"] += 1
-    objects = marked.counts["data"] + marked.counts["lakefs"]
+        marked.garbage.add("upload")
+    objects = marked.garbage.objects("data", "lakefs")
     marked.summary = summary_of(work, roots, marked.others, objects=objects)
     return marked
 
 
-def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], *, objects: int) -> Summary:
-    """Return what is about to be deleted, by branch and tag."""
-    return summarise(
-        roots.history,
-        roots.refs,
-        {each.key.removeprefix(SSTABLES) for each in doomed if each.kind == "metarange"},
-        default_branch=work.repository.record.default_branch,
-        objects=objects,
-    )
-
-
 def reach_all(
-    work: Work, live: DigestSet | JoinedSet, reach: Reach | None = None
+    work: Work, live: LiveSet, reach: Reach | None = None
 ) -> tuple[Roots, Reach]:
     """Find the roots, and follow them to the data objects.
 
@@ -264,15 +121,7 @@ def reach_all(
         LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
     """
     reach = reach or new_reach(work, live)
-    roots = gather(
-        work.repository,
-        live,
-        work.known,
-        now=work.times.now,
-        grace=work.times.grace,
-        rules=work.rules,
-        taken=work.taken,
-    )
+    roots = gather(work, live)
     # No rule lets go the tree of a branch or tag, whatever the list of deleted trees says.
     collected = frozenset(iter_expired(work.repository.store)) - roots.heads
     reach.follow(roots.trees | roots.dumped_trees, must_exist=True, collected=collected)
@@ -281,10 +130,39 @@ def reach_all(
     return roots, reach
 
 
-def new_reach(work: Work, live: DigestSet | JoinedSet) -> Reach:
+def new_reach(work: Work, live: LiveSet) -> Reach:
     """Return a reach that has read nothing."""
     old_layout = work.lakefs is not None and work.lakefs.old_layout
     return Reach(work.location, work.runner, live, progress=work.progress, old_layout=old_layout)
+
+
+def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
+    """Follow recent tables that no root reaches yet, and condemn old ones."""
+    tables = list_tables(work, marked.foreign)
+    marked.tables = len(tables)
+    unreached = tables.keys() - reach.tables
+    kinds = kinds_of(work, tables, unreached)
+    marked.foreign["table"] += len(unreached) - len(kinds)
+    young = [each for each in kinds if not tables[each].is_old]
+    # From recent commits that are not pushed yet. Some of their objects may be lost already.
+    reach.follow(
+        [each for each in young if kinds[each] == "metaranges"],
+        [each for each in young if kinds[each] == "ranges"],
+        must_exist=False,
+    )
+    for each in sorted(unreached - reach.tables):
+        if each in kinds and tables[each].is_old and kinds[each] in KINDS_OF_TABLES:
+            kind = KINDS_OF_TABLES[kinds[each]]
+            marked.doom(Doomed(SSTABLES + each, tables[each].size, kind))
+
+
+class TableInfo(NamedTuple):
+    """A range or metarange in a listing."""
+
+    size: int
+    is_old: bool
+    version: Version
+    modified_at: datetime
 
 
 def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
@@ -359,45 +237,67 @@ def kinds_of(
     return found
 
 
-def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
-    """Follow recent tables that no root reaches yet, and condemn old ones."""
-    tables = list_tables(work, marked.foreign)
-    marked.tables = len(tables)
-    unreached = tables.keys() - reach.tables
-    kinds = kinds_of(work, tables, unreached)
-    marked.foreign["table"] += len(unreached) - len(kinds)
-    young = [each for each in kinds if not tables[each].is_old]
-    # From recent commits that are not pushed yet. Some of their objects may be lost already.
-    reach.follow(
-        [each for each in young if kinds[each] == "metaranges"],
-        [each for each in young if kinds[each] == "ranges"],
-        must_exist=False,
-    )
-    for each in sorted(unreached - reach.tables):
-        if each in kinds and tables[each].is_old and kinds[each] in KINDS_OF_TABLES:
-            marked.doom(SSTABLES + each, tables[each].size, KINDS_OF_TABLES[kinds[each]])
+class TableKind(NamedTuple):
+    """The kind of a table: ``ranges``, ``metaranges`` or another; and whether lakecli wrote it."""
+
+    id: str
+    kind: str
+    ours: bool
 
 
-def _parts(work: Work) -> list[AnyPart]:
-    """Return the parts of the listing of data objects: of lakecli, and of lakeFS if it stopped."""
-    before = work.times.cutoff.timestamp()
-    # Objects with other names are not lakecli's, and are never garbage.
-    is_large = digits_for(work.repository.store) > 0
-    names = [f"{number:02x}" for number in range(256)] if is_large else ["all"]
-    own: list[AnyPart] = [part_of(name, before) for name in names]
-    return own if work.lakefs is None else [*own, *lakefs_parts(work, work.lakefs)]
+def read_kinds(
+    part: Sequence[tuple[str, int]], *, location: StoreLocation | OpenStore
+) -> list[TableKind]:
+    """Return the kinds of tables by their properties; one that cannot be read is not lakecli's.
+
+    Args:
+        part: IDs and sizes in bytes.
+        location: where to find the namespace.
+    """
+    found = []
+    for table_id, size in part:
+        source = RemoteSource(location.store(), sstable_key(table_id), size=size)
+        try:
+            table = Table(source)
+        except IntegrityError:
+            found.append(TableKind(table_id, "", ours=False))
+            continue
+        kind = table.properties.get("type", b"").decode("ascii", "replace")
+        found.append(TableKind(table_id, kind, is_ours(table)))
+    return found
+
+
+def _mark_data(
+    work: Work, marked: Marked, live: LiveSet, sink: Callable[[str, bytes], None]
+) -> None:
+    """Condemn old data objects that are not in use."""
+    parts = all_parts(work)
+    later: set[str] = set()
+    for listed in live.iter_unreached(work, parts):
+        if listed.later:
+            later.add(listed.name)
+        if work.lakefs is not None and listed.newest:
+            check_stopped(work.repository, work.lakefs, listed.newest)
+        marked.objects += listed.objects
+        marked.size += listed.size
+        marked.foreign["object"] += listed.foreign
+        if listed.records:
+            objects, size = total_of(listed.records)
+            marked.garbage.add(kind_of_part(listed.name), size, objects=objects)
+            sink(listed.name, listed.records)
+    check_not_ahead(work, live, [part for part in parts if part.name in later])
 
 
 def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
     """Yield garbage other than data objects, tables and unfinished uploads."""
     store, times = work.repository.store, work.times
     packs = {info.key.removeprefix(COMMITS): info for info in store.list(COMMITS)}
-    for replaced, by in sorted(superseded(store, packs, roots.replaces).items()):
+    for replaced, by in sorted(superseded_packs(store, packs, roots.replaces).items()):
         # A process that listed the packs before the new one was written still reads the old one.
         if max(packs[replaced].modified_at, packs[by].modified_at) < times.cutoff:
             info = packs[replaced]
             yield Doomed(info.key, info.size, "pack", info.version)
-    for info in expired_reflog(store, now=times.now, grace=times.grace):
+    for info in expired_reflog(store, times):
         yield Doomed(info.key, info.size, "reflog", info.version)
     for info in iter_expired_records(store, times.now):
         yield Doomed(info.key, info.size, "dump", info.version)
@@ -421,3 +321,14 @@ def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]
             continue
         if changed_at is None or changed_at < cutoff:
             yield each.key, each.id
+
+
+def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], *, objects: int) -> Summary:
+    """Return what is about to be deleted, by branch and tag."""
+    return summarise(
+        roots.history,
+        roots.refs,
+        {each.key.removeprefix(SSTABLES) for each in doomed if each.kind == "metarange"},
+        default_branch=work.repository.record.default_branch,
+        objects=objects,
+    )

@@ -5,7 +5,7 @@
     _lakecli/gc/marks/<epoch>-<id>/data-<prefix>   data objects: 32 bytes of digest, 8 of size each
     _lakecli/gc/marks/<epoch>-<id>/data-lakefs-…   those of lakeFS: the digest is that of the name
     _lakecli/gc/marks/<epoch>-<id>/others          all other keys, one JSON object a line
-    _lakecli/gc/marks/<epoch>-<id>/summary         their numbers by branch and tag, see `summary`
+    _lakecli/gc/marks/<epoch>-<id>/summary         their numbers by branch and tag, see `report`
 
 The lists name candidates only: the sweep itself finds out what is in use. Anybody who can write to
 the bucket can write a list, so each is validated and must be older than the grace period.
@@ -17,35 +17,18 @@ import json
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from lakecli.base.layout import COMMITS, DATA, DOCTOR, GC, INCOMING, REFLOG, SCRATCH, SSTABLES
+from lakecli.base.layout import GC
 from lakecli.base.parsing import parse_json_object
 from lakecli.errors import IntegrityError
-from lakecli.gc.live import DIGEST, RECORD, split
-from lakecli.gc.reach import pack_ids
-from lakecli.gc.summary import MAX_SUMMARY_SIZE, Summary, dump_summary, parse_summary
+from lakecli.gc.data_objects import DIGEST, RECORD, split
+from lakecli.gc.report import KINDS, MAX_SUMMARY_SIZE, Doomed, Summary, dump_summary, parse_summary
 from lakecli.remote.collection import EXPIRED, MAX_EXPIRED_SIZE, read_expired
-from lakecli.repository.lakefs.kept import DUMPS
-from lakecli.stores.contract import ANY, ObjectNotFound, Version
+from lakecli.stores.contract import ANY, ObjectNotFound
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
-
-KINDS: Final = {
-    "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),
-    "lakefs": (DATA, "written by lakeFS, and nothing that is in use refers to it"),
-    "range": (SSTABLES, "in no retained tree, and in no recent one"),
-    "metarange": (SSTABLES, "the tree of no retained commit"),
-    "pack": (COMMITS, "another commit pack has all of its commits"),
-    "dump": (DUMPS, "the record of a refs dump that is no longer kept"),
-    "reflog": (REFLOG, "moves that are older than the reflog goes back"),
-    "incoming": (INCOMING, "came by a link and was never staged"),
-    "doctor": (DOCTOR, "left over from lakecli doctor"),
-    "scratch": (SCRATCH, "left over from a job on Spark"),
-    "upload": (DATA, "an upload in parts that was abandoned"),
-}
-"""Kinds of garbage: the prefix of their keys, and why they are garbage."""
 
 MARKS: Final = GC + "marks/"
 
@@ -59,22 +42,6 @@ _DATA: Final = "data-"
 _PART: Final = re.compile(r"[0-9a-f]{2}|all|lakefs-[0-9a-z]{3,20}")
 _MAX_LINE: Final = 16 << 10
 _MAX_OBJECT: Final = 1 << 50
-
-
-class Doomed(NamedTuple):
-    """An object that is condemned, other than data.
-
-    Attributes:
-        key: of the object.
-        size: in bytes.
-        kind: one of `KINDS`.
-        version: version in the listing; ``""``: unknown. Not written to the lists.
-    """
-
-    key: str
-    size: int
-    kind: str
-    version: Version | Literal[""] = ""
 
 
 class LostMarks(IntegrityError):
@@ -216,7 +183,12 @@ def add_expired(store: ObjectStore, epoch: int, trees: Iterable[str]) -> None:
         new.difference_update(read_expired(store, info.key))
     if not new:
         return
-    body = pack_ids(new | noted)
+    body = _pack_ids(new | noted)
     if len(body) > MAX_EXPIRED_SIZE:
-        key, body = f"{key}-{min(new)}", pack_ids(new)
+        key, body = f"{key}-{min(new)}", _pack_ids(new)
     store.put(key, body, ANY)
+
+
+def _pack_ids(ids: Iterable[str]) -> bytes:
+    """Return hex IDs as 32 bytes each, in ascending order."""
+    return b"".join(bytes.fromhex(each) for each in sorted(ids))

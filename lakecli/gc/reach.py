@@ -1,27 +1,79 @@
-"""Follow trees to their data objects, reading each distinct metarange and range once."""
+"""Follow trees to their data objects, reading each distinct metarange and range once.
+
+`read_trees` and `read_ranges` are the work that grows with the data: pure functions, for any
+runner.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.identity import h
 from lakecli.base.layout import sstable_key
+from lakecli.base.model import MetarangeId
 from lakecli.base.progress import Progress
 from lakecli.committed.cache import MissingTable
+from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
 from lakecli.engine.runner import Runner
+from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.store_location import OpenStore, StoreLocation
-from lakecli.gc.live import DigestSet
-from lakecli.gc.tasks import Tables, TablesRead, read_ranges, read_trees
+from lakecli.gc.data_objects import DIGEST
+from lakecli.gc.live import LiveSet
+from lakecli.sstable.block import payload_of
+from lakecli.sstable.reader import BytesSource, Table
+from lakecli.stores.contract import ObjectNotFound
+from lakecli.stores.streams import batches
 
 if TYPE_CHECKING:
-    from lakecli.gc.joined import JoinedSet
-
-T = TypeVar("T")
+    from lakecli.stores.contract import ObjectStore
 
 PART_TABLES: Final = 8
-ID: Final = 32
+
+_ADDRESS: Final = re.compile(rb"data/(?:[0-9a-f]{2}/[0-9a-f]{62}|[0-9a-v]{20}/[0-9a-v]{20})")
+"""Addresses of objects that lakecli and lakeFS wrote, in full URIs too."""
+
+_INLINE: Final = 4 << 10
+"""Bytes of digests that are returned even where larger ones go to the namespace."""
+
+_OWN_ADDRESS: Final = len("data/") + len("00/") + 62
+
+_OLD_ADDRESS: Final = re.compile(rb"(?<=[\x14\x20/])(?=([0-9a-v]{20}))(?=([0-9a-f]{32}|))")
+"""IDs that old lakeFS servers gave, after their length in a message or a slash in a URI."""
+
+
+class Tables(NamedTuple):
+    """Some ranges or metaranges to read.
+
+    Attributes:
+        ids: IDs of the tables.
+        must_exist: whether a missing table is an error.
+        old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
+    """
+
+    ids: tuple[str, ...]
+    must_exist: bool
+    old_layout: bool = False
+
+
+class TablesRead(NamedTuple):
+    """What ranges or metaranges refer to.
+
+    Attributes:
+        references: digests of data objects, or IDs of ranges: 32 bytes each, in ascending order.
+        entries: number of records in the tables.
+        foreign: number of tables that lakecli did not write.
+        missing: IDs of missing tables.
+        kept: names the references of ranges where they are in the namespace, and not here.
+    """
+
+    references: bytes
+    entries: int
+    foreign: int
+    missing: tuple[str, ...]
+    kept: Kept | None = None
 
 
 class Reach:
@@ -47,7 +99,7 @@ class Reach:
         self,
         location: StoreLocation | OpenStore,
         runner: Runner,
-        live: DigestSet | JoinedSet,
+        live: LiveSet,
         *,
         progress: Progress,
         old_layout: bool,
@@ -95,12 +147,14 @@ class Reach:
                 if must_exist and tree not in collected:
                     raise MissingTable(sstable_key(tree), self._location.store().uri)
             self.trees.update(part.ids)
-            wanted.update(ids_of(read.references))
+            wanted.update(_ids_of(read.references))
         task = partial(read_ranges, scratch=self._live.scratch)
         for part, read in self._read(task, wanted - self.ranges, must_exist=must_exist):
             self.ranges.update(part.ids)
             self.entries += read.entries
-            self._live.take(read)
+            self._live.add(read.references)
+            if read.kept is not None:
+                self._live.add_written(read.kept)
 
     def _read(
         self, task: Callable[..., TablesRead], ids: Collection[str], *, must_exist: bool
@@ -118,19 +172,110 @@ class Reach:
             self._progress.advance(parts=len(part.ids))
 
 
-def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield items in lists of `size`; the last list may be shorter."""
-    remaining = iter(items)
-    while batch := list(islice(remaining, size)):
-        yield batch
-
-
-def ids_of(packed: bytes) -> Iterator[str]:
+def _ids_of(packed: bytes) -> Iterator[str]:
     """Yield packed IDs, of 32 bytes each, as hex."""
-    for at in range(0, len(packed), ID):
-        yield packed[at : at + ID].hex()
+    for at in range(0, len(packed), DIGEST):
+        yield packed[at : at + DIGEST].hex()
 
 
-def pack_ids(ids: Iterable[str]) -> bytes:
-    """Return hex IDs as 32 bytes each, in ascending order."""
-    return b"".join(bytes.fromhex(each) for each in sorted(ids))
+def read_trees(part: Tables, *, location: StoreLocation | OpenStore) -> TablesRead:
+    """Read metaranges.
+
+    Raises:
+        MissingTable: a table that must exist is missing.
+        IntegrityError: a table is damaged.
+    """
+
+    def ranges_in(tree: str, table: Table) -> Iterator[bytes]:
+        values = load_metarange(MetarangeId(tree), table).values
+        return (bytes.fromhex(range_id_of(value)) for value in values)
+
+    read, found = _read(part, location, ranges_in)
+    return read._replace(references=b"".join(sorted(found)))
+
+
+def read_ranges(
+    part: Tables, *, location: StoreLocation | OpenStore, scratch: Scratch | None = None
+) -> TablesRead:
+    """Search ranges for everything that looks like the address of a data object.
+
+    Values are not decoded: they contain the address verbatim, and text that only looks like one at
+    most keeps an object that is garbage.
+
+    Args:
+        part: the ranges.
+        location: where to find the namespace.
+        scratch: where to write the digests; ``None``: they are returned.
+
+    Raises:
+        MissingTable: a table that must exist is missing.
+        IntegrityError: a table is damaged.
+    """
+
+    def addresses(_id: str, table: Table) -> Iterator[bytes]:
+        check_kind(table, "range")
+        for number in range(table.block_count):
+            payload = bytes(payload_of(table.stored_block(number)))
+            yield from addresses_in(payload, old_layout=part.old_layout)
+
+    read, found = _read(part, location, addresses)
+    digests = digests_of(found)
+    if scratch is None or len(digests) <= _INLINE:
+        return read._replace(references=digests)
+    return read._replace(kept=scratch.write(digests))
+
+
+def _read(
+    part: Tables,
+    location: StoreLocation | OpenStore,
+    references_in: Callable[[str, Table], Iterator[bytes]],
+) -> tuple[TablesRead, set[bytes]]:
+    """Read tables; return the counts, and the distinct references in all of them."""
+    found: set[bytes] = set()
+    entries, foreign, missing = 0, 0, []
+    for table_id in part.ids:
+        table = _open(table_id, location.store(), must_exist=part.must_exist)
+        if table is None:
+            missing.append(table_id)
+            continue
+        found.update(references_in(table_id, table))
+        entries += table.count
+        foreign += not is_ours(table)
+    return TablesRead(b"", entries, foreign, tuple(missing)), found
+
+
+def digests_of(addresses: set[bytes]) -> bytes:
+    """Return what a `DigestSet` has for objects, in ascending order."""
+    own = [each for each in addresses if len(each) == _OWN_ADDRESS]
+    joined = b"".join(sorted(own)).replace(b"data/", b"").replace(b"/", b"")
+    digests = bytes.fromhex(joined.decode("ascii"))
+    if len(own) == len(addresses):
+        return digests
+    size = DIGEST
+    found = [digests[at : at + size] for at in range(0, len(digests), size)]
+    found += [h(each) for each in addresses if len(each) != _OWN_ADDRESS]
+    return b"".join(sorted(found))
+
+
+def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
+    """Yield everything in encoded entries that looks like the address of a data object.
+
+    Args:
+        data: encoded entries.
+        old_layout: look for IDs of old lakeFS servers too.
+    """
+    yield from _ADDRESS.findall(data)
+    if old_layout:
+        for ids in _OLD_ADDRESS.findall(data):
+            yield from filter(None, ids)
+
+
+def _open(table_id: str, store: ObjectStore, *, must_exist: bool) -> Table | None:
+
+    key = sstable_key(table_id)
+    try:
+        return Table(BytesSource(key, store.get(key)))
+    except ObjectNotFound:
+        if must_exist:
+            raise MissingTable(key, store.uri) from None
+        return None

@@ -1,40 +1,37 @@
 """The roots of garbage collection: refs, their recent past, and what this clone has.
 
-The roots of this clone: its refs, staged changes, and what undo could restore.
-
-An operation is expired by the rule of `housekeeping.expired_through`, as for undo: one command at a
-wrong time ends the protection of no other.
-
-The roots of garbage collection: refs, their recent past, and this clone.
-
 Read from the bucket: all refs (of every clone), the moves in their reflog, all commit packs, the
 refs dumps that are kept, and the one that a lakeFS server left.
 Read from this clone: its refs, what its operation log could restore, and staged changes.
+An operation is expired by the rule of `housekeeping.expired_through`, as for undo: one command at a
+wrong time ends the protection of no other.
+
+All commit packs are read, including those that others replace. Which packs a pack replaces is its
+own claim, and anybody who can write to the bucket can write a pack. So the commits of all packs
+count, and a pack is garbage only if another one that stays contains all of its commits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.ids import PackId
 from lakecli.base.layout import REFLOG
 from lakecli.base.model import CommitId, MetarangeId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
-from lakecli.gc.joined import JoinedSet
-from lakecli.gc.known_refs import KnownRefs
-from lakecli.gc.live import DigestSet
-from lakecli.gc.packs import read_all
-from lakecli.gc.positions import Positions, reached_by_heads, read_positions
+from lakecli.gc.known_refs import KnownRefs, Positions, reached_by_heads, read_positions
+from lakecli.gc.live import LiveSet
+from lakecli.gc.options import Times, Work
+from lakecli.gc.reach import addresses_in, digests_of
 from lakecli.gc.rules import Known, LostHistory, Rules, Start, retained
-from lakecli.gc.tasks import addresses_in, digests_of
 from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.packs import DamagedPack, Pack, list_packs, read_pack
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.dump import reach_of_dump
@@ -43,7 +40,7 @@ from lakecli.repository.lakefs.taken_over import TakenOver
 from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.pending import intents
 from lakecli.staging import area
-from lakecli.stores.contract import ObjectInfo
+from lakecli.stores.contract import ObjectInfo, ObjectNotFound
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
@@ -97,7 +94,7 @@ def own_positions(
 
 
 def add_staged(
-    txn: ReadTransaction, repository: Repository, live: DigestSet | JoinedSet, now: datetime
+    txn: ReadTransaction, repository: Repository, live: LiveSet, now: datetime
 ) -> None:
     """Add data objects of staged changes, and of those that undo could restore."""
     tokens: set[bytes] = set()
@@ -119,7 +116,7 @@ def add_staged(
     live.add(digests_of(found))
 
 
-def _collect(found: set[bytes], value: bytes, live: DigestSet | JoinedSet) -> None:
+def _collect(found: set[bytes], value: bytes, live: LiveSet) -> None:
     found.update(addresses_in(value))
     if len(found) >= _BATCH:
         live.add(digests_of(found))
@@ -162,10 +159,10 @@ class Roots(NamedTuple):
     trees: frozenset[MetarangeId]
     own_trees: frozenset[MetarangeId]
     replaces: Mapping[PackId, tuple[PackId, ...]]
-    dumped_trees: frozenset[MetarangeId] = frozenset()
-    dumps: frozenset[str] = frozenset()
-    refs: tuple[RemoteRef, ...] = ()
-    history: Mapping[CommitId, Known] = MappingProxyType({})
+    dumped_trees: frozenset[MetarangeId]
+    dumps: frozenset[str]
+    refs: tuple[RemoteRef, ...]
+    history: Mapping[CommitId, Known]
 
 
 def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
@@ -173,26 +170,12 @@ def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
     return now - max(REFLOG_KEPT, grace) - _CLOCKS
 
 
-def gather(
-    repository: Repository,
-    live: DigestSet | JoinedSet,
-    known: KnownRefs,
-    *,
-    now: datetime,
-    grace: timedelta,
-    rules: Rules | None,
-    taken: TakenOver | None = None,
-) -> Roots:
+def gather(work: Work, live: LiveSet) -> Roots:
     """Return the roots; add the data objects of staged changes to `live`.
 
     Args:
-        repository: the repository.
+        work: what the collection works with.
         live: receives data objects in use.
-        known: the refs in the bucket, and what was seen of them.
-        now: time by the store's clock.
-        grace: the grace period.
-        rules: how long commits keep their objects; ``None``: as long as refs reach them.
-        taken: how the namespace was taken over from lakeFS; ``None``: it was not.
 
     Raises:
         LostHistory: a commit that a ref reaches is missing.
@@ -201,10 +184,11 @@ def gather(
         NotOurs: a ref in the bucket is invalid.
         LostDump, BadRecord: a refs dump that is kept, or the one that lakeFS left, cannot be read.
     """
+    repository, known, now = work.repository, work.known, work.times.now
     # Refs first: later commits belong to none of the refs as read.
     refs = known.read()
-    positions = list(read_positions(repository.store, refs, reflog_cutoff(now, grace)))
-    packs = read_all(repository.store)
+    positions = list(read_positions(repository.store, refs, reflog_cutoff(now, work.times.grace)))
+    packs = read_packs(repository.store)
     commits = packs.commits
     if known.gone_back:
         known.check_reached(_reached(commits, positions))
@@ -213,13 +197,13 @@ def gather(
             at = int(commit.created_at.timestamp())
             commits.setdefault(commit.id, Known(commit.parents, commit.metarange_id, at))
         own = [
-            Start(each.commit_id, _since(now, rules, each.branch))
+            Start(each.commit_id, _since(now, work.rules, each.branch))
             for each in own_positions(txn, repository, now)
             if each.commit_id in commits
         ]
         add_staged(txn, repository, live, now)
     try:
-        kept = retained(commits, _shared_starts(commits, positions, now, rules))
+        kept = retained(commits, _shared_starts(commits, positions, now, work.rules))
         all_kept = kept | retained(commits, own)
     except LostHistory as error:
         if packs.damaged:
@@ -228,7 +212,7 @@ def gather(
     heads = _trees_of(commits, {each.head for each in positions if each.head is not None})
     trees = _trees_of(commits, kept)
     own_trees = _trees_of(commits, all_kept) - trees
-    tables, dumped = _reach_dumps(repository, now, taken)
+    tables, dumped = _reach_dumps(repository, now, work.taken)
     return Roots(
         commits=len(all_kept),
         heads=heads,
@@ -313,12 +297,103 @@ def check_refs(known: KnownRefs, store: ObjectStore) -> None:
     """
     heads = [ref.commit_id for ref in known.read()]
     if known.gone_back:
-        known.check_reached(reached_by_heads(_parents(read_all(store).commits), heads))
+        known.check_reached(reached_by_heads(_parents(read_packs(store).commits), heads))
 
 
-def expired_reflog(store: ObjectStore, *, now: datetime, grace: timedelta) -> Iterator[ObjectInfo]:
+def expired_reflog(store: ObjectStore, times: Times) -> Iterator[ObjectInfo]:
     """Yield the objects of the reflog whose moves are all too old to count."""
-    cutoff = reflog_cutoff(now, grace)
+    cutoff = reflog_cutoff(times.now, times.grace)
     for info in store.list(REFLOG):
         if info.modified_at < cutoff:  # its moves are older
             yield info
+
+
+class PacksRead(NamedTuple):
+    """The contents of all packs.
+
+    Attributes:
+        commits: commits by ID.
+        replaces: IDs of the packs that each pack claims to replace, by the ID of that pack.
+        damaged: packs that cannot be read. That matters only if one of their commits is reached
+            and is in no other pack.
+    """
+
+    commits: dict[CommitId, Known]
+    replaces: dict[PackId, tuple[PackId, ...]]
+    damaged: list[DamagedPack]
+
+
+def read_packs(store: ObjectStore) -> PacksRead:
+    """Read all packs."""
+    commits: dict[CommitId, Known] = {}
+    replaces: dict[PackId, tuple[PackId, ...]] = {}
+    damaged: list[DamagedPack] = []
+    for pack in _iter_packs(store, damaged):
+        if pack.replaces:
+            replaces[pack.id] = pack.replaces
+        for commit in pack.commits:
+            at = int(commit.created_at.timestamp())
+            commits[commit.id] = Known(commit.parents, commit.metarange_id, at)
+    return PacksRead(commits, replaces, damaged)
+
+
+def _iter_packs(store: ObjectStore, damaged: list[DamagedPack]) -> Iterator[Pack]:
+    done: set[PackId] = set()
+    looks_again = True
+    while looks_again:
+        looks_again = False
+        for info in list_packs(store):
+            if info.id in done:
+                continue
+            done.add(info.id)
+            try:
+                yield read_pack(store, info.id)
+            except ObjectNotFound:
+                looks_again = True  # replaced since the listing, maybe by a newer pack
+            except DamagedPack as error:
+                damaged.append(error)
+
+
+def superseded_packs(
+    store: ObjectStore,
+    packs: Collection[str],
+    replaces: Mapping[PackId, tuple[PackId, ...]],
+) -> dict[PackId, PackId]:
+    """Return the packs that are garbage: another pack, which stays, has all of their commits.
+
+    Args:
+        store: the namespace.
+        packs: IDs of the listed packs.
+        replaces: the claims of all packs, as in `PacksRead`.
+
+    Returns:
+        The ID of the pack that has the commits, by the ID of the pack that is garbage.
+    """
+    direct: dict[PackId, PackId] = {}
+    for by, replaced in sorted(replaces.items()):
+        wanted = [each for each in replaced if each in packs and each not in direct]
+        if by not in packs or not wanted:
+            continue
+        holds = _commits_of(store, by)
+        for each in wanted:
+            found = None if holds is None else _commits_of(store, each)
+            if holds is not None and found is not None and found <= holds:
+                direct[each] = by
+    return {each: _last(direct, each) for each in direct}
+
+
+def _last(direct: Mapping[PackId, PackId], pack_id: PackId) -> PackId:
+    """Follow replacements to the last; without cycles, as a pack's ID depends on its claims."""
+    while (by := direct.get(pack_id)) is not None:
+        pack_id = by
+    return pack_id
+
+
+def _commits_of(store: ObjectStore, pack_id: PackId) -> frozenset[CommitId] | None:
+    """Return the commits of a pack; ``None`` if it is missing or damaged."""
+    try:
+        pack = read_pack(store, pack_id)
+    except (DamagedPack, ObjectNotFound):
+        return None
+    # A later version may be able to read the bad records, which may be in no other pack.
+    return None if pack.bad else frozenset(commit.id for commit in pack.commits)

@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from datetime import timedelta
+from functools import cached_property
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from lakecli.base.layout import GC, SHORTEST_GRACE
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, whole
 from lakecli.engine.runner import Runner
 from lakecli.errors import LakeError, UsageError
-from lakecli.gc.joined import JoinedSet, open_live
+from lakecli.gc.joined import open_live
 from lakecli.gc.known_refs import (
     DamagedObservation,
     KnownRefs,
@@ -27,17 +28,16 @@ from lakecli.gc.known_refs import (
     observe,
     put_last,
 )
-from lakecli.gc.lease import Lease, clean_up, move_state, take_back
-from lakecli.gc.live import DigestSet
-from lakecli.gc.mark import Times, Work, mark
+from lakecli.gc.lease import SweepLease, clean_up, end_state, move_state, take_back, taken_over
+from lakecli.gc.live import LiveSet
+from lakecli.gc.mark import mark
 from lakecli.gc.marks import LostMarks, Marks
-from lakecli.gc.records import Action, GcOptions, GcReport, GcStatus
+from lakecli.gc.options import GcOptions, Times, Work
+from lakecli.gc.report import Action, GcReport, GcStatus, Summary, fields_of
 from lakecli.gc.roots import check_refs, reflog_cutoff
 from lakecli.gc.rules import find_rules
 from lakecli.gc.shared import SharedNamespace, check_not_shared, check_published
-from lakecli.gc.summary import Summary, fields_of
-from lakecli.gc.sweep import Sweep, Swept, deleter
-from lakecli.kv.bucket import Tracked
+from lakecli.gc.sweep import Sweep, SweepResult, deleter
 from lakecli.remote import collection
 from lakecli.remote.collection import (
     LEASE,
@@ -159,9 +159,7 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
     if options.dry_run:
         return run.preview(seen)
     run.confirm_stopped()
-    if run.has_to_wait(seen):
-        return GcReport(Action.WAITS, run.status(seen))
-    return run.sweep(seen)
+    return run.has_to_wait(seen) or run.sweep(seen)
 
 
 def undo(
@@ -185,15 +183,17 @@ def undo(
 
 
 class _Run:
+    """One step of a collection.
+
+    A dry run writes nothing, not even to learn the store's time.
+    """
+
     def __init__(self, repository: Repository, runner: Runner, options: GcOptions) -> None:
         self._repository = repository
         self._store = repository.store
         self._options = options
         self._runner = runner
-        # A dry run writes nothing, not even to learn the store's time.
-        self.now = repository.lake.now() if options.dry_run else store_now(self._store)
-        self._refs: KnownRefs | None = None
-        self._recorded: list[Tracked] = []
+        self._now = repository.lake.now() if options.dry_run else store_now(self._store)
         self._rules = find_rules(self._store)
         self._taken = self._find_take_over()
         self._last_dump = (
@@ -210,29 +210,12 @@ class _Run:
                 f"{self._repository.uri} was not taken over from lakeFS",
                 hint="leave out the confirmation that lakeFS has stopped: --lakefs-stopped",
             )
-        return taken._replace(stopped_at=self.now)
+        return taken._replace(stopped_at=self._now)
 
-    def confirm_stopped(self) -> None:
-        """Record that lakeFS has stopped, if that is said."""
-        if self._options.lakefs_stopped and not self._options.dry_run:
-            confirm_stopped(self._store)
-
-    def status(self, seen: ObservedState) -> GcStatus:
-        return _status(self._repository, seen, self._options.grace)
-
-    def has_to_wait(self, seen: ObservedState) -> bool:
-        """Return whether it is too early to sweep, or to continue an interrupted sweep."""
-        present = self.status(seen)
-        at = present.sweep_at or present.resume_at
-        assert at is not None
-        return self.now <= at
-
-    @property
+    @cached_property
     def _known(self) -> KnownRefs:
         """The refs in the bucket, and what was seen of them before this run."""
-        if self._refs is None:
-            self._refs = KnownRefs.of(self._repository)
-        return self._refs
+        return KnownRefs.of(self._repository)
 
     def accept(self, seen: ObservedState) -> tuple[ObservedState, tuple[LostRef, ...]]:
         """Accept the present refs if some went back, and end a collection that began before.
@@ -252,8 +235,9 @@ class _Run:
             question = error.message
         else:
             return seen, ()
+        present = KnownRefs(self._store, repository.uri)  # whatever was seen of them
         if options.dry_run:
-            self._refs = KnownRefs(self._store, repository.uri)
+            self._known = present
             return ObservedState(seen.state._replace(phase=Phase.IDLE, mark=""), None, None), lost
         options.confirm(
             f"accept the branches and tags of {repository.uri} as they are ({question})"
@@ -261,71 +245,36 @@ class _Run:
         if seen.state.phase is not Phase.IDLE:
             take_back(repository, force=True)
         fetch(repository)
-        put_last(self._store, self._read_anew())
+        present.read()
+        put_last(self._store, present.seen_now())
         with repository.lake.kv.write() as txn:
             rollback.forget(txn, repository)
         return collection.look(self._store), lost
-
-    def _read_anew(self) -> list[Tracked]:
-        """Return the refs as they are, whatever was seen of them."""
-        known = KnownRefs(self._store, self._repository.uri)
-        known.read()
-        return known.seen_now()
 
     def observe(self) -> None:
         """Read the refs, and record the last move of each."""
         check_refs(self._known, self._store)
         if not self._options.dry_run:
-            cutoff = reflog_cutoff(self.now, self._options.grace)
+            cutoff = reflog_cutoff(self._now, self._options.grace)
             name = self._repository.lake.runtime.new_id().hex()
-            observe(self._store, name, self._known.seen_now(), now=self.now, cutoff=cutoff)
+            observe(self._store, name, self._known.seen_now(), now=self._now, cutoff=cutoff)
             self._record_refs()
 
     def _record_refs(self) -> None:
         """Record the refs as they were read last, for the next collection."""
-        refs = self._known.seen_now()
-        if refs != self._recorded:
-            put_last(self._store, refs)
-            self._recorded = refs
-
-    def _work(self, grace: timedelta) -> Work:
-        return Work(
-            self._repository,
-            self._known,
-            self._runner,
-            # Nothing younger than this machine's grace period is garbage, whatever the state says.
-            Times(self.now, max(grace, self._options.grace)),
-            self._rules,
-            self._taken,
-            self._last_dump,
-            self._options.progress,
-            self._tables_before(),
-        )
-
-    def _tables_before(self) -> int:
-        """Return how many tables the last collection left, by its report; 0: unknown."""
-        epoch = collection.look(self._store).state.epoch
-        for name in ("swept", "condemned"):
-            try:
-                report = get_bounded(self._store, _report_key(epoch, name), MAX_REPORT_SIZE)
-                fields = parse_json_object(report, max_size=MAX_REPORT_SIZE)
-                return whole(0, 1 << 60)(fields.get("tables"))
-            except (ObjectNotFound, TooLarge, Unparsable, Invalid):
-                continue
-        return 0
+        put_last(self._store, self._known.seen_now())
 
     def condemn(self, seen: ObservedState) -> GcReport:
         """Mark garbage, and condemn it."""
         lake, options = self._repository.lake, self._options
         check_published(self._repository, self._taken)
         if not options.dry_run:
-            clean_up(self._store, seen.state, self.now)
+            clean_up(self._store, seen.state, self._now)
         epoch, mark_id = seen.state.epoch + 1, lake.runtime.new_id().hex()
-        name = f"{epoch}-{mark_id}"
-        marks = Marks(self._store, name)
+        marks = Marks(self._store, f"{epoch}-{mark_id}")
         lake.runtime.on_step("gc:mark")
         marked = mark(
-            self._work(options.grace),
+            self._work(seen.state.epoch, options.grace),
             sink=(lambda _part, _records: None) if options.dry_run else marks.put_data,
         )
         if not options.force_shared:
@@ -336,7 +285,7 @@ class _Run:
                     marks.delete()
                 raise
         self.confirm_stopped()
-        garbage = tuple(marked.tallies())
+        garbage = marked.garbage.totals()
         if not options.dry_run:
             self._record_refs()
         if garbage and not options.dry_run:
@@ -348,45 +297,42 @@ class _Run:
                 seen,
                 phase=Phase.CONDEMNED,
                 epoch=epoch,
-                mark=name,
+                mark=marks.name,
                 grace=options.grace,
             )
         report = GcReport(
             action=Action.CONDEMNED if garbage else Action.FOUND_NOTHING,
-            status=self.status(collection.look(self._store)),
+            status=self._status(collection.look(self._store)),
             garbage=garbage,
             commits=marked.commits,
             entries=marked.entries,
-            ranges=len(marked.ranges),
+            ranges=marked.ranges,
             objects=marked.objects,
             size=marked.size,
-            lost=tuple(sorted(marked.lost)),
+            lost=marked.lost,
             tables=marked.tables,
             summary=marked.summary if garbage else None,
         )
         if garbage and not options.dry_run:
-            self._save(report, epoch)
+            self._write_report(report, epoch)
         return report
+
+    def confirm_stopped(self) -> None:
+        """Record that lakeFS has stopped, if that is said."""
+        if self._options.lakefs_stopped and not self._options.dry_run:
+            confirm_stopped(self._store)
 
     def preview(self, seen: ObservedState) -> GcReport:
         """Report what a sweep would delete now."""
         with open_live(self._runner) as live:
-            swept = self._sweep_of(seen.state, live).run(None)
-        return self._swept(swept, seen)
+            return self._swept(self._new_sweep(seen.state, live).run(None), seen)
 
-    def _swept(self, swept: Swept, seen: ObservedState) -> GcReport:
-        return GcReport(
-            Action.SWEPT,
-            self.status(seen),
-            tuple(swept.tallies),
-            swept.spared,
-            tables=swept.tables,
-            summary=swept.summary,
-        )
-
-    def _sweep_of(self, state: GcState, live: DigestSet | JoinedSet) -> Sweep:
-        marks = Marks(self._store, state.mark)
-        return Sweep(self._work(state.grace), marks, state.epoch, live)
+    def has_to_wait(self, seen: ObservedState) -> GcReport | None:
+        """Return the report if it is too early to sweep, or to continue an interrupted sweep."""
+        present = self._status(seen)
+        at = present.sweep_at or present.resume_at
+        assert at is not None
+        return GcReport(Action.WAITS, present) if self._now <= at else None
 
     def sweep(self, seen: ObservedState) -> GcReport:
         """Delete condemned objects that are still unreached."""
@@ -395,7 +341,7 @@ class _Run:
         what = "" if condemned is None else f" ({condemned})"
         options.confirm(f"permanently delete the garbage in {self._store.uri}{what}")
         with open_live(self._runner) as live:
-            sweep = self._sweep_of(seen.state, live)
+            sweep = self._new_sweep(seen.state, live)
             if seen.state.phase is Phase.CONDEMNED:
                 # Before the sweep begins, as writers wait for its end. A failure changes nothing.
                 repository.lake.runtime.on_step("gc:prepare")
@@ -406,7 +352,7 @@ class _Run:
                     raise
             taken_at = options.elapsed()
             state = move_state(repository, seen, phase=Phase.SWEEPING)
-            lease = Lease(
+            lease = SweepLease(
                 self._store,
                 state,
                 taken_at=taken_at,
@@ -416,15 +362,13 @@ class _Run:
             )
             try:
                 self._check_age(state)
-                report = self._swept(
-                    sweep.run(
-                        deleter(self._work(state.grace), lease),
-                        beat=lease.check,
-                        log=lambda summary: self._log(summary, state.epoch),
-                    ),
-                    seen,
+                swept = sweep.run(
+                    deleter(repository, lease),
+                    beat=lease.check,
+                    log=lambda summary: self._write_log(summary, state.epoch),
                 )
-                self._save(report, state.epoch)
+                report = self._swept(swept, seen)
+                self._write_report(report, state.epoch)
                 self._record_refs()
             except (Exception, KeyboardInterrupt):
                 # All writers wait for the end of a sweep. If a deletion may be under way, they have
@@ -435,6 +379,10 @@ class _Run:
                 raise
         self._end(lease.state)
         return report._replace(status=status(repository, grace=options.grace))
+
+    def _new_sweep(self, state: GcState, live: LiveSet) -> Sweep:
+        work = self._work(state.epoch, state.grace)
+        return Sweep(work, Marks(self._store, state.mark), state.epoch, live)
 
     def _check_unmoved(self, seen: ObservedState, error: LostMarks) -> None:
         """Tell lost lists from lists that another machine deleted when it ended the collection."""
@@ -447,7 +395,7 @@ class _Run:
     def _check_age(self, state: GcState) -> None:
         """Refuse lists younger than the grace period, whatever the state says."""
         marks = Marks(self._store, state.mark)
-        age = self.now - marks.newest()
+        age = self._now - marks.newest()
         if age < max(state.grace, self._options.grace) + STALE_AFTER:
             raise LostMarks(
                 marks.prefix, f"it was written {age.days} days ago, less than the grace period"
@@ -456,32 +404,64 @@ class _Run:
     def _end(self, state: GcState) -> None:
         seen = collection.look(self._store)
         if seen.state.write_id != state.write_id:
-            raise collection.StateMoved(
-                f"another machine has taken over the garbage collection of {self._store.uri}",
-                hint=f"see its state: lakecli gc status {self._repository.uri}",
-            )
-        ended = move_state(self._repository, seen, phase=Phase.IDLE, mark="")
-        self._repository.lake.runtime.on_step("gc:clean-up")
-        clean_up(self._store, ended, self.now, ended=state.mark)
+            raise taken_over(self._store, self._repository.uri)
+        end_state(self._repository, seen, self._now)
 
-    def _log(self, summary: Summary, epoch: int) -> None:
+    def _status(self, seen: ObservedState) -> GcStatus:
+        return _status(self._repository, seen, self._options.grace)
+
+    def _work(self, epoch: int, grace: timedelta) -> Work:
+        return Work(
+            self._repository,
+            self._known,
+            self._runner,
+            # Nothing younger than this machine's grace period is garbage, whatever the state says.
+            Times(self._now, max(grace, self._options.grace)),
+            self._rules,
+            self._taken,
+            self._last_dump,
+            self._options.progress,
+            self._tables_before(epoch),
+        )
+
+    def _tables_before(self, epoch: int) -> int:
+        """Return how many tables the last collection left, by its report; 0: unknown."""
+        for name in ("swept", "condemned"):
+            try:
+                report = get_bounded(self._store, _report_key(epoch, name), MAX_REPORT_SIZE)
+                fields = parse_json_object(report, max_size=MAX_REPORT_SIZE)
+                return whole(0, 1 << 60)(fields.get("tables"))
+            except (ObjectNotFound, TooLarge, Unparsable, Invalid):
+                continue
+        return 0
+
+    def _swept(self, swept: SweepResult, seen: ObservedState) -> GcReport:
+        return GcReport(
+            Action.SWEPT,
+            self._status(seen),
+            swept.garbage,
+            swept.spared,
+            tables=swept.tables,
+            summary=swept.summary,
+        )
+
+    def _write_log(self, summary: Summary, epoch: int) -> None:
         """Write what a sweep is about to delete, before the first deletion."""
-        fields = {"epoch": epoch, "at": self.now.isoformat(), **fields_of(summary)}
-        body = json.dumps(fields, indent=2).encode("ascii") + b"\n"
-        self._store.put(_report_key(epoch, "sweeping"), body, ANY)
+        self._put_json(epoch, "sweeping", fields_of(summary))
 
-    def _save(self, report: GcReport, epoch: int) -> None:
+    def _write_report(self, report: GcReport, epoch: int) -> None:
         """Write a report beside the state: of what was condemned, or of what was deleted."""
-        name = "swept" if report.action is Action.SWEPT else "condemned"
         fields = {
-            "epoch": epoch,
             "action": report.action,
-            "at": self.now.isoformat(),
             "spared": report.spared,
             "tables": report.tables,
             "garbage": [each.fields() for each in report.garbage],
             "summary": None if report.summary is None else fields_of(report.summary),
         }
+        self._put_json(epoch, "swept" if report.action is Action.SWEPT else "condemned", fields)
+
+    def _put_json(self, epoch: int, name: str, fields: dict[str, Any]) -> None:
+        fields = {"epoch": epoch, "at": self._now.isoformat(), **fields}
         body = json.dumps(fields, indent=2).encode("ascii") + b"\n"
         self._store.put(_report_key(epoch, name), body, ANY)
 

@@ -1,14 +1,19 @@
-"""Refusing a namespace that another program uses besides lakecli."""
+"""Refuse a namespace that another program uses besides lakecli, or in which lakeFS writes on."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 
+from lakecli.base.layout import DATA, lakefs_object
 from lakecli.errors import Refused
+from lakecli.gc.data_objects import LakeFsPart, ListingPart, list_part, split
+from lakecli.gc.live import LiveSet
+from lakecli.gc.options import Work
 from lakecli.remote.refs import iter_refs
 from lakecli.repository.contract import Repository
-from lakecli.repository.lakefs.taken_over import TakenOver
+from lakecli.repository.lakefs.taken_over import CLOCKS, TakenOver, written_at
 
 
 class SharedNamespace(Refused):
@@ -105,3 +110,55 @@ def check_published(repository: Repository, taken: TakenOver | None) -> None:
         "everything of lakeFS looks like garbage",
         hint=f"push all branches in the clone that took over: lakecli push --all {repository.uri}",
     )
+
+
+def check_stopped(repository: Repository, taken: TakenOver, key: str) -> None:
+    """Refuse to delete objects of lakeFS if a data object shows that it goes on writing.
+
+    Args:
+        repository: the repository of the namespace.
+        taken: when lakeFS was confirmed to have stopped.
+        key: the object with the latest time in its name; ``""``: there is none.
+
+    Raises:
+        LakeFsWrites: it was written later.
+    """
+    name = lakefs_object(key)
+    at = None if name is None else written_at(name)
+    if at is not None:
+        check_not_newer(repository, taken, key, at)
+
+
+def check_not_newer(repository: Repository, taken: TakenOver, key: str, at: datetime) -> None:
+    """Refuse to delete objects of lakeFS if one is younger than the confirmation.
+
+    Raises:
+        LakeFsWrites: it is.
+    """
+    if taken.stopped_at is not None and at > taken.stopped_at + CLOCKS:
+        raise LakeFsWrites(repository, key, taken.stopped_at)
+
+
+def check_not_ahead(work: Work, live: LiveSet, later: Sequence[ListingPart]) -> None:
+    """Refuse to delete objects of lakeFS if one that is not in use is younger than the last dump.
+
+    Writers renew the dates of objects that they use, so those that are in use tell nothing.
+
+    Args:
+        work: what the collection works with.
+        live: the objects in use.
+        later: the parts that have younger ones; they are listed again.
+
+    Raises:
+        LakeFsAhead: there is one.
+    """
+    parts = [each._replace(is_later=True) for each in later if isinstance(each, LakeFsPart)]
+    if not parts or work.last_dump is None:
+        return
+    for listed in live.iter_unreached(work, parts):
+        if listed.records:
+            part = next(part for part in parts if part.name == listed.name)
+            found = list_part(part._replace(keys=True), location=work.location)
+            keys = dict(zip(split(found.records), found.keys, strict=True))
+            key = keys.get(next(split(listed.records)), DATA)
+            raise LakeFsAhead(work.repository, key, work.last_dump)

@@ -14,18 +14,19 @@ from typing import Final, NamedTuple
 
 from lakecli.base.identity import h
 from lakecli.base.layout import SSTABLES, data_digest, lakefs_object
-from lakecli.gc.ahead import check_not_ahead
-from lakecli.gc.compare import AnyPart, Garbage, iter_found, part_name, part_of
-from lakecli.gc.joined import JoinedSet
-from lakecli.gc.lakefs import PART as LAKEFS_PART
-from lakecli.gc.lakefs import check_stopped, lakefs_part, list_lakefs, recent_parts
-from lakecli.gc.lease import Lease
-from lakecli.gc.live import RECORD, DigestSet
+from lakecli.gc.data_objects import (
+    RECORD,
+    Garbage,
+    kind_of_part,
+    list_part,
+    part_named,
+    recent_lakefs_parts,
+)
+from lakecli.gc.lease import SweepLease
+from lakecli.gc.live import LiveSet
 from lakecli.gc.mark import (
     KINDS_OF_TABLES,
     TableInfo,
-    Tally,
-    Work,
     abandoned,
     iter_rest,
     kinds_of,
@@ -34,13 +35,16 @@ from lakecli.gc.mark import (
     reach_all,
     summary_of,
 )
-from lakecli.gc.marks import KINDS, Doomed, Marks, add_expired
-from lakecli.gc.reach import batches
+from lakecli.gc.marks import Marks, add_expired
+from lakecli.gc.options import Work
+from lakecli.gc.report import Doomed, GarbageCounter, GarbageTotal, Summary
 from lakecli.gc.roots import Roots
-from lakecli.gc.summary import Summary
+from lakecli.gc.shared import check_not_ahead, check_stopped
 from lakecli.remote.collection import iter_keeps
+from lakecli.repository.contract import Repository
 from lakecli.stores.capabilities import DeletesMatching, UploadId, uploads_of
 from lakecli.stores.contract import Version
+from lakecli.stores.streams import batches
 
 BATCH: Final = 1_000
 """Keys of one deletion, as many as stores take; the lease is checked before each."""
@@ -49,14 +53,13 @@ _PARALLELISM: Final = 8
 _KEPT: Final = 50_000
 """Kept keys held in memory, at most."""
 
-
 Delete = Callable[[Iterable[Garbage]], int]
 
 
-class Swept(NamedTuple):
+class SweepResult(NamedTuple):
     """What a sweep deletes, by kind and by ref; what it spares; how many tables it leaves."""
 
-    tallies: list[Tally]
+    garbage: tuple[GarbageTotal, ...]
     spared: int
     summary: Summary
     tables: int
@@ -72,7 +75,7 @@ class Sweep:
         live: receives the data objects in use; empty at first.
     """
 
-    def __init__(self, work: Work, marks: Marks, epoch: int, live: DigestSet | JoinedSet) -> None:
+    def __init__(self, work: Work, marks: Marks, epoch: int, live: LiveSet) -> None:
         self._work = work
         self._repository = work.repository
         self._store = work.repository.store
@@ -81,8 +84,7 @@ class Sweep:
         self._live = live
         self._reach = new_reach(work, live)
         self._by_version = isinstance(self._store, DeletesMatching)
-        self._counts: Counter[str] = Counter()
-        self._sizes: Counter[str] = Counter()
+        self._garbage = GarbageCounter()
         self._spared = 0
 
     def prepare(self) -> None:
@@ -104,7 +106,7 @@ class Sweep:
         *,
         beat: Callable[[], None] = lambda: None,
         log: Callable[[Summary], None] = lambda _: None,
-    ) -> Swept:
+    ) -> SweepResult:
         """Find garbage among the condemned objects, and delete it.
 
         Args:
@@ -135,14 +137,10 @@ class Sweep:
             if delete is not None:
                 self._spared += delete(objects)
         self._uploads(really=delete is not None)
-        tallies = [
-            Tally(kind, self._counts[kind], self._sizes[kind])
-            for kind in KINDS
-            if self._counts[kind]
-        ]
-        deleted = self._counts["data"] + self._counts["lakefs"]
-        left = len(tables) - self._counts["range"] - self._counts["metarange"]
-        return Swept(tallies, self._spared, summary._replace(objects=deleted), left)
+        deleted = self._garbage.objects("data", "lakefs")
+        left = len(tables) - self._garbage.objects("range", "metarange")
+        summary = summary._replace(objects=deleted)
+        return SweepResult(self._garbage.totals(), self._spared, summary, left)
 
     def _check_lakefs(self) -> None:
         """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""
@@ -151,7 +149,7 @@ class Sweep:
             return
         later = []
         for part, listed in work.runner.run(
-            partial(list_lakefs, location=work.location), recent_parts(work)
+            partial(list_part, location=work.location), recent_lakefs_parts(work)
         ):
             check_stopped(self._repository, taken, listed.newest)
             later += [part] * bool(listed.later)
@@ -205,7 +203,7 @@ class Sweep:
         may_go = []
         for name, each in zip(names, found, strict=True):
             if KINDS_OF_TABLES.get(kinds.get(name, "")) == each.kind:
-                self._count(each)
+                self._garbage.add(each.kind, each.size)
                 may_go.append(each)
             else:
                 self._spared += 1
@@ -222,45 +220,33 @@ class Sweep:
             return []
         found = [each for each in iter_rest(self._work, roots) if (each.key, each.kind) in doomed]
         for each in found:
-            self._count(each)
+            self._garbage.add(each.kind, each.size)
         return found
-
-    def _count(self, each: Doomed) -> None:
-        self._counts[each.kind] += 1
-        self._sizes[each.kind] += each.size
 
     def _data(self, beat: Callable[[], None]) -> Iterator[Iterable[Garbage]]:
         """Yield the data objects that are garbage, part by part."""
-        work, before = self._work, self._work.times.cutoff.timestamp()
-        names = self._marks.data_parts()
-        own = [
-            part_of(name, before, keys=self._by_version)
-            for name in names
-            if not name.startswith(LAKEFS_PART)
-        ]
-        lakefs = [
-            lakefs_part(work, name, keys=True) for name in names if name.startswith(LAKEFS_PART)
-        ]
-        if work.lakefs is None:
-            self._spared += sum(len(self._marks.data(part_name(each))) // RECORD for each in lakefs)
-            lakefs = []
-        parts: list[AnyPart] = [*own, *lakefs]
+        work, parts = self._work, []
+        for name in self._marks.data_parts():
+            kind = kind_of_part(name)
+            if kind == "lakefs" and work.lakefs is None:
+                self._spared += len(self._marks.data(name)) // RECORD
+            else:
+                keys = kind == "lakefs" or self._by_version
+                parts.append(part_named(work, name, keys=keys))
         if not parts:
             return
-        for found in iter_found(work, self._live, self._marks, parts, beat=beat):
-            kind = "lakefs" if found.name.startswith(LAKEFS_PART) else "data"
+        for found in self._live.iter_garbage(work, self._marks, parts, beat=beat):
             self._spared += found.spared
-            self._counts[kind] += found.objects
-            self._sizes[kind] += found.size
+            self._garbage.add(kind_of_part(found.name), found.size, objects=found.objects)
             yield found.garbage
 
     def _uploads(self, *, really: bool) -> None:
-
+        """Abort abandoned uploads in parts, or only count them."""
         uploads = uploads_of(self._store)
         if uploads is None:
             return
         for key, upload in list(abandoned(self._store, self._work.times.cutoff)):
-            self._counts["upload"] += 1
+            self._garbage.add("upload")
             if really:
                 uploads.abort(key, UploadId(upload))
 
@@ -278,14 +264,14 @@ def _garbage(doomed: Iterable[Doomed]) -> Iterator[Garbage]:
     return ((each.key, Version(each.version)) for each in doomed)
 
 
-def deleter(work: Work, lease: Lease) -> Delete:
+def deleter(repository: Repository, lease: SweepLease) -> Delete:
     """Return a function that deletes objects while the lease holds, and returns how many it kept.
 
     If the store can, an object is deleted only if it still has the listed version. Then even a
     delayed request does not delete an object that has come into use again.
     """
-    store = work.repository.store
-    on_step = work.repository.lake.runtime.on_step
+    store = repository.store
+    on_step = repository.lake.runtime.on_step
 
     def delete(objects: list[Garbage]) -> int:
         if isinstance(store, DeletesMatching):

@@ -23,13 +23,13 @@ from tests.support.spark import CONF
 def main(directory: Path, step: str) -> None:
     """Take one step of the collection."""
     killer = Killer(step)
-    check = lease.Lease.check
+    check = lease.SweepLease.check
 
-    def check_and_note(held: lease.Lease) -> None:
+    def check_and_note(held: lease.SweepLease) -> None:
         killer("lease")
         check(held)
 
-    lease.Lease.check = check_and_note  # type: ignore[assignment, method-assign]
+    lease.SweepLease.check = check_and_note  # type: ignore[assignment, method-assign]
     spark_runner.BEAT = 0.05  # type: ignore[misc]
     location = StoreLocation(f"local://{directory / 'namespace'}", "", 16)
     with (

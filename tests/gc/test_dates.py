@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.ids import CommitId, WriteId
-from lakecli.gc.known_refs import Seen
-from lakecli.gc.positions import counted
+from lakecli.gc.known_refs import ObservedMove, counted
 from lakecli.remote.ref_records import RefMove
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,7 +37,7 @@ class History(NamedTuple):
 
     made_on: dict[int, int]
     groups: list[tuple[int, list[RefMove]]]
-    seen: Seen | None
+    seen: ObservedMove | None
 
 
 def live(gaps: list[int], offsets: list[int], looks: list[int], today: int) -> History:
@@ -46,7 +45,7 @@ def live(gaps: list[int], offsets: list[int], looks: list[int], today: int) -> H
     inside: list[RefMove] = []
     groups: list[tuple[int, list[RefMove]]] = []
     made_on: dict[int, int] = {}
-    last_write: dict[int, Seen] = {}
+    last_write: dict[int, ObservedMove] = {}
     day = 0
     for number, (gap, offset) in enumerate(zip(gaps, offsets, strict=False), 1):
         day += gap
@@ -61,7 +60,7 @@ def live(gaps: list[int], offsets: list[int], looks: list[int], today: int) -> H
             groups.append((day, inside[LEFT:]))
             inside = inside[:LEFT]
         made_on[number] = day
-        last_write[day] = Seen(number, move.write_id)
+        last_write[day] = ObservedMove(number, move.write_id)
     seen = None
     for look in sorted(looks):
         if look < today - WINDOW:

@@ -30,6 +30,7 @@ from lakecli.engine.store_location import (
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied
 from lakecli.fsck.check import fsck
 from lakecli.gc import joined, lease
+from lakecli.gc.data_objects import DIGEST
 from lakecli.gc.joined import (
     JoinedSet,
     Reading,
@@ -40,7 +41,7 @@ from lakecli.gc.joined import (
     read_digests,
     rows,
 )
-from lakecli.gc.live import DIGEST, DigestSet
+from lakecli.gc.live import DigestSet
 from lakecli.gc.marks import MARKS, LostMarks
 from lakecli.gc.run import Action, GcOptions, advance
 from lakecli.remote.collection import LEASE, Phase, StateMoved, read_state
@@ -268,7 +269,7 @@ def test_the_lease_is_kept_while_spark_compares(
     checked: list[bool] = []
     compared: list[bool] = []
 
-    def taken_over(_lease: lease.Lease) -> NoReturn:
+    def taken_over(_lease: lease.SweepLease) -> NoReturn:
         checked.append(True)
         raise LostRace("taken over")
 
@@ -277,8 +278,8 @@ def test_the_lease_is_kept_while_spark_compares(
         data = {key for key in contents(place.directory) if key.startswith("data/")}
         monkeypatch.setattr("lakecli.gc.sweep.Sweep._tables", lambda *_: [])
         monkeypatch.setattr("lakecli.gc.sweep.Sweep._rest", lambda *_: [])
-        monkeypatch.setattr(lease.Lease, "check", taken_over)
-        then(monkeypatch, "iter_found", lambda: compared.append(True))
+        monkeypatch.setattr(lease.SweepLease, "check", taken_over)
+        then(monkeypatch, "iter_garbage", lambda: compared.append(True))
         with pytest.raises(LostRace, match="taken over"):
             collect(place.directory, runner, Action.SWEPT)
     assert (checked, compared) == ([True], [])
@@ -304,7 +305,7 @@ def test_a_sweep_that_was_taken_over_while_spark_compared_deletes_nothing(
             assert again not in contents(place.directory)
             store.put_new(again, b"x" * 299)
 
-        then(monkeypatch, "iter_found", take_over)
+        then(monkeypatch, "iter_garbage", take_over)
         with pytest.raises(StateMoved):
             advance(repository, runner, GcOptions(elapsed=lambda: now))
         assert now

@@ -17,13 +17,17 @@ from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import OpenStore
 from lakecli.gc import joined
-from lakecli.gc.compare import Listed, garbage_of
+from lakecli.gc.data_objects import (
+    DIGEST,
+    DataPart,
+    LakeFsPart,
+    PartListing,
+    garbage_of,
+)
 from lakecli.gc.joined import JoinedSet, Reading, counts_row, keep_listed, open_live, rows
-from lakecli.gc.lakefs import LakeFsPart
-from lakecli.gc.live import DIGEST, DigestSet
+from lakecli.gc.live import DigestSet
 from lakecli.gc.marks import MARKS, LostMarks
 from lakecli.gc.run import Action, GcOptions, advance
-from lakecli.gc.tasks import DataPart, TablesRead
 from lakecli.stores.contract import Version
 from lakecli.stores.memory import MemoryStore
 from tests.gc.test_joined import RECORDS, Place, collect, contents, grow_old, place
@@ -124,8 +128,8 @@ def test_references_that_were_read_here_are_written_too() -> None:
     runner.scratch = Scratch(OpenStore(MemoryStore()), bytes(16))  # type: ignore[arg-type]
     live = open_live(runner)
     assert isinstance(live, JoinedSet)
-    live.take(TablesRead(b"\1" * DIGEST, 1, 0, ()))
-    live.take(TablesRead(b"", 2, 0, (), Kept(bytes(32), 2 * DIGEST)))
+    live.add(b"\1" * DIGEST)
+    live.add_written(Kept(bytes(32), 2 * DIGEST))
     assert live.added == 3
 
 
@@ -156,7 +160,7 @@ def test_the_counts_of_all_tasks_of_a_part_are_added() -> None:
     batches = [*(counts_row(0, counts) for counts in tasks), *rows(0, RECORDS)]
     (result,) = keep_listed(iter(batches), names=["all", "other"], read=read)
     (body,) = result.column("body").to_pylist()
-    assert scratch.unpack(body) == Listed("all", RECORDS, 12, 120, 3, "newer", 2)
+    assert scratch.unpack(body) == PartListing("all", RECORDS, 12, 120, 3, "newer", 2)
 
 
 def test_a_damaged_list_deletes_nothing(place: Place) -> None:

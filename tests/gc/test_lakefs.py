@@ -28,21 +28,21 @@ from lakecli.engine.runner import LocalRunner
 from lakecli.engine.store_location import OpenStore
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.fsck.check import fsck
-from lakecli.gc.lakefs import (
-    PART,
-    LakeFsListed,
+from lakecli.gc.data_objects import (
+    LAKEFS_PART,
     LakeFsPart,
+    PartListing,
     _names_between,
     _old_prefixes,
-    lakefs_parts,
-    list_lakefs,
-    recent_parts,
+    all_parts,
+    list_part,
+    recent_lakefs_parts,
 )
-from lakecli.gc.mark import Times
+from lakecli.gc.options import Times
+from lakecli.gc.reach import addresses_in, digests_of
 from lakecli.gc.rules import Rules, put_rules
 from lakecli.gc.run import Action, GcOptions, GcReport, advance, status, undo
 from lakecli.gc.shared import LakeFsAhead, LakeFsWrites, NotConfirmed, SharedNamespace
-from lakecli.gc.tasks import addresses_in, digests_of
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import Phase, read_state
@@ -631,7 +631,7 @@ def test_every_form_of_an_old_address_keeps_the_object(name: str) -> None:
 def test_parts_of_a_large_namespace_have_all_partitions(
     taken: Taken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakecli.gc.lakefs._FEW", 1)
+    monkeypatch.setattr("lakecli.gc.data_objects._FEW", 1)
     monkeypatch.setattr("lakecli.engine.store_location.FEW", 1)
     taken.time.pass_by(MONTH)
     make_commit(taken.clones[0], {b"a": b"1"})
@@ -643,26 +643,29 @@ def test_parts_of_a_large_namespace_have_all_partitions(
 def test_a_large_namespace_is_listed_from_the_first_server_to_two_days_ahead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lakecli.gc.lakefs._FEW", 2)
+    monkeypatch.setattr("lakecli.gc.data_objects._FEW", 2)
     now = datetime(2027, 1, 1, tzinfo=UTC)
     times = Times(now, GRACE)
     store = MemoryStore()
     work: Any = SimpleNamespace(
-        repository=SimpleNamespace(store=store), times=times, last_dump=now - DAY
+        repository=SimpleNamespace(store=store),
+        times=times,
+        last_dump=now - DAY,
+        lakefs=SimpleNamespace(old_layout=True),
     )
-    way: Any = SimpleNamespace(old_layout=True)
     for key in (b"1", b"2"):
         store.put(data_key(h(key).hex()), key, ANY)
-    assert [part.name for part in recent_parts(work)] == [f"{PART}everywhere"]
+    assert [part.name for part in recent_lakefs_parts(work)] == [f"{LAKEFS_PART}everywhere"]
     store.put(STAGED, b"3", ANY)
-    *parts, old = lakefs_parts(work, way)
+    _, *parts, old = all_parts(work)
     everything = _names_between(datetime(2020, 1, 1, tzinfo=UTC), now + 2 * DAY)
-    assert [part.name for part in parts] == [PART + each for each in everything]
-    assert old.name == f"{PART}outside"
+    assert [part.name for part in parts] == [LAKEFS_PART + each for each in everything]
+    assert old.name == f"{LAKEFS_PART}outside"
     assert {part.before for part in (*parts, old)} == {times.cutoff.timestamp()}
-    assert {part.until for part in (*parts, old)} == {(now - DAY).timestamp()}
-    recent = _names_between(times.cutoff - 2 * DAY, now + 2 * DAY)
-    assert [part.name for part in recent_parts(work)] == [PART + each for each in recent]
+    times_until = {part.until for part in (*parts, old) if isinstance(part, LakeFsPart)}
+    assert times_until == {(now - DAY).timestamp()}
+    recent = [LAKEFS_PART + each for each in _names_between(times.cutoff - 2 * DAY, now + 2 * DAY)]
+    assert [part.name for part in recent_lakefs_parts(work)] == recent
 
 
 def test_a_part_has_the_counts_of_all_objects_and_the_records_of_the_old_ones() -> None:
@@ -675,19 +678,21 @@ def test_a_part_has_the_counts_of_all_objects_and_the_records_of_the_old_ones() 
         store.put(name, b"12345", ANY)
     time.pass_by(DAY)
     store.put(names[2], b"123", ANY)
-    part = LakeFsPart(f"{PART}gp0", time.now.timestamp())
-    found = list_lakefs(part._replace(keys=True), location=OpenStore(store))
+    part = LakeFsPart(f"{LAKEFS_PART}gp0", time.now.timestamp())
+    found = list_part(part._replace(keys=True), location=OpenStore(store))
     digests = sorted((h(name.encode()), name) for name in names[:2])
-    assert found == LakeFsListed(
+    assert found == PartListing(
+        part.name,
         records=b"".join(digest + (5).to_bytes(8) for digest, _ in digests),
         objects=3,
         size=13,
         newest=names[1],
-        found=tuple((name, store.head(name).version) for _, name in digests),
+        keys=tuple(name for _, name in digests),
+        versions=tuple(store.head(name).version for _, name in digests),
     )
-    assert list_lakefs(part, location=OpenStore(store)) == found._replace(found=())
-    empty = part._replace(name=f"{PART}gp1")
-    assert list_lakefs(empty, location=OpenStore(store)) == LakeFsListed(b"", 0, 0, "")
+    assert list_part(part, location=OpenStore(store)) == found._replace(keys=(), versions=())
+    empty = part._replace(name=f"{LAKEFS_PART}gp1")
+    assert list_part(empty, location=OpenStore(store)) == PartListing(empty.name, b"", 0, 0)
 
 
 @pytest.mark.parametrize("old", [0, 1])
@@ -698,8 +703,8 @@ def test_of_several_objects_with_one_name_the_first_counts(old: int) -> None:
     store.put(keys[old], b"old", ANY)
     time.pass_by(DAY)
     store.put(keys[1 - old], b"young", ANY)
-    part = LakeFsPart(f"{PART}everywhere", time.now.timestamp())
-    found = list_lakefs(part, location=OpenStore(store))
+    part = LakeFsPart(f"{LAKEFS_PART}everywhere", time.now.timestamp())
+    found = list_part(part, location=OpenStore(store))
     record = h(STAGED.encode()) + len(b"old").to_bytes(8)
     assert (found.records, found.objects) == (b"" if old else record, 2)
 

@@ -11,7 +11,7 @@ from lakecli.base.identity import h
 from lakecli.base.layout import DATA, GC_STATE, SSTABLES, data_key, sstable_key
 from lakecli.base.model import MetarangeId
 from lakecli.errors import PermissionDenied, Refused, Unreachable
-from lakecli.gc.lease import LONGEST_DELETE, RENEW_AFTER, Lease, SweepTooSlow
+from lakecli.gc.lease import LONGEST_DELETE, RENEW_AFTER, SweepLease, SweepTooSlow
 from lakecli.gc.marks import add_expired
 from lakecli.gc.run import REPORTS, Action, status, undo
 from lakecli.remote.collection import (
@@ -334,7 +334,7 @@ def test_no_deletion_begins_if_renewing_the_lease_takes_too_long() -> None:
     bucket = MemoryBucket()
     state = GcState(Phase.SWEEPING, 1, "1-" + "5f" * 16, write_id="0f" * 16)
     move(MemoryStore(bucket, "ns/"), ObservedState(NEVER_RAN, None, None), state)
-    lease = Lease(
+    lease = SweepLease(
         Slow(bucket, "ns/"),
         state,
         taken_at=0.0,
@@ -357,7 +357,7 @@ def test_a_state_that_another_machine_has_written_stops_even_a_young_lease() -> 
     store = MemoryStore(MemoryBucket(), "ns/")
     state = GcState(Phase.SWEEPING, 1, "1-" + "5f" * 16, write_id="0f" * 16)
     move(store, ObservedState(NEVER_RAN, None, None), state)
-    lease = Lease(
+    lease = SweepLease(
         store,
         state,
         taken_at=0.0,

@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from lakecli.gc import marks as lists
-from lakecli.gc.marks import Doomed, LostMarks, Marks
+from lakecli.gc.marks import LostMarks, Marks
+from lakecli.gc.report import Doomed
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.support.lakes import START

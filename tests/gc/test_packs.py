@@ -9,7 +9,7 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS, pack_key
-from lakecli.gc.packs import read_all, superseded
+from lakecli.gc.roots import read_packs, superseded_packs
 from lakecli.gc.rules import Known
 from lakecli.remote.commit_data import encode_commit
 from lakecli.remote.packs import REPLACES, read_pack, write_pack
@@ -37,7 +37,7 @@ def store() -> MemoryStore:
 
 def garbage(store: MemoryStore) -> dict[PackId, PackId]:
     listed = [info.key.removeprefix(COMMITS) for info in store.list(COMMITS)]
-    return superseded(store, listed, read_all(store).replaces)
+    return superseded_packs(store, listed, read_packs(store).replaces)
 
 
 def write_bad(store: MemoryStore, commits: list[Commit], *, replaces: list[PackId]) -> PackId:
@@ -62,7 +62,7 @@ def write_bad(store: MemoryStore, commits: list[Commit], *, replaces: list[PackI
 def test_all_packs_are_read(store: MemoryStore) -> None:
     first, second = write_pack(store, [A]), write_pack(store, [B])
     third = write_pack(store, [A, B, C], replaces=[first, second])
-    read = read_all(store)
+    read = read_packs(store)
     at = int(AT.timestamp())
     assert read.commits == {each.id: Known((), each.metarange_id, at) for each in (A, B, C)}
     assert read.replaces == {third: tuple(sorted([first, second]))}
@@ -91,7 +91,7 @@ def test_a_pack_that_was_replaced_since_the_listing_is_read_in_its_replacement(
         return iter(found)
 
     monkeypatch.setattr(MemoryStore, "list", list_)
-    assert set(read_all(store).commits) == {A.id, B.id, early.id}
+    assert set(read_packs(store).commits) == {A.id, B.id, early.id}
     read = [key for kind, key in store.keys if kind == "get"]
     assert len(read) == len(set(read)) == 3
     assert (listings, second in garbage(store)) == (2, False)
@@ -101,7 +101,7 @@ def test_a_damaged_pack_hides_no_other(store: MemoryStore) -> None:
     first = write_pack(store, [A])
     store.put(pack_key(first), b"damaged", ANY)
     write_pack(store, [B])
-    read = read_all(store)
+    read = read_packs(store)
     assert set(read.commits) == {B.id}
     assert [first in str(each) for each in read.damaged] == [True]
 
@@ -140,14 +140,14 @@ def test_a_pack_stays_unless_another_one_provably_has_its_commits(
 ) -> None:
     first = write_pack(store, [A, B] if why == "lacks a commit" else [A])
     by = write_pack(store, [A, C], replaces=[first])
-    replaces = read_all(store).replaces
+    replaces = read_packs(store).replaces
     listed = [first, by]
     changed = first if which == "the replaced one" else by
     if why == "gone":
         store.delete([pack_key(changed)])
     elif why == "damaged":
         store.put(pack_key(changed), b"damaged", ANY)
-    assert superseded(store, listed, replaces) == {}
+    assert superseded_packs(store, listed, replaces) == {}
     if why == "gone":
         assert garbage(store) == {}
 
@@ -159,7 +159,7 @@ def test_a_pack_stays_if_it_or_its_replacement_has_a_record_that_cannot_be_read(
     write_pack(store, [A, C], replaces=[first])
     second = write_pack(store, [B])
     write_bad(store, [B, C], replaces=[second])
-    assert len(read_all(store).replaces) == 2
+    assert len(read_packs(store).replaces) == 2
     assert garbage(store) == {}
 
 
@@ -167,9 +167,9 @@ def test_a_pack_stays_while_its_replacement_is_not_listed(store: MemoryStore) ->
     """A store may list late; what is not listed could be deleted as well."""
     first = write_pack(store, [A])
     by = write_pack(store, [A, B], replaces=[first])
-    replaces = read_all(store).replaces
-    assert superseded(store, [first], replaces) == {}
-    assert superseded(store, [first, by], replaces) == {first: by}
+    replaces = read_packs(store).replaces
+    assert superseded_packs(store, [first], replaces) == {}
+    assert superseded_packs(store, [first, by], replaces) == {first: by}
 
 
 def test_a_pack_stays_while_its_replacement_is_young(tmp_path: Path) -> None:

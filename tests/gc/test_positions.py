@@ -9,8 +9,7 @@ import pytest
 
 from lakecli.base.layout import MAX_REF_SIZE, ref_key, reflog_key
 from lakecli.base.model import RefKind
-from lakecli.gc.known_refs import SEEN, KnownRefs, observe
-from lakecli.gc.positions import reached_by_heads, read_positions
+from lakecli.gc.known_refs import SEEN, KnownRefs, observe, reached_by_heads, read_positions
 from lakecli.remote.move import MoveOutcome, apply
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import find_ref
@@ -22,7 +21,7 @@ from tests.support.lakes import START
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.gc.positions import Positions
+    from lakecli.gc.known_refs import Positions
     from lakecli.stores.contract import ObjectInfo
 
 DAY = timedelta(days=1)

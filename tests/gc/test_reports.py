@@ -13,10 +13,8 @@ from lakecli.base.layout import data_key
 from lakecli.base.model import RefKind
 from lakecli.base.progress import NoProgress
 from lakecli.gc import roots, sweep
-from lakecli.gc.mark import Tally
-from lakecli.gc.records import GcReport, GcStatus
+from lakecli.gc.report import GarbageTotal, GcReport, GcStatus, RefGarbage, Summary, fields_of
 from lakecli.gc.run import Action
-from lakecli.gc.summary import RefGarbage, Summary, fields_of
 from lakecli.remote.collection import Phase
 from tests.gc.shared import GRACE, LONG, Shared, make_commit, push, upload
 
@@ -60,7 +58,7 @@ def test_reports_count_what_was_read_and_what_was_found(shared: Shared) -> None:
     assert len(shared.tables) == 4
     # With the listing of the data objects.
     assert progress.parts == progress.expected == 5
-    garbage = Tally("data", 2, 9)
+    garbage = GarbageTotal("data", 2, 9)
     since, sweep_at = report.status.since, report.status.sweep_at
     summary = Summary(
         (RefGarbage(RefKind.BRANCH, "main", deleted=False, trees=0, former_trees=0),), 0, 2
@@ -85,7 +83,7 @@ def test_reports_count_what_was_read_and_what_was_found(shared: Shared) -> None:
     upload(ben, b"again", b"55555")
     shared.time.pass_by(LONG)
     report = shared.collect(ben)
-    swept = Tally("data", 1, 4)
+    swept = GarbageTotal("data", 1, 4)
     assert (report.action, report.garbage, report.spared) == (Action.SWEPT, (swept,), 1)
     assert (report.status.phase, report.status.sweep_at, report.status.resume_at) == (
         Phase.IDLE,
@@ -127,11 +125,11 @@ def test_what_is_in_use_is_read_in_batches(shared: Shared, monkeypatch: pytest.M
     for contents in (*again, b"left"):
         upload(ben, contents, contents)
     shared.time.pass_by(LONG)
-    assert shared.collect(ada).garbage == (Tally("data", 6, 39),)
+    assert shared.collect(ada).garbage == (GarbageTotal("data", 6, 39),)
     shared.time.pass_by(DAY)
     for contents in again:
         upload(ben, b"more " + contents, contents)
     shared.time.pass_by(LONG)
     report = shared.collect(ada)
-    assert (report.garbage, report.spared) == ((Tally("data", 1, 4),), 5)
+    assert (report.garbage, report.spared) == ((GarbageTotal("data", 1, 4),), 5)
     assert shared.data == {data_key(h(each).hex()) for each in (*staged, *again)}

@@ -13,8 +13,9 @@ import pytest
 from lakecli.base.layout import REPOSITORY, ref_key
 from lakecli.base.model import RefKind
 from lakecli.engine.runner import LocalRunner
+from lakecli.gc.data_objects import total_of
 from lakecli.gc.known_refs import RefsWentBack
-from lakecli.gc.live import DigestSet, total_of
+from lakecli.gc.live import DigestSet
 from lakecli.gc.run import GcOptions, advance
 from lakecli.repository.commit import commit
 from lakecli.repository.lakefs.manifest import LISTS, MANIFEST_KEY

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from lakecli.cli.context import Context
-from lakecli.gc import positions, sweep
-from lakecli.gc.lease import Lease
+from lakecli.gc import known_refs, sweep
+from lakecli.gc.lease import SweepLease
 from lakecli.kv.operations import iter_operations
 from lakecli.repository.guard.gc_guard import GcGuard
 from lakecli.repository.moving import clean_branches
@@ -129,7 +129,7 @@ def _use_of_garbage(team: Team) -> None:
 
 
 def _deletes_without_a_lease(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Lease, "check", _nothing)
+    patch.setattr(SweepLease, "check", _nothing)
 
 
 class _NoStore:
@@ -202,7 +202,7 @@ def _dates_by_mover(patch: pytest.MonkeyPatch) -> None:
     ) -> Iterator[RefMove]:
         return (move for group in groups for move in group if move.at >= cutoff)
 
-    patch.setattr(positions, "counted", counted)
+    patch.setattr(known_refs, "counted", counted)
 
 
 def _move_back_by_a_wrong_clock(team: Team) -> None:

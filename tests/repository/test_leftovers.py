@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.engine.runner import LocalRunner
 from lakecli.fsck.check import fsck
-from lakecli.gc.records import GcOptions
+from lakecli.gc.options import GcOptions
 from lakecli.gc.run import advance
 from lakecli.repository.deposit import deposit
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream

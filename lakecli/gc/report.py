@@ -1,6 +1,6 @@
-"""What a collection is about to delete, by branch and tag, so that a person notices nonsense.
+"""What a collection reports: the kinds of garbage, totals, a summary by branch, and its status.
 
-::
+The summary says what is about to be deleted, by branch and tag, so that a person notices nonsense::
 
     _lakecli/gc/marks/<epoch>-<id>/summary    written with the lists, read by `gc status` anywhere
 
@@ -14,15 +14,38 @@ kept because of one.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final, Literal, NamedTuple
 
+from lakecli.base.layout import COMMITS, DATA, DOCTOR, INCOMING, REFLOG, SCRATCH, SSTABLES
 from lakecli.base.model import CommitId, RefKind
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, boolean, choice, list_of, text, whole
+from lakecli.gc.known_refs import LostRef
 from lakecli.gc.rules import Known
 from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.remote.collection import Phase
 from lakecli.remote.ref_records import RemoteRef
+from lakecli.repository.lakefs.kept import DUMPS, KeptDump
+from lakecli.stores.contract import Version
+
+KINDS: Final = {
+    "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),
+    "lakefs": (DATA, "written by lakeFS, and nothing that is in use refers to it"),
+    "range": (SSTABLES, "in no retained tree, and in no recent one"),
+    "metarange": (SSTABLES, "the tree of no retained commit"),
+    "pack": (COMMITS, "another commit pack has all of its commits"),
+    "dump": (DUMPS, "the record of a refs dump that is no longer kept"),
+    "reflog": (REFLOG, "moves that are older than the reflog goes back"),
+    "incoming": (INCOMING, "came by a link and was never staged"),
+    "doctor": (DOCTOR, "left over from lakecli doctor"),
+    "scratch": (SCRATCH, "left over from a job on Spark"),
+    "upload": (DATA, "an upload in parts that was abandoned"),
+}
+"""Kinds of garbage: the prefix of their keys, and why they are garbage."""
 
 MAX_SUMMARY_SIZE: Final = 1 << 20
 """Bytes of a summary, at most."""
@@ -30,6 +53,81 @@ MAX_SUMMARY_SIZE: Final = 1 << 20
 _MOST_REFS: Final = 1_000
 _MOST: Final = 1 << 60
 _NAMED: Final = 5
+
+
+class Doomed(NamedTuple):
+    """An object that is condemned, other than data.
+
+    Attributes:
+        key: of the object.
+        size: in bytes.
+        kind: one of `KINDS`.
+        version: version in the listing; ``""``: unknown. Not written to the lists.
+    """
+
+    key: str
+    size: int
+    kind: str
+    version: Version | Literal[""] = ""
+
+
+class GarbageTotal(NamedTuple):
+    """Garbage of one kind.
+
+    Attributes:
+        kind: one of `KINDS`.
+        objects: how many.
+        size: in bytes.
+    """
+
+    kind: str
+    objects: int
+    size: int
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of the keys."""
+        return KINDS[self.kind][0]
+
+    @property
+    def why(self) -> str:
+        """Why the objects are garbage."""
+        return KINDS[self.kind][1]
+
+    def fields(self) -> dict[str, str | int]:
+        """Return the fields of reports."""
+        return {
+            "kind": self.kind,
+            "prefix": self.prefix,
+            "why": self.why,
+            "objects": self.objects,
+            "size": self.size,
+        }
+
+
+class GarbageCounter:
+    """Counts garbage by kind."""
+
+    def __init__(self) -> None:
+        self._objects: Counter[str] = Counter()
+        self._sizes: Counter[str] = Counter()
+
+    def add(self, kind: str, size: int = 0, *, objects: int = 1) -> None:
+        """Count objects of one kind."""
+        self._objects[kind] += objects
+        self._sizes[kind] += size
+
+    def objects(self, *kinds: str) -> int:
+        """Return how many objects of some kinds were counted."""
+        return sum(self._objects[kind] for kind in kinds)
+
+    def totals(self) -> tuple[GarbageTotal, ...]:
+        """Return the totals of the kinds that there are."""
+        return tuple(
+            GarbageTotal(kind, self._objects[kind], self._sizes[kind])
+            for kind in KINDS
+            if self._objects[kind]
+        )
 
 
 class RefGarbage(NamedTuple):
@@ -189,3 +287,74 @@ def parse_summary(data: bytes) -> Summary | None:
     except (Invalid, Unparsable):
         return None
     return Summary(**{**fields, "refs": tuple(fields["refs"])})
+
+
+class Action(StrEnum):
+    """What a run did, or in a dry run would do."""
+
+    CONDEMNED = "condemned"
+    FOUND_NOTHING = "found nothing"
+    WAITS = "waits"
+    SWEPT = "swept"
+
+
+class GcStatus(NamedTuple):
+    """The state of garbage collection.
+
+    Attributes:
+        phase: ``idle``, ``condemned`` or ``sweeping``.
+        epoch: number of condemnations so far.
+        grace: grace period of this epoch.
+        since: when the phase began, by the store's clock; ``None``: there was no collection yet.
+        sweep_at: when condemned objects may be swept; ``None``: nothing is condemned.
+        resume_at: when an interrupted sweep may be continued or ended; ``None``: no sweep has
+            begun.
+        dumps: refs dumps that are kept, by date.
+        summary: what is condemned, by branch and tag; ``None``: nothing is, or it is not known.
+        lakefs_stopped: when somebody confirmed that lakeFS, from which the namespace was taken
+            over, has stopped; ``None``: nobody did, or it was not taken over.
+    """
+
+    phase: Phase
+    epoch: int
+    grace: timedelta
+    since: datetime | None
+    sweep_at: datetime | None
+    resume_at: datetime | None = None
+    dumps: tuple[KeptDump, ...] = ()
+    lakefs_stopped: datetime | None = None
+    summary: Summary | None = None
+
+
+class GcReport(NamedTuple):
+    """What a run did.
+
+    Attributes:
+        action: what the run did; with `GcOptions.dry_run`, what it would do.
+        status: the state afterwards.
+        garbage: condemned or swept objects, by kind.
+        spared: number of condemned objects that are in use again.
+        commits: number of commits that keep their objects; 0 if nothing was marked.
+        entries: number of entries in the distinct ranges that were read.
+        ranges: number of these ranges.
+        objects: number of data objects in the namespace.
+        size: bytes of these.
+        lost: tables that unpushed work of this or another clone needs and that are missing.
+        tables: number of ranges and metaranges that are left; 0: unknown.
+        summary: what was condemned or swept, by branch and tag.
+        accepted: refs that went back, which somebody accepted.
+    """
+
+    action: Action
+    status: GcStatus
+    garbage: tuple[GarbageTotal, ...] = ()
+    spared: int = 0
+    commits: int = 0
+    entries: int = 0
+    ranges: int = 0
+    objects: int = 0
+    size: int = 0
+    lost: tuple[str, ...] = ()
+    tables: int = 0
+    summary: Summary | None = None
+    accepted: tuple[LostRef, ...] = ()
