@@ -599,7 +599,7 @@ def test_hostile_names_are_not_written_by_the_script_of_a_partner(
     """Neither as lakecli writes it, nor if its list was forged."""
     for number, is_forged in enumerate((False, True)):
         if is_forged:
-            monkeypatch.setattr("lakecli.repository.handoff.names.is_own", lambda _name: False)
+            monkeypatch.setattr("lakecli.repository.handoff.links.is_own", lambda _name: False)
         script = tmp_path / f"script-{number}.sh"
         words = ("fs", "presign", "-r", "lakefs://demo/main/", "--script", script)
         hostile(*words)

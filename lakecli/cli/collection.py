@@ -17,7 +17,7 @@ from lakecli.cli.out.text import human_size, local_date
 from lakecli.gc.report import Summary
 from lakecli.gc.run import Action, GcReport, GcStatus
 from lakecli.remote.collection import Phase
-from lakecli.repository.lakefs.manifest import manifest_fields
+from lakecli.repository.lakefs.dump import manifest_fields
 
 
 def status_record(status: GcStatus) -> CollectionState:

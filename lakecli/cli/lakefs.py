@@ -13,8 +13,7 @@ from lakecli.cli.out.answers import pick
 from lakecli.cli.out.answers.sharing import RefUpdate
 from lakecli.cli.sharing import UP_TO_DATE, short, show_clone
 from lakecli.errors import NotFound, PermissionDenied, UsageError
-from lakecli.repository.lakefs.dump import LeftOut
-from lakecli.repository.lakefs.manifest import MAX_SIZE, RefsManifest, parse_manifest
+from lakecli.repository.lakefs.dump import MAX_SIZE, LeftOut, RefsManifest, parse_manifest
 from lakecli.repository.lakefs.restore import Restored
 from lakecli.repository.lakefs.update import ASIDE, RefState, Updated
 from lakecli.repository.refs_dump import Loss

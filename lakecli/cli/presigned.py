@@ -9,7 +9,7 @@ from lakecli.base.model import Entry
 from lakecli.cli.context import Context
 from lakecli.cli.out.text import local_date
 from lakecli.repository.contract import Repository
-from lakecli.repository.presign import presign_entry
+from lakecli.repository.handoff.links import presign_entry
 from lakecli.repository.reading.addresses import may_change
 from lakecli.stores.presigning import PresignedUrl
 

@@ -11,7 +11,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
-from lakecli.repository.transfer.own_files import LEFT_OUT
+from lakecli.repository.transfer.selection import LEFT_OUT
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.uri import is_local
 

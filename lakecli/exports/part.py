@@ -27,9 +27,9 @@ from lakecli.exports.target import WHOLE, Item, open_target
 from lakecli.repository.reading.contents import read_located
 from lakecli.repository.reading.recorded import Recorded, change_of
 from lakecli.repository.transfer.destination import FileComparison, NoRoom, UnsafeName
-from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import PathAction, PathStep
+from lakecli.repository.transfer.selection import is_own
 from lakecli.stores.contract import ObjectInfo
 from lakecli.stores.uri import is_local
 

@@ -19,7 +19,7 @@ from lakecli.filesystem import lakefs_spec, lakes, paths
 from lakecli.filesystem.paths import Place, finding, transferring
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.presign import presign_entry
+from lakecli.repository.handoff.links import presign_entry
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.reading.reader import Reader, open_reader
 from lakecli.repository.reading.view import View, open_view

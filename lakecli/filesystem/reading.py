@@ -18,7 +18,7 @@ from lakecli.filesystem import lakes
 from lakecli.filesystem.lookup import LookupFileSystem
 from lakecli.filesystem.paths import Place, parse, transferring
 from lakecli.repository.reading.contents import damaged, gone, read_located
-from lakecli.repository.transfer.own_files import LEFT_OUT, is_own
+from lakecli.repository.transfer.selection import LEFT_OUT, is_own
 from lakecli.stores.contract import ObjectNotFound
 
 PARALLEL_READS: Final = 16

@@ -20,7 +20,7 @@ from lakecli.filesystem.transaction import LakeTransaction, Pending
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit import commit
-from lakecli.repository.deposit import Removal
+from lakecli.repository.upload import Removal
 
 _TEXT_OPTIONS: Final = frozenset({"encoding", "errors", "newline"})
 _WITHOUT_KIND: Final = str.maketrans("", "", "bt")

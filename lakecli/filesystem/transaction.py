@@ -8,7 +8,7 @@ from fsspec.transaction import Transaction
 
 from lakecli.filesystem.lakes import repository
 from lakecli.filesystem.paths import Place, finding
-from lakecli.repository.deposit import Removal, stage_together
+from lakecli.repository.upload import Removal, stage_together
 
 
 class Pending:

@@ -24,7 +24,7 @@ from lakecli.base.identity import DIGEST_SIZE, h
 from lakecli.base.layout import DATA, data_digest, data_key, lakefs_object
 from lakecli.engine.store_location import OpenStore, StoreLocation, digits_for
 from lakecli.gc.options import Work
-from lakecli.repository.lakefs.taken_over import LAKEFS_DIGITS, written_at
+from lakecli.repository.lakefs.kept_dumps import LAKEFS_DIGITS, written_at
 from lakecli.stores.contract import ObjectInfo, Version
 
 if TYPE_CHECKING:

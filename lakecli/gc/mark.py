@@ -26,7 +26,7 @@ from lakecli.gc.shared import LakeFsAhead, check_not_ahead, check_not_newer, che
 from lakecli.remote.collection import iter_expired
 from lakecli.repository.contract import Notice
 from lakecli.repository.data_index import is_much_less
-from lakecli.repository.lakefs.kept import iter_expired_records
+from lakecli.repository.lakefs.kept_dumps import iter_expired_records
 from lakecli.sstable.reader import Table
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
 from lakecli.stores.contract import Version

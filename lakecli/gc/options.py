@@ -14,7 +14,7 @@ from lakecli.gc.known_refs import KnownRefs
 from lakecli.gc.rules import Rules
 from lakecli.remote.collection import DEFAULT_GRACE, STALE_AFTER
 from lakecli.repository.contract import Repository
-from lakecli.repository.lakefs.taken_over import TakenOver
+from lakecli.repository.lakefs.kept_dumps import TakenOver
 
 
 def _agree(_question: str) -> None:

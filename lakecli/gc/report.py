@@ -29,7 +29,7 @@ from lakecli.gc.rules import Known
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.remote.collection import Phase
 from lakecli.remote.ref_records import RemoteRef
-from lakecli.repository.lakefs.kept import DUMPS, KeptDump
+from lakecli.repository.lakefs.kept_dumps import DUMPS, KeptDump
 from lakecli.stores.contract import Version
 
 KINDS: Final = {

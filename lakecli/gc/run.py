@@ -48,8 +48,13 @@ from lakecli.remote.collection import (
     store_now,
 )
 from lakecli.repository.contract import Repository
-from lakecli.repository.lakefs.kept import iter_kept, last_dump_at
-from lakecli.repository.lakefs.taken_over import TakenOver, confirm_stopped, find_take_over
+from lakecli.repository.lakefs.kept_dumps import (
+    TakenOver,
+    confirm_stopped,
+    find_take_over,
+    iter_kept,
+    last_dump_at,
+)
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.shareable import check_readable, check_writable

@@ -13,7 +13,7 @@ from lakecli.gc.live import LiveSet
 from lakecli.gc.options import Work
 from lakecli.remote.refs import iter_refs
 from lakecli.repository.contract import Repository
-from lakecli.repository.lakefs.taken_over import CLOCKS, TakenOver, written_at
+from lakecli.repository.lakefs.kept_dumps import CLOCKS, TakenOver, written_at
 
 
 class SharedNamespace(Refused):

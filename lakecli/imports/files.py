@@ -11,7 +11,7 @@ from lakecli.imports.copying import make_ingest
 from lakecli.imports.part import Part, Task
 from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
 from lakecli.repository.reading.addresses import unpinned_bytes
-from lakecli.repository.transfer.own_files import is_own
+from lakecli.repository.transfer.selection import is_own
 from lakecli.repository.transfer.walk import LinkPolicy, WalkedFile, opener_below, walk
 
 FILES_PER_PART: Final = 8_192

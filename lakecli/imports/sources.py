@@ -24,7 +24,7 @@ from lakecli.imports.manifest import (
 )
 from lakecli.imports.part import Part, Task
 from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.own_files import is_own
+from lakecli.repository.transfer.selection import is_own
 from lakecli.repository.transfer.walk import LinkPolicy, walk
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.uri import is_local, parse

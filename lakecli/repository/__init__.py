@@ -4,11 +4,11 @@ Committed trees, refs and staging meet only here. May import everything below it
 nothing. Start at `contract`. A room imports the rooms below it only, types included::
 
     verbs           repositories: repo
-                    refs: branch, tag, rev_parse, reflog
-                    history: commit, merge, cherry_pick, revert, log, annotate, bisect, diff,
-                    status
-                    objects: ls, find, du, stat, presign, rm, cp, mv, update_metadata;
-                    across, cp and mv between repositories; deposit, for the library
+                    refs: branch, tag, reflog
+                    history: commit, merge, cherry_pick, revert, annotate, bisect, diff, status;
+                    log, with rev-parse and show commit
+                    objects: stat, du, rm, mv; ls, with find; cp, with update-metadata;
+                    across, cp and mv between repositories
                     transfers: upload, upload_tree, download; doctor
                     collaboration: clone, open_remote, push, pull; refs_dump, for lakeFS
     undo            the operation log, undo and redo

@@ -44,7 +44,6 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     UnwritableFile,
 )
-from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import (
     CheckedProgress,
     FailureBudget,
@@ -54,7 +53,7 @@ from lakecli.repository.transfer.parallel import (
 from lakecli.repository.transfer.parts import PartFetcher
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.readers import FileStamp
-from lakecli.repository.transfer.selection import EVERYTHING, Selection
+from lakecli.repository.transfer.selection import EVERYTHING, Selection, is_own
 from lakecli.repository.transfer.walk import LinkPolicy, walk
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import BucketNotFound

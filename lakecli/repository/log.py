@@ -1,4 +1,4 @@
-"""Walk the history of a ref expression."""
+"""Show history: the log of a ref expression, and the commit that one names."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from lakecli.kv.env import ReadTransaction
 from lakecli.refs.expression import split_range
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.reading.view import commit_at
+from lakecli.repository.reading.view import commit_at, resolve_ref
 
 if TYPE_CHECKING:
     from lakecli.refs.graph_lines import GraphLine
+    from lakecli.refs.resolve import Resolved
     from lakecli.repository.contract import Repository
 
 
@@ -142,3 +143,25 @@ def _touches(
         next(diff(trees, before, after, prefix=prefix), None) is not None
         for prefix in options.prefixes
     )
+
+
+def rev_parse(repository: Repository, ref: str) -> Resolved:
+    """Return what a ref expression names, with each modifier's step.
+
+    Raises:
+        UsageError: it is malformed.
+        NotFound: it names nothing, or too much.
+    """
+    with repository.lake.kv.read() as txn:
+        return resolve_ref(repository, txn, ref)
+
+
+def show_commit(repository: Repository, ref: str) -> Commit:
+    """Return the commit that a ref expression names.
+
+    Raises:
+        UsageError: it is malformed, or names a staging area.
+        NotFound: it names nothing, or too much.
+    """
+    with repository.lake.kv.read() as txn:
+        return commit_at(repository, txn, ref)

@@ -35,8 +35,8 @@ from lakecli.repository.reading.addresses import is_external, locate
 from lakecli.repository.reading.contents import damaged, digest_of, gone
 from lakecli.repository.transfer.destination import Destination, FileComparison, NoRoom, translated
 from lakecli.repository.transfer.ingest import SMALL
-from lakecli.repository.transfer.own_files import INCOMING
 from lakecli.repository.transfer.parallel import FailureBudget
+from lakecli.repository.transfer.selection import INCOMING
 from lakecli.stores.contract import BucketNotFound, ObjectNotFound
 from lakecli.stores.local.files import write_all
 from lakecli.stores.uri import is_local

@@ -32,7 +32,7 @@ from lakecli.base.model import CommitId
 from lakecli.base.uri import LakeUri, parse_path, ref_of
 from lakecli.base.validation import Invalid, Record, identifier, list_of, optional, or_empty, text
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
-from lakecli.repository.transfer.own_files import LINK_FILE
+from lakecli.repository.transfer.selection import LINK_FILE
 from lakecli.worktree import flat_yaml
 
 MAX_SIZE: Final = 64 << 20

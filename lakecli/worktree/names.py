@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lakecli.base.model import Entry
-from lakecli.repository.transfer.own_files import is_own
+from lakecli.repository.transfer.selection import is_own
 
 IGNORE_FILE: Final = b".lakefsignore"
 MAX_COMPONENT: Final = 255

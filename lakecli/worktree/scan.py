@@ -14,9 +14,8 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType
-from lakecli.repository.transfer.own_files import LINK_FILE, is_own
 from lakecli.repository.transfer.readers import PIECE
-from lakecli.repository.transfer.selection import Selection
+from lakecli.repository.transfer.selection import LINK_FILE, Selection, is_own
 from lakecli.repository.transfer.walk import OPEN_DIRECTORY, LinkPolicy, open_below
 from lakecli.worktree.ignore import Ignore
 from lakecli.worktree.index import NO_DIGEST, STATES, Block, FileState, Index, is_settled, state_of

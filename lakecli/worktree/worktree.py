@@ -31,9 +31,8 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.contents import check_of, digest_of
 from lakecli.repository.reading.view import commit_at
-from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.readers import PIECE, FileChanged, OpenFile, SpecialFile
-from lakecli.repository.transfer.selection import Selection
+from lakecli.repository.transfer.selection import Selection, is_own
 from lakecli.repository.transfer.walk import LinkPolicy, opener_below
 from lakecli.worktree.ignore import Ignore, selection_of
 from lakecli.worktree.index import (

@@ -24,7 +24,7 @@ from lakecli.errors import (
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.transfer.destination import Destination, UnsafeName, translated
-from lakecli.repository.transfer.own_files import INCOMING
+from lakecli.repository.transfer.selection import INCOMING
 from lakecli.stores.local.files import sync_file, sync_file_system, sync_names
 from lakecli.worktree.fetching import Expected, Fetched, Fetcher, Wanted, directory_of
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.repository.lakefs.kept import KEPT_FOR
-from lakecli.repository.lakefs.manifest import format_manifest, parse_manifest
-from lakecli.repository.lakefs.taken_over import STOPPED
+from lakecli.repository.lakefs.dump import format_manifest, parse_manifest
+from lakecli.repository.lakefs.kept_dumps import KEPT_FOR, STOPPED
 from lakecli.stores.local.store import DirectoryStore
 from tests.cli.test_gc import grow_old
 from tests.committed.trees import new_trees

@@ -387,7 +387,7 @@ def test_committing(fs: LakeFileSystem) -> None:
     with pytest.raises(KeyError):
         fail()
     with with_repository() as repository:
-        from lakecli.repository.rev_parse import show_commit
+        from lakecli.repository.log import show_commit
 
         made = show_commit(repository, "main")
     assert (made.message, made.committer) == ("All of it", "Ada <ada@example.com>")

@@ -12,13 +12,12 @@ from lakecli.gc.run import status
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.guard.claims import Gone
-from lakecli.repository.lakefs.kept import DUMPS, KEPT_FOR, BadRecord, LostDump
-from lakecli.repository.lakefs.lists import write_dump
-from lakecli.repository.lakefs.manifest import MANIFEST_KEY, format_manifest
+from lakecli.repository.lakefs.dump import MANIFEST_KEY, format_manifest
+from lakecli.repository.lakefs.kept_dumps import DUMPS, KEPT_FOR, BadRecord, LostDump
 from lakecli.repository.lakefs.restore import restore_refs
 from lakecli.repository.lakefs.update import update_refs
 from lakecli.repository.push import PushOptions, push_deletion
-from lakecli.repository.refs_dump import Dumped, refs_dump
+from lakecli.repository.refs_dump import Dumped, refs_dump, write_dump
 from lakecli.stores.contract import ANY
 from tests.gc.shared import LONG, Shared, make_commit, push, read_all
 from tests.gc.test_roots import key_of

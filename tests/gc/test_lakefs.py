@@ -51,10 +51,16 @@ from lakecli.repository import push as pushing
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.guard.claims import Gone, claim_entry
-from lakecli.repository.lakefs.kept import DUMPS, LostDump
-from lakecli.repository.lakefs.manifest import MANIFEST_KEY, parse_manifest
+from lakecli.repository.lakefs.dump import MANIFEST_KEY, parse_manifest
+from lakecli.repository.lakefs.kept_dumps import (
+    DUMPS,
+    LAKEFS_DIGITS,
+    STOPPED,
+    LostDump,
+    confirm_stopped,
+    written_at,
+)
 from lakecli.repository.lakefs.restore import clone_from_lakefs
-from lakecli.repository.lakefs.taken_over import LAKEFS_DIGITS, STOPPED, confirm_stopped, written_at
 from lakecli.repository.lakefs.update import update_refs
 from lakecli.repository.reading.addresses import is_external
 from lakecli.repository.reading.contents import read_object

@@ -18,8 +18,8 @@ from lakecli.gc.known_refs import RefsWentBack
 from lakecli.gc.live import DigestSet
 from lakecli.gc.run import GcOptions, advance
 from lakecli.repository.commit import commit
-from lakecli.repository.lakefs.manifest import LISTS, MANIFEST_KEY
-from lakecli.repository.lakefs.taken_over import confirm_stopped
+from lakecli.repository.lakefs.dump import LISTS, MANIFEST_KEY
+from lakecli.repository.lakefs.kept_dumps import confirm_stopped
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket
 from tests.gc.shared import LONG, Shared, push

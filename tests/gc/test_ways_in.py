@@ -33,7 +33,6 @@ from lakecli.repository.across import RepositoryPath, cp_tree_across
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.cp import cp, cp_tree
-from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.guard.claims import Gone
 from lakecli.repository.guard.gc_guard import Swept
 from lakecli.repository.handoff.incoming import take_in
@@ -47,7 +46,7 @@ from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.apply import GONE
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
-from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload import UploadOptions, deposit, stage_together
 from lakecli.stores.contract import ANY
 from tests.gc.shared import LONG, Shared, make_commit, push, upload
 from tests.support.counting import CountingStore

@@ -15,7 +15,7 @@ from lakecli.fsck.check import fsck
 from lakecli.imports.rebuild import count_heads, rebuild_heads
 from lakecli.kv.env import Table
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.lakefs.manifest import parse_manifest
+from lakecli.repository.lakefs.dump import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from tests.support.lakefs_files import live_expected, live_objects
 from tests.support.lakes import open_lake

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.base.layout import LAKEFS_MARKER, LAKEFS_MARKER_BODY
 from lakecli.committed.tree_store import TreeStore
-from lakecli.repository.lakefs.lists import write_dump
-from lakecli.repository.lakefs.manifest import MANIFEST_KEY, format_manifest
+from lakecli.repository.lakefs.dump import MANIFEST_KEY, format_manifest
 from lakecli.repository.records.commits import describe_commit, initial_commit
+from lakecli.repository.refs_dump import write_dump
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import put_foreign

@@ -29,10 +29,9 @@ from lakecli.errors import LakeError, NotFound
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.kv.bucket import TrackingStore
 from lakecli.repository.commit import commit
-from lakecli.repository.deposit import deposit, stage_together
-from lakecli.repository.transfer.own_files import LINK_FILE
+from lakecli.repository.transfer.selection import LINK_FILE
 from lakecli.repository.undo.log import iter_log, logged_repository
-from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload import UploadOptions, deposit, stage_together
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import BUCKETS, MemoryBucket, MemoryStore
 from tests.meetings.arguments import OUTSIDE, REPOSITORY

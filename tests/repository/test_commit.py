@@ -8,12 +8,11 @@ from lakecli.errors import LostRace, NotFound, NothingToDo, UsageError
 from lakecli.kv import operations as log
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.log import LogOptions
+from lakecli.repository.log import LogOptions, show_commit
 from lakecli.repository.log import log as open_log
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push
-from lakecli.repository.rev_parse import show_commit
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.contract import ANY

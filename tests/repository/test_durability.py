@@ -20,12 +20,11 @@ from lakecli.imports.sources import Directory
 from lakecli.kv.env import LocalStore as Kv
 from lakecli.repository import branch, merge, repo, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.deposit import deposit
 from lakecli.repository.merge import MergeOptions
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.walk import LinkPolicy
-from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
+from lakecli.repository.upload import UploadOptions, deposit, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.contract import ABSENT, ANY, Match
 from lakecli.stores.local.files import FEW

@@ -11,8 +11,7 @@ from lakecli.engine.runner import LocalRunner
 from lakecli.fsck.check import fsck
 from lakecli.gc.options import GcOptions
 from lakecli.gc.run import advance
-from lakecli.repository.deposit import deposit
-from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
+from lakecli.repository.upload import UploadOptions, deposit, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree
 from tests.stores.test_leftovers import kill, make_old, start, temporaries
 

@@ -10,8 +10,8 @@ from lakecli.errors import DirtyBranch, NotFound, NothingToDo, Refused, UsageErr
 from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
+from lakecli.repository.log import show_commit
 from lakecli.repository.merge import MergeOptions, merge, preview
-from lakecli.repository.rev_parse import show_commit
 from lakecli.repository.revert import revert
 from tests.support.lakes import checksums, read, stage
 

@@ -16,8 +16,8 @@ from lakecli.base.model import Entry
 from lakecli.committed.listing import ListedObject, ListedPrefix
 from lakecli.errors import IntegrityError, NotFound, Unreachable, Unsupported
 from lakecli.repository.commit import commit
+from lakecli.repository.handoff.links import presign
 from lakecli.repository.ls import ls
-from lakecli.repository.presign import presign
 from lakecli.repository.reading import contents as reading
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.trust import remember

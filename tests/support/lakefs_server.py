@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from lakecli.base.identity import commit_id
 from lakecli.base.model import Commit, CommitId
 from lakecli.repository.lakefs.dump import read_dump
-from lakecli.repository.lakefs.lists import write_dump
+from lakecli.repository.refs_dump import write_dump
 
 if TYPE_CHECKING:
     from lakecli.base.model import MetarangeId
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.repository.lakefs.manifest import RefsManifest
+    from lakecli.repository.lakefs.dump import RefsManifest
 
 START = 1_800_000_000
 """Unix seconds of the first commit; each further one is a second later."""

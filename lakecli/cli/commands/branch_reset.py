@@ -18,8 +18,8 @@ from lakecli.errors import UsageError
 from lakecli.repository import branch as branches
 from lakecli.repository.branch import is_put_back, is_shared, reset
 from lakecli.repository.contract import Repository
+from lakecli.repository.log import show_commit
 from lakecli.repository.push import PushOptions, push
-from lakecli.repository.rev_parse import show_commit
 
 
 def branch_reset(

@@ -15,7 +15,7 @@ from lakecli.cli.reading import Completion, Kind
 from lakecli.refs.expression import parse
 from lakecli.repository import branch as branches
 from lakecli.repository.contract import Repository
-from lakecli.repository.rev_parse import show_commit
+from lakecli.repository.log import show_commit
 from lakecli.repository.revert import revert
 
 

@@ -14,7 +14,7 @@ from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import AtOp, BranchUri
 from lakecli.cli.sharing import distance_text
 from lakecli.repository.branch import show
-from lakecli.repository.rev_parse import show_commit
+from lakecli.repository.log import show_commit
 from lakecli.repository.status import BranchStatus, status
 
 

@@ -17,7 +17,7 @@ from lakecli.errors import UsageError
 from lakecli.imports.rebuild import count_heads, rebuild_heads
 from lakecli.repository.clone import clone_counted, clone_known
 from lakecli.repository.contract import Repository
-from lakecli.repository.lakefs.manifest import RefsManifest
+from lakecli.repository.lakefs.dump import RefsManifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.lakefs.update import update_refs
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES

@@ -19,7 +19,7 @@ from lakecli.cli.reading import Kind, Parser, read_ref_or_own_file
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
 from lakecli.repository.diff import Compared, compare_here, diff_refs, diff_uncommitted
-from lakecli.repository.rev_parse import rev_parse
+from lakecli.repository.log import rev_parse
 
 if TYPE_CHECKING:
     from lakecli.cli.exit_codes import ExitCode

@@ -43,7 +43,7 @@ from lakecli.repository.download import (
     plan_object,
 )
 from lakecli.repository.reading.addresses import full_address
-from lakecli.repository.transfer.own_files import is_own
+from lakecli.repository.transfer.selection import is_own
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.worktree.ignore import Ignore
 from lakecli.worktree.names import IGNORE_FILE

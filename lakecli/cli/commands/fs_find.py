@@ -14,7 +14,7 @@ from lakecli.cli.out.common_records import entry_record
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import AtOp, PrefixUri
 from lakecli.cli.reading import Parser, read_size, read_texts, read_time
-from lakecli.repository.find import Wanted, find
+from lakecli.repository.ls import Wanted, find
 from lakecli.repository.reading.addresses import full_address
 
 

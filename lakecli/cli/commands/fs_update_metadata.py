@@ -12,10 +12,10 @@ from lakecli.cli.out.common_records import entry_record
 from lakecli.cli.params import BranchPathUris
 from lakecli.cli.reading import Parser, read_new_metadata
 from lakecli.errors import UsageError
+from lakecli.repository.cp import update_metadata
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.staged.stager import Attributes
 from lakecli.repository.stat import stat
-from lakecli.repository.update_metadata import update_metadata
 
 
 def fs_update_metadata(

@@ -13,7 +13,7 @@ from lakecli.cli.out.answers.sharing import RefsManifest
 from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind, Parser, read_texts
-from lakecli.repository.lakefs.manifest import format_manifest, manifest_fields
+from lakecli.repository.lakefs.dump import format_manifest, manifest_fields
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.refs_dump import NotDumped
 from lakecli.repository.refs_dump import refs_dump as dump

@@ -14,7 +14,7 @@ from lakecli.cli.names import bytes_of
 from lakecli.cli.params import AtOp, RefUris
 from lakecli.cli.reading import read_ref
 from lakecli.errors import NotFound, UsageError
-from lakecli.repository.rev_parse import rev_parse as resolve
+from lakecli.repository.log import rev_parse as resolve
 
 if TYPE_CHECKING:
     from lakecli.cli.out.answers.history import AskedRef

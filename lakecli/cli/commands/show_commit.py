@@ -10,7 +10,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.out.common_records import commit_record
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefUri, ShowMetarangeId, StatOptions
-from lakecli.repository import rev_parse
+from lakecli.repository.log import show_commit as find_commit
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
@@ -35,7 +35,7 @@ def show_commit(
         lakecli show commit lakefs://demo/v1.0~2 --json
     """
     repository = context.synced_repository(ref, at_op=at_op)
-    found = rev_parse.show_commit(repository, ref_of(ref))
+    found = find_commit(repository, ref_of(ref))
     if stat.stat:
         _show_changes(context, repository, found, metarange=show_meta_range_id, depth=stat.depth)
         return

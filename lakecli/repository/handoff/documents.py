@@ -1,12 +1,17 @@
-"""Documents that list links, in one of several formats, written while the links stream.
+"""Documents that list links, written while the links stream: manifests, and a download script.
 
 The head of a document needs facts that are known only at the end, such as when the first link
 expires. So the middle is kept: in memory, and in a temporary file if it is large.
+
+The script is ``partner.sh``, which needs a POSIX shell and curl, and ``partner_blake3.py``, which
+verifies where b3sum is missing. The names in a script are data, never code: ASCII in single quotes.
+A name that no file below a directory can have is only printed as a failure.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -16,11 +21,139 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, Final, NamedTuple, Protocol, Self
 
+from lakecli.base.identity import h
 from lakecli.errors import NotFound, UsageError
-from lakecli.repository.handoff.links import Header, ObjectLink, Totals
-from lakecli.repository.handoff.manifest import CsvManifest, HtmlManifest, JsonManifest
-from lakecli.repository.handoff.script import ShellScript
+from lakecli.repository.handoff.links import (
+    PARTS,
+    Header,
+    ObjectLink,
+    Totals,
+    is_blake3,
+    one_line,
+    problem_of,
+    shell_word,
+    url_text,
+)
+from lakecli.repository.handoff.manifest import CsvManifest, HtmlManifest, JsonManifest, time_text
 from lakecli.repository.transfer.destination import translated
+
+CHUNK: Final = 1_024
+"""Objects in one chunk of a shell script, which each worker keeps in memory."""
+
+_MD5_ETAG: Final = re.compile(r"[0-9a-f]{32}(-[0-9]{1,5})?")
+"""ETags of S3's form; others are not compared, since stores have several for one object."""
+
+_HERE: Final = Path(__file__).parent
+_ID_SIZE: Final = 8
+
+
+def _source(name: str) -> str:
+    return (_HERE / name).read_text(encoding="ascii")
+
+
+def _part_id(link: ObjectLink) -> str:
+    """Return the name of an incomplete object, unique for its path and checksum."""
+    return h(link.path + b"\0" + link.checksum.encode())[:_ID_SIZE].hex()
+
+
+class ShellScript:
+    """Writes a script for a POSIX shell and curl."""
+
+    def __init__(self) -> None:
+        self.left_out: list[tuple[bytes, str]] = []
+        self._count = 0
+        self._in_chunk = 0
+
+    def link(self, link: ObjectLink) -> bytes:
+        """Return the call that downloads an object."""
+        if not link.name:
+            return b""  # the directory itself
+        self._count += 1
+        call = self._call(link).encode("ascii")
+        self._in_chunk += 1
+        if self._in_chunk == 1:
+            call = b"objects() {\n" + call
+        if self._in_chunk == CHUNK:
+            self._in_chunk = 0
+            call += b"}\nrun\n"
+        return call
+
+    def _call(self, link: ObjectLink) -> str:
+        name, problem = shell_word(link.name), problem_of(link.name)
+        if problem is not None:
+            self.left_out.append((link.path, problem))
+            return f"x '{name}' '{shell_word(problem.encode())}'\n"
+        if name.endswith("/"):
+            return f"d '{name[:-1]}'\n"
+        checksum = link.checksum if is_blake3(link.checksum) else "-"
+        etag = f" {link.etag}" if _MD5_ETAG.fullmatch(link.etag) else ""
+        url = url_text(link.url)
+        return f"o {_part_id(link)} {link.size} {checksum} '{name}' '{url}'{etag}\n"
+
+    def head(self, header: Header, totals: Totals) -> bytes:
+        """Return the program."""
+        place = one_line(f"{header.repository}/{header.ref}/".encode() + header.prefix)
+        expires = end = until = ""
+        if totals.expires_at is not None:
+            expires, end = f"{totals.expires_at:%Y%m%d%H%M%S}", time_text(totals.expires_at)
+            until = f" until {end}"
+        settings = f"total={self._count}\nexpires={expires}\nexpires_text={end}\nparts={PARTS}\n"
+        python = _source("partner_blake3.py") + _PRINT_BLAKE3
+        assert "'" not in python
+        return (
+            f"#!/bin/sh\n"
+            f"# Downloads {totals.count} objects, {totals.size} bytes, of {place}\n"
+            f"# at commit {header.commit_id}, signed at {time_text(header.created_at)}.\n"
+            f"# Keep this file secret: whoever has it can read them{until}.\n"
+            f"{_SHELL_USAGE}{settings}"
+            f"python_blake3='\n{python}'\n\n{_source('partner.sh')}\n"
+        ).encode("ascii")
+
+    def tail(self, header: Header, totals: Totals) -> bytes:
+        """Return the end of the program."""
+        del header, totals
+        return b"}\nrun\nfinish\n" if self._in_chunk else b"finish\n"
+
+
+_SHELL_USAGE: Final = """\
+#
+# Usage: sh THIS_FILE [DIRECTORY]
+#
+# Files are written below DIRECTORY, by default the current one. JOBS=8 in the environment is the
+# number of downloads at a time. Run the script again to resume an interrupted download; correct
+# files that are there already are not downloaded again. It needs curl, and b3sum or python3 to
+# verify the files; without these it compares only sizes, and says so.
+#
+# Exit status: 0 all complete and verified, 1 some failed and all others are complete, 2 the script
+# cannot run, 3 all complete but not verified.
+"""
+
+
+_PRINT_BLAKE3: Final = r"""
+
+import re
+import sys
+
+
+def show(name, shown):
+    with open(name, "rb") as opened:
+        print(blake3_of(opened) + "  " + shown)
+
+
+if sys.argv[1:] == ["--names"]:
+    for line in sys.stdin.buffer:
+        part, written = line.rstrip(b"\n").split(b" ", 1)
+        name = re.sub(rb"\\0([0-7]{3})", lambda code: bytes([int(code.group(1), 8)]), written)
+        show(b"./" + name, part.decode())
+elif sys.argv[1:]:
+    for name in sys.argv[1:]:
+        show(name, name)
+else:
+    print(blake3_of(sys.stdin.buffer) + "  -")
+"""
+"""The Python program of the shell script: prints digests as b3sum does, also for names that
+`shell_word` wrote."""
+
 
 IN_MEMORY: Final = 16 << 20
 """Bytes of a document's middle that are kept in memory."""

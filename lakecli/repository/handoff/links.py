@@ -1,4 +1,4 @@
-"""Sign one presigned URL for every object below a prefix, as a stream.
+"""Sign a presigned URL for one object, or one for every object below a prefix, as a stream.
 
 All are signed as of one time, so links of one store expire together. An object that cannot be
 signed is recorded as a failure, and the others are signed.
@@ -10,6 +10,7 @@ requests release the interpreter lock.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import islice, starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
+from unicodedata import category
 
 from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.model import Entry
@@ -28,6 +30,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_external, may_change
 from lakecli.repository.reading.presigner import Presigner
 from lakecli.repository.reading.view import View, no_such_path, open_view
+from lakecli.repository.transfer.selection import LEFT_OUT, is_own
 from lakecli.stores.presigning import PresignedUrl
 
 if TYPE_CHECKING:
@@ -310,3 +313,114 @@ def _sign(items: Sequence[SigningItem]) -> list[SigningItem]:
         else:
             signed.append((path, entry, url))
     return signed
+
+
+PARTS: Final = ".lakecli-parts"
+"""The directory in which download scripts keep unfinished files."""
+
+_TO_ESCAPE: Final = re.compile(rb"[^ -~]|['\\]")
+_NOT_IN_URL: Final = re.compile(r"[^A-Za-z0-9._~:/?\[\]@!$&()*+,;=%-]")
+_MISLEADING: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""The Unicode categories of invisible characters and of those that reorder text."""
+
+_SURROGATE_BYTES: Final = ("\udc80", "\udcff")
+"""The first and the last surrogate that a byte which is not UTF-8 is decoded to."""
+
+
+def problem_of(name: bytes) -> str | None:
+    """Return why the name of an object cannot be a file below a directory, or ``None`` if it can.
+
+    A trailing slash is allowed: such an object stands for a directory.
+    """
+    components = name.removesuffix(b"/").split(b"/")
+    if name.startswith(b"/"):
+        return "it is an absolute path"
+    if b".." in components:
+        return ".. leads out of the directory"
+    if b"" in components or b"." in components:
+        return "one of its components is empty or ."
+    if b"\0" in name:
+        return "it has a NUL"
+    if is_own(name):
+        return LEFT_OUT
+    return None
+
+
+def shell_word(name: bytes) -> str:
+    r"""Escape a name for ``printf %b`` in single quotes, as ASCII.
+
+    Backslashes, quotes and everything but printable ASCII become ``\0`` and three octal digits.
+    """
+    escaped = _TO_ESCAPE.sub(lambda match: b"\\0%03o" % match[0][0], name)
+    return escaped.decode("ascii")
+
+
+def url_text(url: str) -> str:
+    """Percent-encode all characters of a URL that URLs may not contain, and quotes."""
+    return _NOT_IN_URL.sub(_percent, url)
+
+
+def _percent(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogateescape"))
+
+
+def readable(name: bytes) -> str:
+    r"""Escape a name for people: invisible characters, and those that reorder text.
+
+    Examples are ``\n``, ``\u202e``, and ``\xff`` for a byte that is not UTF-8; backslashes are
+    doubled.
+    """
+    text = os.fsdecode(name)
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text
+    return "".join(map(_readable, text))
+
+
+def _readable(character: str) -> str:
+    if _SURROGATE_BYTES[0] <= character <= _SURROGATE_BYTES[1]:
+        return "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
+    if character != "\\" and category(character) not in _MISLEADING:
+        return character
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def one_line(name: bytes) -> str:
+    """Return a name in printable ASCII, for comments."""
+    return readable(name).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def presign(
+    repository: Repository, ref: str, path: bytes, *, expires_in: timedelta
+) -> tuple[Entry, PresignedUrl]:
+    """Return an entry and a URL that reads its bytes without credentials.
+
+    The response has the entry's content type and file name, since one data object may serve many
+    paths.
+
+    Raises:
+        NotFound: no such ref or path.
+        Unsupported: the store has no presigned URLs.
+    """
+    with open_view(repository, ref) as view:
+        entry = view.entry(path)
+    return entry, presign_entry(repository, entry, path, expires_in=expires_in)
+
+
+def presign_entry(
+    repository: Repository,
+    entry: Entry,
+    path: bytes,
+    *,
+    expires_in: timedelta,
+    inline: bool = False,
+) -> PresignedUrl:
+    """Return a URL that reads an entry's bytes without credentials.
+
+    Browsers save content that they would run, unless `inline` makes them show it.
+
+    Raises:
+        Unsupported: the store has no presigned URLs.
+    """
+    now = repository.lake.runtime.clock()
+    signer = Presigner(repository, now=now, expires_in=expires_in, inline=inline)
+    return signer.presign(path, entry)

@@ -45,8 +45,14 @@ from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, identifier, moment, text, whole
 from lakecli.errors import IntegrityError, Refused, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.handoff.links import Header, ObjectLink, Totals, is_blake3
-from lakecli.repository.handoff.names import readable, url_text
+from lakecli.repository.handoff.links import (
+    Header,
+    ObjectLink,
+    Totals,
+    is_blake3,
+    readable,
+    url_text,
+)
 from lakecli.repository.reading.reader import open_reader
 
 VERSION: Final = 1

@@ -2,15 +2,13 @@
 
 ::
 
-    manifest       the document that names the three lists of a dump
-    dump           reads a dump and verifies it
+    dump           reads a dump, by the manifest that names its three lists, and verifies it
     restore        makes a repository of a dump
     update         brings what is new in a dump into a repository
     dump_records   what the tables of ranges, metaranges and dumps hold
-    lists          writes the lists of a dump
-    kept           which dumps garbage collection keeps
-    taken_over     since when a namespace is lakecli's, and whether lakeFS has stopped
+    kept_dumps     which dumps garbage collection keeps; namespaces taken over from lakeFS
 
 A dump is three trees in the storage namespace: the commits, branches and tags of a repository as
-records of lakeFS's own messages. Nothing in it is believed before all of it was verified.
+records of lakeFS's own messages. Nothing in it is believed before all of it was verified. The verb
+`refs_dump` writes one. The package stands on `moving` and the rooms below it.
 """

@@ -6,6 +6,7 @@ commit's ID or the ref's name, its identity a commit ID, its data one of lakeFS'
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -15,20 +16,30 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.base import layout
 from lakecli.base.ids import CommitId, MetarangeId
 from lakecli.base.model import EMPTY_TREE, Commit, RefKind
-from lakecli.base.validation import EARLIEST, LATEST
+from lakecli.base.parsing import Unparsable, parse_json_object
+from lakecli.base.validation import (
+    EARLIEST,
+    LATEST,
+    Invalid,
+    Record,
+    identifier,
+    nullable,
+    optional,
+    text_that,
+)
 from lakecli.committed.tree_store import TreeStore
-from lakecli.errors import IntegrityError
+from lakecli.errors import IntegrityError, UsageError
 from lakecli.proto import messages
 from lakecli.proto.varint import Malformed
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.remote.commit_data import decode_commit_data
-from lakecli.repository.lakefs.manifest import RefsManifest
 from lakecli.sstable.format import decode_value
 from lakecli.sstable.reader import Table
-from lakecli.stores.contract import exists
+from lakecli.stores.contract import ObjectNotFound, exists, get_bounded
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
+
 
 _SHOWN: Final = 64
 _MOST_HEADS: Final = 16
@@ -225,3 +236,87 @@ def trees_missing(store: ObjectStore, trees: Iterable[MetarangeId]) -> set[Metar
                 wanted.discard(MetarangeId(name))
         return wanted
     return {tree for tree in wanted if not exists(store, layout.sstable_key(tree))}
+
+
+MANIFEST_KEY: Final = "_lakefs/refs_manifest.json"
+MAX_SIZE: Final = 64 << 10
+
+_HINT: Final = "make one with: lakectl refs-dump lakefs://REPOSITORY"
+
+_branch = text_that(is_branch_name, "a name that a branch can have")
+LISTS: Final = Record(
+    {
+        "commits_meta_range_id": identifier(MetarangeId),
+        "branches_meta_range_id": identifier(MetarangeId),
+        "tags_meta_range_id": identifier(MetarangeId),
+    }
+)
+"""The fields of the document."""
+
+_REPOSITORY: Final = Record({"default_branch": optional(nullable(_branch), None)})
+
+
+class RefsManifest(NamedTuple):
+    """The metaranges of the three lists.
+
+    Attributes:
+        default_branch: if the document names it.
+    """
+
+    commits: MetarangeId
+    branches: MetarangeId
+    tags: MetarangeId
+    default_branch: str | None = None
+
+
+def parse_manifest(data: bytes) -> RefsManifest:
+    """Return the manifest in a document, wrapped or not.
+
+    Raises:
+        UsageError: it is no such document.
+    """
+    try:
+        found = parse_json_object(data, max_size=MAX_SIZE)
+        default_branch = None
+        if "refs" in found:
+            default_branch = _REPOSITORY.read(found.get("repository", {}))["default_branch"]
+            found = found["refs"]
+        lists = LISTS.read(found)
+    except (Unparsable, Invalid) as error:
+        raise UsageError(f"not the manifest of a refs dump: {error}", hint=_HINT) from None
+    return manifest_of(lists)._replace(default_branch=default_branch)
+
+
+def manifest_of(lists: Mapping[str, MetarangeId]) -> RefsManifest:
+    """Return the manifest of which `LISTS` has validated the fields."""
+    return RefsManifest(
+        lists["commits_meta_range_id"],
+        lists["branches_meta_range_id"],
+        lists["tags_meta_range_id"],
+    )
+
+
+def manifest_fields(manifest: RefsManifest) -> dict[str, str]:
+    """Return the fields of the document as lakeFS writes it."""
+    return {
+        "commits_meta_range_id": manifest.commits,
+        "tags_meta_range_id": manifest.tags,
+        "branches_meta_range_id": manifest.branches,
+    }
+
+
+def format_manifest(manifest: RefsManifest) -> bytes:
+    """Return the document."""
+    return json.dumps(manifest_fields(manifest), indent=2).encode() + b"\n"
+
+
+def find_manifest(store: ObjectStore) -> RefsManifest | None:
+    """Return the manifest that a lakeFS server left in a namespace, or ``None``.
+
+    Raises:
+        UsageError: the object there is no manifest.
+    """
+    try:
+        return parse_manifest(get_bounded(store, MANIFEST_KEY, MAX_SIZE))
+    except ObjectNotFound:
+        return None

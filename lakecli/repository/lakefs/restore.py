@@ -25,8 +25,15 @@ from lakecli.kv.operations import RefChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.guard.claims import claim_trees
-from lakecli.repository.lakefs.dump import Dump, LeftOut, read_dump, trees_missing
-from lakecli.repository.lakefs.manifest import RefsManifest, find_manifest, manifest_fields
+from lakecli.repository.lakefs.dump import (
+    Dump,
+    LeftOut,
+    RefsManifest,
+    find_manifest,
+    manifest_fields,
+    read_dump,
+    trees_missing,
+)
 from lakecli.repository.pending import operations, staging_tokens
 from lakecli.repository.records import clones, namespace, ref_changes
 from lakecli.repository.records.commits import initial_commit

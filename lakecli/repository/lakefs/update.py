@@ -11,7 +11,8 @@ A dump of lakeFS is taken as a fetch takes the bucket, except that branches move
 
 Commits are written first. All refs move in one transaction, as one operation, which `undo` takes
 back and automatic sharing sends. The dump is recorded last: what lakeFS wrote later is known to be
-in no dump then (`lakecli.repository.lakefs.kept`). Repeating an interrupted update finishes it.
+in no dump then (`lakecli.repository.lakefs.kept_dumps`). Repeating an interrupted update finishes
+it.
 """
 
 from __future__ import annotations
@@ -27,9 +28,8 @@ from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_trees
-from lakecli.repository.lakefs.dump import Dump, LeftOut
-from lakecli.repository.lakefs.kept import iter_kept, keep_dump
-from lakecli.repository.lakefs.manifest import RefsManifest
+from lakecli.repository.lakefs.dump import Dump, LeftOut, RefsManifest
+from lakecli.repository.lakefs.kept_dumps import iter_kept, keep_dump
 from lakecli.repository.lakefs.restore import needed_manifest, verified
 from lakecli.repository.moving.clean_branches import unstage_unchanged
 from lakecli.repository.pending import operations, staging_tokens, unsent_moves

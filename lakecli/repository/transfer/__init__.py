@@ -2,9 +2,9 @@
 
 ::
 
-    walk, own_files  files of a directory; those that are no data
+    walk             files of a directory
+    selection        which of them: patterns as in ``.gitignore``; names that are never data
     content_types    the content type of a file
-    selection        which files: patterns as in ``.gitignore``
     plan             what a transfer would do, and its totals
     parallel         many objects at once, in bounded memory
     readers          verified reading, and what an upload expects

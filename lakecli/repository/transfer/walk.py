@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.repository.transfer.own_files import is_own
+from lakecli.repository.transfer.selection import is_own
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,7 @@ from lakecli.errors import NotFound, PermissionDenied, Unsupported
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff import documents
 from lakecli.repository.handoff.documents import FORMATS, SCRIPT, Document
-from lakecli.repository.handoff.links import ObjectLinks, open_handoff
-from lakecli.repository.presign import presign_entry
+from lakecli.repository.handoff.links import ObjectLinks, open_handoff, presign_entry
 from lakecli.repository.reading.trust import remember
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores.presigning import PresignedUrl, PresignRequest, response_headers

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakecli.repository.handoff.names import (
+from lakecli.repository.handoff.links import (
     one_line,
     problem_of,
     readable,

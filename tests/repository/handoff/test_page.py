@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from lakecli.repository.handoff.names import readable
+from lakecli.repository.handoff.links import readable
 from tests.repository.handoff.links import DATA, EVIL_NAMES, HEADER, link_to, write
 
 URL = "https://bucket.example/k?response-content-type=text%2Fcsv&X-Signature=a%2Fb"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.repository.handoff import script as script_module
-from lakecli.repository.transfer.own_files import is_own
+from lakecli.repository.handoff import documents as script_module
+from lakecli.repository.transfer.selection import is_own
 from tests.repository.handoff.links import (
     DATA,
     END,
@@ -136,7 +136,7 @@ def test_a_script_whose_list_was_forged_writes_no_file_of_git(
 ) -> None:
     names = [name for name in (*OWN, *DATA_NAMES) if name]
     server.objects = dict.fromkeys(names, b"enemy")
-    monkeypatch.setattr("lakecli.repository.handoff.names.is_own", lambda _name: False)
+    monkeypatch.setattr("lakecli.repository.handoff.links.is_own", lambda _name: False)
     links = [*links_to(server), link_to(b"d/.GIT/hooks/", b"", "http://127.0.0.1:9/")]
     machine = partner(kind)
     done = machine.run(script_for(links, tmp_path))

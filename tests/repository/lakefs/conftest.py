@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.repository.lakefs.manifest import parse_manifest
+from lakecli.repository.lakefs.dump import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from tests.support.lakefs_files import live_expected, live_objects
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.contract import Repository
     from lakecli.repository.handle.lake import Lake
-    from lakecli.repository.lakefs.manifest import RefsManifest
+    from lakecli.repository.lakefs.dump import RefsManifest
 
 MARKER = "_lakefs/dummy"
 

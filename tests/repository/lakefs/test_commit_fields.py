@@ -16,11 +16,11 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.clone import clone
 from lakecli.repository.lakefs.dump import BadDump, read_dump
-from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.restore import restore_refs
+from lakecli.repository.log import show_commit
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push
-from lakecli.repository.rev_parse import show_commit
+from lakecli.repository.refs_dump import write_dump
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import new_trees
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.repository.lakefs.manifest import RefsManifest
+    from lakecli.repository.lakefs.dump import RefsManifest
 
 NOW = datetime(2021, 3, 1, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ import pytest
 
 from lakecli.errors import Refused
 from lakecli.fsck.check import fsck
-from lakecli.repository.lakefs.manifest import parse_manifest
+from lakecli.repository.lakefs.dump import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.records import clones
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.handle.lake import Lake
-    from lakecli.repository.lakefs.manifest import RefsManifest
+    from lakecli.repository.lakefs.dump import RefsManifest
     from tests.support.crashes import Killer, Outcome
 
 

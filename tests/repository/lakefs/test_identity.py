@@ -11,13 +11,18 @@ import pytest
 from lakecli.base.model import CLIENT_MTIME
 from lakecli.committed.values import decode_entry
 from lakecli.repository.commit import commit
-from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.download import download_tree
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.plan import PathAction
-from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
+from lakecli.repository.upload import (
+    UploadOptions,
+    deposit,
+    stage_together,
+    upload_file,
+    upload_stream,
+)
 from lakecli.repository.upload_tree import plan_upload, upload_tree
 from lakecli.stores.contract import ANY
 from tests.repository.lakefs.test_restore import files

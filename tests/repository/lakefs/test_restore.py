@@ -32,9 +32,13 @@ from lakecli.repository.diff import diff_refs
 from lakecli.repository.guard.claims import Gone, claim_trees
 from lakecli.repository.guard.gc_guard import GcGuard
 from lakecli.repository.handle.lake import Lake
-from lakecli.repository.lakefs.dump import BadDump, LeftOut, read_dump
-from lakecli.repository.lakefs.lists import write_dump
-from lakecli.repository.lakefs.manifest import format_manifest, parse_manifest
+from lakecli.repository.lakefs.dump import (
+    BadDump,
+    LeftOut,
+    format_manifest,
+    parse_manifest,
+    read_dump,
+)
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
@@ -42,6 +46,7 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.records import clones
 from lakecli.repository.records.commits import initial_commit
+from lakecli.repository.refs_dump import write_dump
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, undo
 from tests.support.clones import synced
@@ -53,7 +58,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import CommitId, Entry
     from lakecli.repository.contract import Repository
-    from lakecli.repository.lakefs.manifest import RefsManifest
+    from lakecli.repository.lakefs.dump import RefsManifest
 
 
 def files(directory: Path) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone, clone_known
 from lakecli.repository.commit import commit
-from lakecli.repository.lakefs.kept import DUMPS, iter_kept
+from lakecli.repository.lakefs.kept_dumps import DUMPS, iter_kept
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.lakefs.update import RefState, Updated, update_refs
 from lakecli.repository.merge import MergeOptions, merge
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.contract import Repository
     from lakecli.repository.handle.lake import Lake
-    from lakecli.repository.lakefs.manifest import RefsManifest
+    from lakecli.repository.lakefs.dump import RefsManifest
 
 OPTIONS = PushOptions("me")
 

@@ -10,7 +10,7 @@ from lakecli.cli.here import relative_path
 from lakecli.cli.manual.completion.paths import names_at
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import open_view
-from lakecli.repository.transfer.own_files import is_own
+from lakecli.repository.transfer.selection import is_own
 from lakecli.worktree.link import Link
 
 

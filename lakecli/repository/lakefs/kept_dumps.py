@@ -13,22 +13,25 @@ and a sweep may delete it while a dump is being written. The newest record stays
 counts: what lakeFS wrote after the last dump is in no dump that lakecli knows.
 
 The manifest that a lakeFS server left in the namespace is a root as long as it lies there.
+
+The end of this module is about a namespace that was taken over from lakeFS: since when it is
+lakecli's, and whether somebody has confirmed that lakeFS has stopped.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.ids import MetarangeId
-from lakecli.base.layout import GC, sstable_key
+from lakecli.base.layout import GC, LEGACY_LAKEFS_MARKER, REPOSITORY, sstable_key
 from lakecli.base.parsing import Unparsable, parse_json_object
-from lakecli.base.validation import Invalid, Record, optional, text_that, whole
+from lakecli.base.validation import Invalid, Record, boolean, optional, text_that, whole
 from lakecli.errors import IntegrityError, UsageError
-from lakecli.repository.lakefs.manifest import (
+from lakecli.repository.lakefs.dump import (
     LISTS,
     MANIFEST_KEY,
     MAX_SIZE,
@@ -37,10 +40,20 @@ from lakecli.repository.lakefs.manifest import (
     manifest_of,
     parse_manifest,
 )
-from lakecli.stores.contract import ABSENT, ObjectInfo, ObjectNotFound, TooLarge, get_bounded
+from lakecli.repository.records.namespace import origin_of
+from lakecli.stores.contract import (
+    ABSENT,
+    ANY,
+    ObjectInfo,
+    ObjectNotFound,
+    TooLarge,
+    exists,
+    get_bounded,
+)
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
+
 
 DUMPS: Final = GC + "dumps/"
 KEPT_FOR: Final = timedelta(days=30)
@@ -202,3 +215,93 @@ def _made_at(store: ObjectStore, dump: KeptDump, left: KeptDump | None) -> datet
     except ObjectNotFound:
         dates.append(dump.since)
     return max(dates)
+
+
+STOPPED: Final = GC + "lakefs-stopped"
+
+CLOCKS: Final = timedelta(hours=1)
+"""How far the clock of a lakeFS server may be from that of the bucket."""
+
+LAKEFS_DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"
+"""The digits of lakeFS's IDs, 5 bits each: 32 bits of time, then what makes it unique."""
+
+_MAX_SIZE: Final = 4 << 10
+_CONFIRMATION: Final = Record({"format": whole(1, _FORMAT), "stopped": boolean})
+
+_TIME_DIGITS: Final = 7
+_EXTRA_BITS: Final = 3
+
+
+class TakenOver(NamedTuple):
+    """A namespace that was taken over from lakeFS.
+
+    Attributes:
+        dump: the refs dump that the repository was made of; its date is that of the take-over.
+        stopped_at: when somebody last confirmed that lakeFS has stopped; ``None``: nobody did.
+        old_layout: whether there may be objects outside ``data/``, as old servers wrote them.
+    """
+
+    dump: KeptDump
+    stopped_at: datetime | None
+    old_layout: bool
+
+
+def find_take_over(store: ObjectStore) -> TakenOver | None:
+    """Return how a namespace was taken over; ``None`` if it was not.
+
+    Raises:
+        IntegrityError: its ``repository.json`` is not valid.
+    """
+    origin = origin_of(store)
+    if origin is None:
+        return None
+    try:
+        manifest = manifest_of(LISTS.read(origin))
+    except Invalid as error:
+        raise IntegrityError(
+            f"{store.uri}/{REPOSITORY} does not say which refs dump it was made of: {error}",
+            hint="restore it from a backup",
+        ) from None
+    return TakenOver(
+        KeptDump(REPOSITORY, manifest, store.head(REPOSITORY).modified_at, by_lakefs=True),
+        _stopped_at(store),
+        exists(store, LEGACY_LAKEFS_MARKER),
+    )
+
+
+def _stopped_at(store: ObjectStore) -> datetime | None:
+    try:
+        found = parse_json_object(get_bounded(store, STOPPED, _MAX_SIZE), max_size=_MAX_SIZE)
+        has_stopped = _CONFIRMATION.read(found)["stopped"]
+        return store.head(STOPPED).modified_at if has_stopped else None
+    except ObjectNotFound:
+        return None
+    except (Unparsable, Invalid, TooLarge) as error:
+        raise IntegrityError(
+            f"{store.uri}/{STOPPED} does not say whether lakeFS has stopped: {error}",
+            hint="delete that object, and confirm it again: lakecli gc run --lakefs-stopped",
+        ) from None
+
+
+def confirm_stopped(store: ObjectStore, *, stopped: bool = True) -> None:
+    """Record whether lakeFS has stopped working in a namespace.
+
+    Args:
+        store: the namespace.
+        stopped: ``False`` withdraws a confirmation, as lakeFS may work there again.
+    """
+    body = json.dumps({"format": _FORMAT, "stopped": stopped}).encode("ascii") + b"\n"
+    store.put(STOPPED, body, ANY)
+
+
+def written_at(lakefs_object: str) -> datetime | None:
+    """Return when lakeFS named an object, by its server's clock; ``None`` if the name has no time.
+
+    Args:
+        lakefs_object: as `layout.lakefs_object` returns it.
+    """
+    name = lakefs_object.rpartition("/")[2]
+    if len(name) > len("0" * 20):
+        return None  # a UUID
+    seconds = int(name[:_TIME_DIGITS], 32) >> _EXTRA_BITS
+    return datetime.fromtimestamp(seconds, UTC)
