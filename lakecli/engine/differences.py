@@ -1,21 +1,22 @@
-"""Large diffs in parts: a runner compares intervals of keys, the driver joins them in order."""
+"""Large diffs in parts: a runner compares intervals of keys, the driver joins them in order.
+
+Intervals end where ranges end, so that hardly any range is read by two parts. Ranges that are equal
+on both sides are neither read nor counted; an interval may span them.
+"""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from struct import Struct
 from typing import Final, NamedTuple
 
-from lakecli.base.model import ChangeType, Difference, RangeId
+from lakecli.base.model import Difference, RangeId
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.listing import prefix_end
-from lakecli.committed.metaranges import range_id_of
+from lakecli.committed.metaranges import Metarange, range_id_of
+from lakecli.committed.threeway import Segment, Slice, segments
 from lakecli.committed.tree_store import TreeStore
-from lakecli.engine.in_order import InOrder
-from lakecli.engine.intervals import intervals
-from lakecli.engine.runner import Runner
+from lakecli.engine.runner import InOrder, Runner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.repository.contract import Repository
 from lakecli.repository.diff import Compared
@@ -23,24 +24,89 @@ from lakecli.repository.diff import Compared
 PART_ENTRIES: Final = 50_000
 """Entries that one part compares, about."""
 
-_TYPES: Final = tuple(ChangeType)
-_HEADER: Final = Struct("<BIII")
-_UNLIKE: Final = 0x80
-"""Set in the type of a conflict with unlike checksums."""
 
-
-class Part(NamedTuple):
-    """An interval of keys.
+class KeyInterval(NamedTuple):
+    """Keys from `start` to before `stop`.
 
     Attributes:
-        number: the position among all parts in key order, from 0.
-        start: the first key.
-        stop: the first key after the interval; ``None``: the interval has no end.
+        stop: ``None``: the interval has no end.
+        ranges: number of ranges that differ and have to be read, on all sides.
+        entries: upper bound of the entries in them, on the side that has more.
     """
 
-    number: int
     start: bytes
     stop: bytes | None
+    ranges: int
+    entries: int
+
+
+class _Unit(NamedTuple):
+    """Ranges that are not divided further; `end` is their last key."""
+
+    end: bytes
+    ranges: int
+    entries: int
+
+
+def intervals(
+    base: Metarange,
+    source: Metarange,
+    destination: Metarange,
+    *,
+    entries: int,
+    start: bytes = b"",
+    stop: bytes | None = None,
+) -> Iterator[KeyInterval]:
+    """Yield the intervals in which a source differs from its base and the destination, in order.
+
+    Together they contain every such key from `start` to before `stop`, each once. To compare two
+    trees, pass the left one as both base and destination.
+
+    Args:
+        base: the common ancestor.
+        source: the tree whose changes are wanted.
+        destination: the tree that may have the same changes.
+        entries: approximate number of entries in one interval; a single range may hold more.
+        start: the first key to consider.
+        stop: the first key after those; ``None``: there is none.
+    """
+    first, ranges, count = start, 0, 0
+    for segment in segments(base, source, destination, start=start, stop=stop):
+        if segment.keeps_destination:
+            continue
+        for unit in _units(segment, entries):
+            ranges += unit.ranges
+            count += unit.entries
+            after = unit.end + b"\0"
+            if stop is not None and after >= stop:
+                break
+            if count >= entries and after > first:
+                yield KeyInterval(first, after, ranges, count)
+                first, ranges, count = after, 0, 0
+    if ranges:
+        yield KeyInterval(first, stop, ranges, count)
+
+
+def _units(segment: Segment, entries: int) -> Iterator[_Unit]:
+    """Yield a segment as one unit, or range by range if it is larger than a part."""
+    sides = {(side.tree.id, side.first, side.last): side for side in segment}
+    counted = [(sum(_counts(side)), side.last - side.first, side) for side in sides.values()]
+    ranges = sum(length for _, length, _ in counted)
+    most, length, largest = max(counted, key=lambda each: each[:2])
+    end = max(side.tree.keys[side.last - 1] for _, length, side in counted if length)
+    if most > entries and length > 1:
+        others = ranges - length
+        for position in range(largest.first, largest.last - 1):
+            count = largest.tree.record(position).count
+            yield _Unit(largest.tree.keys[position], 1, count)
+        last = largest.tree.record(largest.last - 1)
+        yield _Unit(end, 1 + others, last.count)
+        return
+    yield _Unit(end, ranges, most)
+
+
+def _counts(side: Slice) -> Iterator[int]:
+    return (side.tree.record(position).count for position in range(side.first, side.last))
 
 
 def compare_by(
@@ -57,12 +123,16 @@ def compare_by(
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    task = partial(compare_part, location=StoreLocation.of(repository), compared=compared)
-    parts = _plan(repository.trees, compared, entries)
-    with InOrder() as waiting:
-        for part, packed in runner.run(task, parts):
-            for ready in waiting.ready(part.number, packed):
-                yield from _unpacked(ready)
+    task = partial(_compare, location=StoreLocation.of(repository), compared=compared)
+    trees = repository.trees
+    left, right = trees.metarange(compared.left), trees.metarange(compared.right)
+    base = left if compared.base is None else trees.metarange(compared.base)
+    start, stop = compared.prefix, prefix_end(compared.prefix)
+    found = intervals(base, right, left, entries=entries, start=start, stop=stop)
+    with InOrder[list[Difference]]() as waiting:
+        for (number, _), differences in runner.run(task, enumerate(found)):
+            for ready in waiting.ready(number, differences):
+                yield from ready
 
 
 def changed_ranges(trees: TreeStore, compared: Compared) -> set[RangeId]:
@@ -71,53 +141,12 @@ def changed_ranges(trees: TreeStore, compared: Compared) -> set[RangeId]:
     return {*map(range_id_of, left.values)} ^ {*map(range_id_of, right.values)}
 
 
-def compare_part(part: Part, *, location: StoreLocation, compared: Compared) -> bytes:
-    """Return the differences in an interval, as `_packed` encodes them."""
-    trees = location.trees()
+def _compare(
+    numbered: tuple[int, KeyInterval], *, location: StoreLocation, compared: Compared
+) -> list[Difference]:
+    trees, (_, interval) = location.trees(), numbered
     base, left, right, _ = compared
+    start, stop = interval.start, interval.stop
     if base is None:
-        found = diff(trees, left, right, start=part.start, stop=part.stop)
-    else:
-        found = compare(trees, base=base, left=left, right=right, start=part.start, stop=part.stop)
-    return _packed(found)
-
-
-def _plan(trees: TreeStore, compared: Compared, entries: int) -> Iterator[Part]:
-    left, right = trees.metarange(compared.left), trees.metarange(compared.right)
-    base = left if compared.base is None else trees.metarange(compared.base)
-    start, stop = compared.prefix, prefix_end(compared.prefix)
-    found = intervals(base, right, left, entries=entries, start=start, stop=stop)
-    for number, interval in enumerate(found):
-        yield Part(number, interval.start, interval.stop)
-
-
-def _packed(differences: Iterable[Difference]) -> bytes:
-    """Return differences compressed.
-
-    Each is a header (type, size of the path, and one more than the size of each value, 0 for none),
-    the path, and the values of both sides.
-    """
-    pieces = []
-    for difference in differences:
-        kind = _TYPES.index(difference.type)
-        values = difference.left, difference.right
-        sizes = (0 if value is None else len(value) + 1 for value in values)
-        header = kind | _UNLIKE if difference.unlike_checksums else kind
-        pieces.append(_HEADER.pack(header, len(difference.path), *sizes))
-        pieces += (difference.path, *(value or b"" for value in values))
-    return zlib.compress(b"".join(pieces), 1)
-
-
-def _unpacked(packed: bytes) -> Iterator[Difference]:
-    data = zlib.decompress(packed)
-    at = 0
-    while at < len(data):
-        kind, size, *sizes = _HEADER.unpack_from(data, at)
-        at += _HEADER.size
-        path, at = data[at : at + size], at + size
-        values: list[bytes | None] = []
-        for each in sizes:
-            values.append(data[at : at + each - 1] if each else None)
-            at += max(each - 1, 0)
-        left, right = values
-        yield Difference(_TYPES[kind & ~_UNLIKE], path, left, right, bool(kind & _UNLIKE))
+        return list(diff(trees, left, right, start=start, stop=stop))
+    return list(compare(trees, base=base, left=left, right=right, start=start, stop=stop))

@@ -42,7 +42,7 @@ _WARNING: Final = re.compile(
 _LOST: Final = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\S+)\)")
 _NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)".*?: error=\d+, ([^\n]+)')
 _VERSIONS: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
-_NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
+_NO_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 MODULES: Final = (
     "lakecli",
@@ -71,7 +71,7 @@ class NoLakecli(Unsupported):
     """The executors cannot run lakecli."""
 
 
-class Finding(NamedTuple):
+class ExecutorProblem(NamedTuple):
     """What the probe saw on an executor: plain values, as the executor may lack lakecli.
 
     Attributes:
@@ -222,10 +222,10 @@ def _probe(
     context: Any,  # noqa: ANN401
     group: str,
     stores: Sequence[tuple[str, ...]],
-) -> list[Finding]:
+) -> list[ExecutorProblem]:
     """Run the probe in every slot, until each executor has answered."""
     probe = _make_probe(lakecli.__version__, list(stores))
-    found: dict[tuple[str, str], Finding] = {}
+    found: dict[tuple[str, str], ExecutorProblem] = {}
     for _ in range(ROUNDS):
         cores = list(_executors(context))
         slots = max(1, sum(cores), len(cores))
@@ -235,7 +235,7 @@ def _probe(
         except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
             _raise_lost(error)
         for answer in answers:
-            finding = Finding(*answer)
+            finding = ExecutorProblem(*answer)
             if finding.lack or (finding.host, finding.directory) not in found:
                 found[finding.host, finding.directory] = finding
         if len(found) >= len(cores) or any(finding.lack for finding in found.values()):
@@ -282,8 +282,14 @@ def _make_probe(version: str, stores: Sequence[tuple[str, ...]]) -> Callable[[An
 def _raise_lost(error: Exception) -> NoReturn:
     """Raise the error for a probe that an executor's Python did not even begin."""
     text = str(error)
-    lost = _LOST.search(text)
-    name = f"executor {lost[2]} on {lost[1]}" if lost else "an executor"
+    raise find_lack(text) or Unreachable(
+        f"{_lost_executor(text)} does not run Python: {gist(text)}",
+        hint="see the executor's log; spark.pyspark.python names its Python",
+    ) from error
+
+
+def find_lack(text: str) -> NoLakecli | None:
+    """Return the error of an executor that cannot run lakecli, by the text of Spark's error."""
     program, versions, module = (
         pattern.search(text) for pattern in (_NO_PROGRAM, _VERSIONS, _NO_MODULE)
     )
@@ -294,14 +300,16 @@ def _raise_lost(error: Exception) -> NoReturn:
     elif module is not None:
         what = f"lacks the Python module {module[1]}"
     else:
-        raise Unreachable(
-            f"{name} does not run Python: {gist(text)}",
-            hint="see the executor's log; spark.pyspark.python names its Python",
-        ) from error
-    raise NoLakecli(f"{name} {what}", hint=environment_hint()) from error
+        return None
+    return NoLakecli(f"{_lost_executor(text)} {what}", hint=environment_hint())
 
 
-def _check(findings: Sequence[Finding]) -> None:
+def _lost_executor(text: str) -> str:
+    lost = _LOST.search(text)
+    return f"executor {lost[2]} on {lost[1]}" if lost else "an executor"
+
+
+def _check(findings: Sequence[ExecutorProblem]) -> None:
     """Raise an error for the first executor that lacks something."""
     lacking = sorted(finding for finding in findings if finding.lack)
     if not lacking:

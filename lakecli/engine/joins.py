@@ -14,8 +14,7 @@ from typing import Any, Final
 from lakecli.base.progress import Progress
 from lakecli.engine.errors_as_json import carried
 from lakecli.engine.scratch import Scratch, dump_value, load_value
-from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.worker_heap import freeze_modules
+from lakecli.engine.spark_runner import SparkRunner, freeze_modules
 from lakecli.errors import LakeError
 
 RESULT: Final = "number int, body binary"

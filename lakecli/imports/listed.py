@@ -8,26 +8,19 @@ driver appends to the file of the part. Large pieces go through the namespace: s
 
 from __future__ import annotations
 
-import zlib
+import pickle
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.committed.values import decode_entry
-from lakecli.engine.scratch import Kept, Scratch
-from lakecli.engine.steps import encode_step, read_steps
+from lakecli.engine.scratch import Scratch
 from lakecli.imports.rows import Failures
 from lakecli.repository.transfer.plan import PathAction, PathStep
 
-PIECE_SIZE: Final = 4 << 20
-"""Bytes of paths that a part holds in memory, about."""
-
-_HERE: Final = b"+"
-_KEPT: Final = b">"
-"""The first byte of a piece: its bytes, or the name of a result in the namespace, follow."""
-
-_SIZE: Final = 8
+PIECE_STEPS: Final = 16_384
+"""Paths that a part holds in memory."""
 
 
 class Listing(NamedTuple):
@@ -57,8 +50,8 @@ class Lister:
         if self._file:
             Path(self._file).write_bytes(b"")  # of an earlier attempt
         self._failed: list[PathStep] = []
-        self._held = bytearray()
-        self._pieces: list[bytes] = []
+        self._held: list[PathStep] = []
+        self._pieces: list[Any] = []
         failures.on_failure = self._fail
 
     def add(self, found: Iterable[tuple[bytes, PathAction, bytes]]) -> None:
@@ -79,7 +72,7 @@ class Lister:
             self._write(step)
         del failed[:count]
 
-    def finish(self) -> tuple[bytes, ...]:
+    def finish(self) -> tuple[Any, ...]:
         """List the rest; return the pieces, if there is no file."""
         self.list_failures(before=None)
         self._end_piece()
@@ -89,21 +82,18 @@ class Lister:
         insort(self._failed, PathStep(PathAction.FAILED, path, error=why), key=_path_of)
 
     def _write(self, step: PathStep) -> None:
-        self._held += encode_step(step)
-        if len(self._held) >= PIECE_SIZE:
+        self._held.append(step)
+        if len(self._held) >= PIECE_STEPS:
             self._end_piece()
 
     def _end_piece(self) -> None:
         if self._file:
             with Path(self._file).open("ab") as file:
-                file.write(self._held)
+                pickle.dump(self._held, file)
         elif self._held:
-            body = zlib.compress(self._held, 1)
-            kept = None if self._scratch is None else self._scratch.keep(body)
-            self._pieces.append(
-                _HERE + body if kept is None else _KEPT + kept.digest + kept.size.to_bytes(_SIZE)
-            )
-        self._held.clear()
+            held = self._held
+            self._pieces.append(held if self._scratch is None else self._scratch.keep_value(held))
+        self._held = []
 
 
 def _path_of(step: PathStep) -> bytes:
@@ -116,7 +106,7 @@ def part_file(directory: str, number: int) -> str:
 
 
 def take_pieces(
-    pieces: Iterable[bytes], directory: str, number: int, scratch: Scratch | None
+    pieces: Iterable[Any], directory: str, number: int, scratch: Scratch | None
 ) -> None:
     """Write the pieces of a part to its file.
 
@@ -125,14 +115,15 @@ def take_pieces(
     """
     with Path(part_file(directory, number)).open("wb") as file:
         for piece in pieces:
-            body = piece[1:]
-            if piece.startswith(_KEPT) and scratch is not None:
-                body = scratch.take(Kept(body[:-_SIZE], int.from_bytes(body[-_SIZE:])))
-            file.write(zlib.decompress(body))
+            pickle.dump(piece if scratch is None else scratch.take_value(piece), file)
 
 
 def iter_steps(directory: Path) -> Iterator[PathStep]:
     """Yield what all parts listed, in the order of the parts."""
     for path in sorted(directory.iterdir()):
         with path.open("rb") as file:
-            yield from read_steps(file)
+            while True:
+                try:
+                    yield from pickle.load(file)  # noqa: S301 - written above
+                except EOFError:
+                    break

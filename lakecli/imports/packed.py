@@ -1,4 +1,7 @@
-"""The result of a part as bytes: a line of JSON, then all records, concatenated."""
+"""The result of a part as bytes: a line of JSON, then all records, concatenated.
+
+The steps of a dry run, whose results nobody keeps, are left out.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import json
 import os
 from array import array
 from dataclasses import asdict
-from itertools import chain
 
 from lakecli.imports.merging import Tally
 from lakecli.imports.part import PartResult
@@ -18,7 +20,7 @@ def pack_result(result: PartResult) -> bytes:
     """Return a result as bytes."""
     pieces: list[bytes] = []
     sizes = []
-    for column in (*result.cut, result.steps):
+    for column in result.cut:
         lengths = array("Q", map(len, column)).tobytes()
         pieces += (lengths, *column)
         sizes.append([len(column), len(lengths) + sum(map(len, column))])
@@ -51,9 +53,8 @@ def unpack_result(data: bytes) -> PartResult:
             start += length
         columns.append(column)
         at += size
-    size = len(Cut._fields)
     return PartResult(
-        Cut(*columns[:size]),
+        Cut(*columns),
         Tally(**header["tally"]),
         failed=header["failed"],
         failures=tuple(Failure(os.fsencode(path), why) for path, why in header["failures"]),
@@ -62,5 +63,4 @@ def unpack_result(data: bytes) -> PartResult:
         listed=header["listed"],
         places=tuple(header["places"]),
         verified=header["verified"],
-        steps=tuple(chain.from_iterable(columns[size:])),
     )

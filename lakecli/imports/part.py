@@ -123,7 +123,7 @@ class PartResult:
     listed: str = ""
     places: tuple[str, ...] = ()
     verified: int = 0
-    steps: tuple[bytes, ...] = ()
+    steps: tuple[Any, ...] = ()
 
     @property
     def is_sound(self) -> bool:

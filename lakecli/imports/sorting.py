@@ -27,8 +27,13 @@ from typing import Any, Final, NamedTuple
 from lakecli.engine.errors_as_json import carried, new_nonce
 from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import Scratch, dump_value, load_value
-from lakecli.engine.spark_runner import SparkRunner, apply, opened, raise_translated
-from lakecli.engine.worker_heap import freeze_modules
+from lakecli.engine.spark_runner import (
+    SparkRunner,
+    apply,
+    freeze_modules,
+    opened,
+    raise_translated,
+)
 from lakecli.errors import LakeError
 from lakecli.imports.listed import Lister
 from lakecli.imports.manifest import Manifest, ManifestPiece

@@ -17,7 +17,7 @@ from lakecli.base.model import Difference, MetarangeId
 from lakecli.base.uri import parse
 from lakecli.committed.diff import compare
 from lakecli.committed.values import decode_entry
-from lakecli.engine.intervals import intervals
+from lakecli.engine.differences import intervals
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.refs.ref_store import RefStore

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakecli.engine.spark_runner import freeze_modules
 from lakecli.engine.store_location import StoreLocation
-from lakecli.engine.worker_heap import freeze_modules
 from lakecli.errors import Unsupported
 from lakecli.spark.fetch import READ_AHEAD, ObjectFile, Remote, fetched, line_batches
 from lakecli.spark.options import KEY

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
-import threading
 import time
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 import lakecli
-from lakecli.engine import executors, session
-from lakecli.engine.executors import Finding, NoLakecli, _check, _make_probe, _raise_lost
-from lakecli.engine.session import addresses_of, check_master, ending_refused, speaks_http
+from lakecli.engine import executors
+from lakecli.engine.executors import ExecutorProblem, NoLakecli, _check, _make_probe, _raise_lost
+from lakecli.engine.session import addresses_of, check_master
 from lakecli.errors import PermissionDenied, Unreachable
 
 if TYPE_CHECKING:
@@ -71,9 +67,9 @@ def test_an_unknown_loss_is_quoted() -> None:
         _raise_lost(RuntimeError(LOST + "java.lang.Error: strange"))
 
 
-def probed(stores: list[tuple[str, str]], version: str = lakecli.__version__) -> Finding:
+def probed(stores: list[tuple[str, str]], version: str = lakecli.__version__) -> ExecutorProblem:
     ((*answer,),) = _make_probe(version, stores)([])
-    return Finding(*answer)
+    return ExecutorProblem(*answer)
 
 
 def test_the_probe_finds_nothing_missing(tmp_path: Path) -> None:
@@ -103,10 +99,13 @@ def test_the_probe_reads_the_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 ])  # fmt: skip
 def test_missing_credentials_name_their_setting(scheme: str, setting: str) -> None:
     uri = f"{scheme}://bucket/ns"
-    lacking = [Finding("b", "1", "/w/1", f"cannot read {uri}: no credentials", uri),
-               Finding("a", "0", "/w/0", f"cannot read {uri}: no credentials", uri)]  # fmt: skip
+    why = f"cannot read {uri}: no credentials"
+    lacking = [
+        ExecutorProblem("b", "1", "/w/1", why, uri),
+        ExecutorProblem("a", "0", "/w/0", why, uri),
+    ]
     with pytest.raises(PermissionDenied) as caught:
-        _check([*lacking, Finding("c", "2", "/w/2", "", "")])
+        _check([*lacking, ExecutorProblem("c", "2", "/w/2", "", "")])
     assert caught.value.message == (
         f"executor 0 on a cannot read {uri}: no credentials; 1 more executor cannot work either"
     )
@@ -142,68 +141,6 @@ def test_one_of_several_masters_suffices() -> None:
         taken.bind(("127.0.0.1", 0))
         ports = taken.getsockname()[1], server.getsockname()[1]
         check_master(f"spark://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}")
-
-
-def test_spark_ends_when_its_log_says_that_all_masters_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "POLL", 0.01)
-    log = tmp_path / "spark.log"
-    refused = (
-        "26/11/22 14:13:44 WARN StandaloneAppClient$ClientEndpoint: Failed to connect to master"
-    )
-    log.write_text(f"{refused} a:1\n")
-    url = "spark://a:1,b:2"
-
-    def start(process: subprocess.Popen[bytes]) -> Any:
-        log.write_text(f"{refused} a:1\n{refused} b:2\n")
-        process.wait(20)
-        raise RuntimeError("Java is gone")  # as Py4J does
-
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
-        with (
-            pytest.raises(Unreachable, match=f"what answers at {url} is no Spark master"),
-            ending_refused(process, log, url),
-        ):
-            start(process)
-        assert process.poll() is not None
-
-
-def test_spark_ends_when_a_server_of_http_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "POLL", 0.01)
-    monkeypatch.setattr(session, "SILENCE", 0.1)
-    log = tmp_path / "spark.log"
-    log.write_text("")
-
-    def start(process: subprocess.Popen[bytes]) -> Any:
-        process.wait(20)
-        raise RuntimeError("Java is gone")  # as Py4J does
-
-    with (
-        ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server,
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process,
-    ):
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        url = f"spark://127.0.0.1:{server.server_port}"
-        try:
-            with (
-                pytest.raises(Unreachable, match=f"what answers at {url} is no Spark master"),
-                ending_refused(process, log, url),
-            ):
-                start(process)
-        finally:
-            server.shutdown()
-            thread.join()
-        assert process.poll() is not None
-
-
-def test_a_listener_that_says_nothing_is_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "TIMEOUT", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        assert not speaks_http("127.0.0.1", listener.getsockname()[1])
 
 
 @pytest.mark.parametrize(

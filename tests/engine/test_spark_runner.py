@@ -17,8 +17,7 @@ from lakecli.committed.cache import MissingTable
 from lakecli.engine.executors import NoLakecli
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.session import gist, with_attempts
-from lakecli.engine.spark_runner import SparkRunner, raise_translated
-from lakecli.engine.worker_heap import freeze_modules
+from lakecli.engine.spark_runner import SparkRunner, freeze_modules, raise_translated
 from lakecli.errors import ConflictError, LakeError, Unreachable
 from tests.engine import tasks
 
@@ -162,7 +161,7 @@ def test_a_java_exception_takes_one_line() -> None:
 
 def test_executors_without_lakecli_are_reported() -> None:
     told = RuntimeError("…\nModuleNotFoundError: No module named 'lakecli'\n\tat org.apache…")
-    with pytest.raises(NoLakecli, match="lacks lakecli") as caught:
+    with pytest.raises(NoLakecli, match="lacks the Python module lakecli") as caught:
         raise_translated(told)
     assert "spark.archives" in str(caught.value.hint)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,11 +33,11 @@ def store() -> MemoryStore:
 @pytest.fixture
 def scratch(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Scratch:
     monkeypatch.setattr(scratches, "LIMIT", 100)
-    monkeypatch.setattr(listed, "PIECE_SIZE", 5_000)
+    monkeypatch.setattr(listed, "PIECE_STEPS", 100)
     return Scratch(OpenStore(store), b"s" * 16)  # type: ignore[arg-type]
 
 
-def pieces_of(scratch: Scratch | None) -> tuple[bytes, ...]:
+def pieces_of(scratch: Scratch | None) -> tuple[Any, ...]:
     lister = Lister(Failures(), Listing("", scratch), 0)
     lister.add((path, PathAction.NEW, value_of(7)) for path in PATHS)
     return lister.finish()

@@ -191,7 +191,7 @@ def test_every_runner_lists_the_same_paths(
     *,
     replaces: bool,
 ) -> None:
-    monkeypatch.setattr(listed, "PIECE_SIZE", 10_000)
+    monkeypatch.setattr(listed, "PIECE_STEPS", 100)
     found = [*rows(), row_of("x" * 2_000, 1), row_of("00001x", 1), row_of("zz", 1)]
     for row in found[3::7]:
         row["physical_address"] = f"nowhere/{row['path']}"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakecli.base.model import EMPTY_TREE
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.listing import prefix_end
-from lakecli.engine.intervals import intervals
+from lakecli.engine.differences import intervals
 from tests.committed.trees import (
     Changes,
     Model,
@@ -27,13 +27,13 @@ from tests.committed.trees import (
 )
 
 if TYPE_CHECKING:
-    from lakecli.engine.intervals import Interval
+    from lakecli.engine.differences import KeyInterval
 
 prefixes = st.sampled_from([b"", b"k", b"k000", b"k0015", b"x", b"k00"])
 sizes = st.sampled_from([1, 20, 60, 10_000])
 
 
-def check(found: list[Interval], prefix: bytes) -> None:
+def check(found: list[KeyInterval], prefix: bytes) -> None:
     """Intervals are ascending and adjacent, and stay within the prefix."""
     for left, right in pairwise(found):
         assert left.stop == right.start
