@@ -16,7 +16,7 @@ from lakecli.repository.undo.apply import GONE
 from lakecli.repository.undo.log import REDO, UNDO, UNDOES, iter_log, redo_target
 from lakecli.repository.undo.undo import Undone, complete, redo, undo
 from lakecli.worktree.keep import check_directory, is_unfinished, overwrite_again, restore_kept
-from lakecli.worktree.writer import Written
+from lakecli.worktree.writer import WriteReport
 
 DIRECTORY: Final = "directory"
 """`lakecli.worktree.keep.DIRECTORY`, which most undos need not import."""
@@ -99,7 +99,7 @@ def _overwrite_again(context: Context, repository: Repository, operation: Operat
     _warn_of_rest(context, written, "overwrite")
 
 
-def _bring_back(context: Context, repository: Repository, operation: Operation) -> Written:
+def _bring_back(context: Context, repository: Repository, operation: Operation) -> WriteReport:
     """Write the files back that a command on a working directory had overwritten.
 
     Raises:
@@ -115,7 +115,7 @@ def _bring_back(context: Context, repository: Repository, operation: Operation) 
     return written
 
 
-def _warn_of_rest(context: Context, written: Written, verb: str) -> None:
+def _warn_of_rest(context: Context, written: WriteReport, verb: str) -> None:
     for path in written.kept:
         context.out.warn(f"{quote_path(path)} has changed since, and stays as it is")
     for path, why in [*written.impossible, *written.failures]:

@@ -20,7 +20,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, IntegrityError
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.upload import UploadOptions
-from lakecli.worktree.fetching import Expected, Wanted
+from lakecli.worktree.fetching import Expected, WantedFile
 from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled
 from lakecli.worktree.keep import keep
@@ -276,7 +276,7 @@ class _Bringing:
         except IntegrityError as error:
             writer.report.failures.append((path, error.message))
         else:
-            writer.add(Wanted(path, entry, self._expected(path)))
+            writer.add(WantedFile(path, entry, self._expected(path)))
 
     def _land(self, brought: Brought, src: LakeUri | None) -> None:
         """Record that the directory is at the commit: the index first, the link last."""

@@ -29,13 +29,13 @@ from lakecli.repository.transfer.walk import opener_below
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.staging import area
 from lakecli.staging.area import ClaimedValue
-from lakecli.worktree.fetching import Expected, Wanted
+from lakecli.worktree.fetching import Expected, WantedFile
 from lakecli.worktree.index import FileState, root_of, state_of
 from lakecli.worktree.link import read_link
 from lakecli.worktree.names import permissions_of
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree, identity_of, index_file_of, lock
-from lakecli.worktree.writer import Writer, Written
+from lakecli.worktree.writer import Writer, WriteReport
 
 PULL: Final = "local pull"
 
@@ -231,7 +231,7 @@ def _locked(repository: Repository, operation: Operation) -> Iterator[Worktree |
 
 def restore_kept(
     repository: Repository, operation: Operation, options: DownloadOptions
-) -> Written | None:
+) -> WriteReport | None:
     """Write files back that an undone operation had kept; return what was done.
 
     A file that has changed since the operation stays as it is. While the store refuses an object or
@@ -300,7 +300,7 @@ def _write_back(worktree: Worktree, operation: Operation, writer: Writer) -> set
             else:
                 writer.report.kept.append(relative)
                 continue
-            writer.add(Wanted(relative, decode_entry(value), expected))
+            writer.add(WantedFile(relative, decode_entry(value), expected))
     return back
 
 
@@ -330,7 +330,7 @@ def is_unfinished(repository: Repository, operation: Operation) -> bool:
 
 def overwrite_again(
     repository: Repository, operation: Operation, options: DownloadOptions
-) -> Written | None:
+) -> WriteReport | None:
     """Overwrite the files once more that an undone operation had kept; called before its redo.
 
     Only a file with the bytes that undo has given back is overwritten or removed, and its bytes are
@@ -366,7 +366,7 @@ def overwrite_again(
             if value is None:
                 writer.remove(path, state)
             else:
-                writer.add(Wanted(path, decode_entry(value), state))
+                writer.add(WantedFile(path, decode_entry(value), state))
         written = writer.finish()
         on_step("index")
         if is_at_commit:

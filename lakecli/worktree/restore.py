@@ -10,7 +10,7 @@ from lakecli.errors import NotFound
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree.bring import Brought
-from lakecli.worktree.fetching import Expected, Wanted
+from lakecli.worktree.fetching import Expected, WantedFile
 from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.keep import RESTORE, keep
 from lakecli.worktree.scan import LocalChange
@@ -118,7 +118,7 @@ def _write(
         if value is None:
             writer.remove(path, expected)
         else:
-            writer.add(Wanted(path, decode_entry(value), expected))
+            writer.add(WantedFile(path, decode_entry(value), expected))
     report = writer.finish()
     brought.downloaded, brought.removed = report.downloaded, report.removed
     brought.size = report.size

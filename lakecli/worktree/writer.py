@@ -1,7 +1,6 @@
 """Writing files into a working directory: beside, made durable together, then renamed.
 
-Objects are fetched into a directory of their own by `lakecli.worktree.fetching`. A directory that
-the working directory lacks gets its name when it has its files. A file is replaced
+Objects are fetched into a directory of their own by `lakecli.worktree.fetching`. A file is replaced
 or removed only if it still is what the scan has seen, so nothing that is written meanwhile is lost.
 """
 
@@ -18,15 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from lakecli.base.model import Entry
-from lakecli.errors import (
-    UsageError,
-)
+from lakecli.errors import UsageError
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.transfer.destination import Destination, UnsafeName, translated
 from lakecli.repository.transfer.selection import INCOMING
 from lakecli.stores.local.files import sync_file, sync_file_system, sync_names
-from lakecli.worktree.fetching import Expected, Fetched, Fetcher, Wanted, directory_of
+from lakecli.worktree.fetching import Expected, Fetcher, WantedFile, directory_of
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
 from lakecli.worktree.names import is_executable, make_executable
 from lakecli.worktree.scan import hash_file
@@ -45,7 +42,7 @@ FEW: Final = 32
 
 
 @dataclass(slots=True)
-class Written:
+class WriteReport:
     """What was done.
 
     Attributes:
@@ -88,13 +85,13 @@ class Writer:
         self._root = os.fsencode(worktree.root)
         self._fetcher = Fetcher(worktree, options)
         self._on_step: Callable[[str], None] = worktree.repository.lake.runtime.on_step
-        self._waiting: list[Wanted] = []
+        self._waiting: list[WantedFile] = []
         self._size = 0
         self._states: list[tuple[bytes, FileState, bytes]] = []
         self._dropped: list[bytes] = []
         self._touched: set[bytes] = set()
-        self.report = Written(worktree.root)
-        self.published: list[Wanted] = []
+        self.report = WriteReport(worktree.root)
+        self.published: list[WantedFile] = []
 
     # -- removing ----------------------------------------------------------------------------
 
@@ -117,7 +114,7 @@ class Writer:
 
     # -- writing -----------------------------------------------------------------------------
 
-    def add(self, wanted: Wanted) -> None:
+    def add(self, wanted: WantedFile) -> None:
         """Write a file, at the latest with the next `flush`."""
         self._waiting.append(wanted)
         self._size += wanted.entry.size
@@ -138,7 +135,6 @@ class Writer:
                 raise UsageError(f"not a directory: {os.fsdecode(incoming)}", hint="remove it")
             descriptor = os.open(incoming, _DIRECTORY)
             try:
-                _remove_directories(descriptor)
                 with Destination(incoming) as destination:
                     fetched = self._fetcher.fetch_all(waiting, destination, descriptor)
                 self.report.failures += self._fetcher.failures
@@ -151,7 +147,7 @@ class Writer:
                 os.close(descriptor)
         self._sync_names()
 
-    def finish(self) -> Written:
+    def finish(self) -> WriteReport:
         """Write what is left, record the files in the index, and return what was done."""
         self.flush()
         if not self.report.failures:
@@ -171,7 +167,6 @@ class Writer:
         with suppress(OSError):
             descriptor = os.open(incoming, _DIRECTORY)
             try:
-                _remove_directories(descriptor)
                 for name in os.listdir(descriptor):
                     os.unlink(name, dir_fd=descriptor)
             finally:
@@ -190,58 +185,26 @@ class Writer:
             finally:
                 os.close(descriptor)
 
-    def _publish(self, fetched: list[Fetched], incoming: int) -> None:
+    def _publish(self, fetched: list[WantedFile], incoming: int) -> None:
         """Give fetched files their names; they come one directory after the other."""
         with Destination(self._root) as destination:
-            for directory, files in groupby(fetched, key=lambda each: directory_of(each.wanted)):
-                self._publish_into(destination, directory, list(files), incoming)
+            for directory, group in groupby(fetched, key=directory_of):
+                self._on_step("publish directory")
+                files = list(group)
+                try:
+                    with (
+                        translated(os.path.join(self._root, directory)),
+                        destination.open_directory(directory) as descriptor,
+                    ):
+                        for each in files:
+                            self._publish_one(each, descriptor, incoming)
+                except UnsafeName as error:
+                    self.report.impossible += [(each.path, error.message) for each in files]
+                else:
+                    self._touched.add(directory)
 
-    def _publish_into(
-        self, destination: Destination, directory: bytes, files: list[Fetched], incoming: int
-    ) -> None:
-        self._on_step("publish directory")
-        files = self._publish_whole(destination, directory, files, incoming)
-        if not files:
-            return
-        try:
-            with (
-                translated(os.path.join(self._root, directory)),
-                destination.open_directory(directory) as descriptor,
-            ):
-                for each in files:
-                    self._publish_one(each.wanted, each.name, descriptor, incoming)
-        except UnsafeName as error:
-            self.report.impossible += [(each.wanted.path, error.message) for each in files]
-        else:
-            self._touched.add(directory)
-
-    def _publish_whole(
-        self, destination: Destination, directory: bytes, files: list[Fetched], incoming: int
-    ) -> list[Fetched]:
-        """Give a missing directory its name, with the files in it; return the files that are left.
-
-        These are all files if there is a directory meanwhile, or another obstacle: then the files
-        are published one by one, which tells what it is.
-        """
-        whole = [(each.wanted, each.state) for each in files if each.state is not None]
-        if not whole:
-            return files
-        beside = next(each.name for each in files if each.state is not None).partition(b"/")[0]
-        parent, _, name = directory.rpartition(b"/")
-        try:
-            with destination.open_directory(parent) as descriptor:
-                if _group_below(descriptor) != _group_below(incoming):
-                    return files
-                os.rename(beside, name, src_dir_fd=incoming, dst_dir_fd=descriptor)
-        except (OSError, UnsafeName):
-            return files
-        self._touched |= {parent, directory}
-        for wanted, state in whole:
-            self._record(wanted, state)
-        return [each for each in files if each.state is None]
-
-    def _publish_one(self, wanted: Wanted, temporary: bytes, directory: int, incoming: int) -> None:
-        path, entry = wanted.path, wanted.entry
+    def _publish_one(self, wanted: WantedFile, directory: int, incoming: int) -> None:
+        path, entry, temporary = wanted.path, wanted.entry, wanted.name
         name = path.rpartition(b"/")[2]
         try:
             found = os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -270,13 +233,11 @@ class Writer:
             reason = (error.strerror or str(error)).lower()
             self.report.impossible.append((path, reason))
             return
-        self._record(wanted, state_of(os.stat(name, dir_fd=directory, follow_symlinks=False)))
-
-    def _record(self, wanted: Wanted, state: FileState) -> None:
-        self._states.append((wanted.path, state, self._record_of(wanted.entry)[1]))
+        state = state_of(os.stat(name, dir_fd=directory, follow_symlinks=False))
+        self._states.append((path, state, self._record_of(entry)[1]))
         self.published.append(wanted)
         self.report.downloaded += 1
-        self.report.size += wanted.entry.size
+        self.report.size += entry.size
 
     def _record_of(self, entry: Entry) -> tuple[FileState, bytes]:
         digest = digest_of(entry)
@@ -332,20 +293,3 @@ def _may_get_bit(found: os.stat_result | None, temporary: bytes, incoming: int) 
     if found is None or not found.st_mode & stat.S_IXUSR:
         return False
     return os.stat(temporary, dir_fd=incoming, follow_symlinks=False).st_nlink == 1
-
-
-def _remove_directories(incoming: int) -> None:
-    """Remove the directories that a killed command has begun to fill."""
-    with os.scandir(incoming) as listing:
-        names = [each.name for each in listing if each.is_dir(follow_symlinks=False)]
-    if names:
-        from shutil import rmtree
-
-        for name in names:
-            rmtree(name, ignore_errors=True, dir_fd=incoming)
-
-
-def _group_below(directory: int) -> int | None:
-    """Return the group that new files in a directory get from it, if it gives them one."""
-    status = os.fstat(directory)
-    return status.st_gid if status.st_mode & stat.S_ISGID else None

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.worktree.writer import Written
+    from lakecli.worktree.writer import WriteReport
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def discarded(repository: Repository, root: Path) -> None:
     assert files(root)["a"] == "1"
 
 
-def take_back_checked(repository: Repository) -> Written | None:
+def take_back_checked(repository: Repository) -> WriteReport | None:
     undone = undo(repository, check=partial(check_directory, repository))
     return restore_kept(repository, undone.operation, DOWNLOADS)
 
@@ -442,14 +442,14 @@ def test_what_could_not_be_replaced_is_left_out(repository: Repository, root: Pa
     assert files(outside) == {"c": "3", "x": "4"}
 
 
-def take_back(repository: Repository) -> Written:
+def take_back(repository: Repository) -> WriteReport:
     """Undo, as the command does it."""
     written = restore_kept(repository, undo(repository).operation, DOWNLOADS)
     assert written is not None
     return written
 
 
-def do_again(repository: Repository) -> Written | None:
+def do_again(repository: Repository) -> WriteReport | None:
     """Redo, as the command does it."""
     operation = redo_target(repository)
     assert operation is not None

@@ -1,4 +1,4 @@
-"""Directories that arrive whole, and what is done where they cannot."""
+"""Files written into a working directory: fetched beside, made durable, renamed."""
 
 from __future__ import annotations
 
@@ -62,20 +62,6 @@ def root(repository: Repository, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def renamed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
-    """Old and new names of what is renamed."""
-    names: list[tuple[Any, Any]] = []
-    rename = os.rename
-
-    def note(old: Any, new: Any, **options: Any) -> None:
-        rename(old, new, **options)
-        names.append((old, new))
-
-    monkeypatch.setattr(os, "rename", note)
-    return names
-
-
-@pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Let something happen when all files are fetched and none is published."""
 
@@ -113,16 +99,6 @@ def is_clean(repository: Repository, root: Path) -> bool:
     return items(reopen(repository, root)) == {} and not (root / ".lakecli-incoming").exists()
 
 
-def test_a_missing_directory_arrives_whole(
-    repository: Repository, root: Path, renamed: list[tuple[Any, Any]]
-) -> None:
-    brought = pull(reopen(repository, root))
-    assert (brought.downloaded, brought.size) == (4, 4)
-    assert [new for _, new in renamed] == [b"d", b"e", b"g"]
-    assert files(root) == {"a": "1", **NEW}
-    assert is_clean(repository, root)
-
-
 def test_the_states_of_its_files_are_recorded(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,7 +111,7 @@ def test_the_states_of_its_files_are_recorded(
         assert found.state == state_of((root / os.fsdecode(path)).stat())
 
 
-def test_a_directory_that_is_made_meanwhile_is_filled_file_by_file(
+def test_a_directory_that_is_made_meanwhile_keeps_its_files(
     repository: Repository, root: Path, meanwhile: Callable[[Callable[[], object]], None]
 ) -> None:
     def make() -> None:
@@ -179,28 +155,6 @@ def test_nothing_is_written_through_a_link_in_its_place(
     assert brought.downloaded == len(NEW) - len(left)
 
 
-@pytest.mark.parametrize("number", [errno.EEXIST, errno.EINVAL, errno.EILSEQ])
-def test_a_name_that_the_disk_refuses_takes_the_way_of_a_single_file(
-    repository: Repository,
-    root: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    renamed: list[tuple[Any, Any]],
-    number: int,
-) -> None:
-    opening = os.open
-
-    def refuse(path: Any, flags: int, *args: Any, **options: Any) -> int:
-        if path == b"b" and flags & os.O_EXCL:
-            raise OSError(number, os.strerror(number))
-        return opening(path, flags, *args, **options)
-
-    monkeypatch.setattr(os, "open", refuse)
-    pull(reopen(repository, root))
-    assert [new for _, new in renamed] == [b"d", b"b", b"e", b"g"]
-    assert files(root) == {"a": "1", **NEW}
-    assert is_clean(repository, root)
-
-
 def test_a_damaged_object_does_not_keep_its_directory_back(
     repository: Repository, root: Path
 ) -> None:
@@ -228,27 +182,6 @@ def test_a_directory_in_the_place_of_a_file_stays(repository: Repository, root: 
     assert files(root) == {"a": "1", **NEW, "k/mine": "m"}
 
 
-def test_the_group_of_a_directory_counts_if_files_get_it(tmp_path: Path) -> None:
-    descriptor = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        tmp_path.chmod(0o755)
-        assert writer._group_below(descriptor) is None
-        tmp_path.chmod(0o2755)
-        assert writer._group_below(descriptor) == tmp_path.stat().st_gid
-    finally:
-        os.close(descriptor)
-
-
-def test_a_directory_arrives_whole_around_another_one(
-    repository: Repository, root: Path, renamed: list[tuple[Any, Any]]
-) -> None:
-    commit_contents(repository, {"d/f": "5"})
-    renamed.clear()
-    pull(reopen(repository, root))
-    assert [new for _, new in renamed] == [b"d", b"e", b"g"]
-    assert files(root) == {"a": "1", "d/f": "5", **NEW}
-
-
 @pytest.mark.parametrize("error", [Unreachable("no answer"), PermissionDenied("not allowed")])
 def test_a_store_that_answers_nothing_ends_it(
     repository: Repository, root: Path, error: LakeError
@@ -258,12 +191,12 @@ def test_a_store_that_answers_nothing_ends_it(
     def fetch() -> NoReturn:
         raise error
 
-    wanted = fetching.Wanted(b"a", entry_of(b"1"), fetching.Expected.ABSENT)
+    wanted = fetching.WantedFile(b"a", entry_of(b"1"), fetching.Expected.ABSENT)
     with pytest.raises(type(error)):
         fetcher._try(wanted, fetch)
     assert (fetcher.failures, fetcher.was_refused) == ([(b"a", error.message)], True)
-    assert fetcher._try(wanted, lambda: fetching.Fetched(wanted, b"x")) is not None
-    assert fetcher._try(wanted, fetch) is None
+    assert fetcher._try(wanted, lambda: None)
+    assert not fetcher._try(wanted, fetch)
 
 
 def test_a_disk_without_reflinks_is_asked_once(
@@ -347,7 +280,7 @@ def test_progress_counts_each_file_once(
         assert (progress.expected, progress.items, progress.size) == ([(3, size)], 3, size)
     entry = entry_of(large.encode())
     monkeypatch.setattr(fetching, "is_local", lambda _uri: False)
-    wanted = fetching.Wanted(b"large", entry, fetching.Expected.ABSENT)
+    wanted = fetching.WantedFile(b"large", entry, fetching.Expected.ABSENT)
     write(root, {f".lakecli-incoming/{wanted.name.decode()}": large})
     os.utime(root / f".lakecli-incoming/{wanted.name.decode()}", (entry.file_mtime,) * 2)
     progress = RecordedProgress()
@@ -391,8 +324,8 @@ def test_what_is_fetched_is_durable_before_it_has_its_name(
         "('sync_file', 1)",
         "('sync_file', 3)",
     ]
-    assert done[3:5] == [("rename", b"a"), ("rename", b"n")]
-    assert sorted(map(str, done[5:])) == sorted(str(("sync_names", inode)) for inode in inodes)
+    assert done[3:6] == [("rename", name) for name in (b"a", b"x", b"y")]
+    assert sorted(map(str, done[6:])) == sorted(str(("sync_names", inode)) for inode in inodes)
 
     monkeypatch.setattr(writer, "FEW", 1)
     commit_contents(repository, {"a": "again", "k/stays": "again"})
@@ -536,9 +469,9 @@ def test_files_of_a_bucket_come_by_directory_whatever_arrives_first(
     found = writer.Writer(worktree, DownloadOptions(parallelism=4))
     for path in sorted(NEW, reverse=True):
         entry = entry_of(NEW[path].encode())
-        found.add(fetching.Wanted(os.fsencode(path), entry, fetching.Expected.ABSENT))
+        found.add(fetching.WantedFile(os.fsencode(path), entry, fetching.Expected.ABSENT))
     assert found.finish().downloaded == 4
-    assert [os.fsdecode(each.wanted.path) for each in fetched] == sorted(NEW)
+    assert [os.fsdecode(each.path) for each in fetched] == sorted(NEW)
     assert files(root) == {"a": "1", **NEW}
 
 
@@ -590,15 +523,26 @@ def test_the_group_comes_from_the_directory_above(repository: Repository, root: 
     assert files(root) == {"a": "1", **NEW}
 
 
-def test_what_a_killed_command_has_left_is_removed(
-    repository: Repository, root: Path, renamed: list[tuple[Any, Any]]
-) -> None:
-    write(root, {".lakecli-incoming/new-0/d": "half", ".lakecli-incoming/new-0/deep/x": "half"})
+def test_what_a_killed_command_has_left_is_removed(repository: Repository, root: Path) -> None:
     write(root, {".lakecli-incoming/0123": "half"})
     pull(reopen(repository, root))
-    assert [new for _, new in renamed] == [b"d", b"e", b"g"]
     assert files(root) == {"a": "1", **NEW}
     assert is_clean(repository, root)
+
+
+def test_a_link_to_an_object_that_a_killed_command_has_left_is_not_written_to(
+    repository: Repository, root: Path
+) -> None:
+    """Root may write to a read-only file, so a copy never takes the name of such a link."""
+    (root / ".lakecli-incoming").mkdir()
+    entry = entry_of(b"2")
+    name = fetching.WantedFile(b"d/b", entry, fetching.Expected.ABSENT).name
+    place = repository.store.local_path(entry.physical_address)
+    assert place is not None
+    os.link(place, root / ".lakecli-incoming" / os.fsdecode(name))
+    pull(reopen(repository, root))
+    assert files(root) == {"a": "1", **NEW}
+    assert os.stat(place).st_nlink == 1
 
 
 def test_copied_and_linked_files_have_the_times_of_their_objects(
@@ -616,22 +560,6 @@ def test_copied_and_linked_files_have_the_times_of_their_objects(
     for name in ("large", "small"):
         assert (tmp_path / "other" / name).stat().st_mtime == 1_000_000_000
         assert os.access(tmp_path / "other" / name, os.X_OK) == (name == "large")
-
-
-def test_what_a_killed_command_has_left_may_stay(
-    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(root, {".lakecli-incoming/new-0/x": "half"})
-    rmdir = os.rmdir
-
-    def refuse(path: Any, **options: Any) -> None:
-        if os.fsdecode(path).endswith("new-0"):
-            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
-        rmdir(path, **options)
-
-    monkeypatch.setattr(os, "rmdir", refuse)
-    assert pull(reopen(repository, root)).downloaded == 4
-    assert items(reopen(repository, root)) == {}
 
 
 def test_the_executable_bit_of_a_file_in_it(
@@ -671,12 +599,12 @@ def test_a_missing_bucket_ends_it_if_it_is_that_of_the_repository(
     def fetch() -> NoReturn:
         raise BucketNotFound("no bucket")
 
-    wanted = fetching.Wanted(b"a", entry_of(b"1"), fetching.Expected.ABSENT)
+    wanted = fetching.WantedFile(b"a", entry_of(b"1"), fetching.Expected.ABSENT)
     with pytest.raises(BucketNotFound):
         fetcher._try(wanted, fetch)
     assert fetcher.failures == []
     imported = wanted.entry._replace(physical_address="s3://elsewhere/1")
-    assert fetcher._try(wanted._replace(entry=imported), fetch) is None
+    assert not fetcher._try(wanted._replace(entry=imported), fetch)
     assert fetcher.failures == [(b"a", "no bucket")]
 
 
