@@ -18,7 +18,7 @@ from lakecli.base.identity import h
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
-from lakecli.worktree.names import PERMISSIONS
+from lakecli.worktree.linked_files import PERMISSIONS
 from tests.cli.test_escapes import FORBIDDEN, HOSTILE
 from tests.support import forge
 from tests.support.command_lines import Sample, command_lines

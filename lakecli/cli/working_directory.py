@@ -28,12 +28,11 @@ from lakecli.cli.worktrees import (
 )
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at
-from lakecli.worktree.bring import Policy, bring
-from lakecli.worktree.compare import differences, status
+from lakecli.worktree.bring import Policy, bring, restore
 from lakecli.worktree.create import link_target
 from lakecli.worktree.ignore import selection_of
 from lakecli.worktree.link import Link, find_linked
-from lakecli.worktree.restore import restore
+from lakecli.worktree.status import differences, status
 from lakecli.worktree.worktree import Worktree, not_linked
 
 

@@ -35,11 +35,10 @@ from lakecli.repository.upload import UploadOptions
 from lakecli.settings.values import HARDLINK_ROOT
 from lakecli.stores.uri import is_local
 from lakecli.worktree.bring import MAX_LISTED, Brought, WorktreeConflict
-from lakecli.worktree.compare import Item, Status, status
 from lakecli.worktree.ignore import Ignore
 from lakecli.worktree.link import Link, find_root, read_link
-from lakecli.worktree.linking import LinkMode
-from lakecli.worktree.worktree import Worktree, not_linked
+from lakecli.worktree.status import ChangedPath, Status, status
+from lakecli.worktree.worktree import LinkMode, Worktree, not_linked
 
 Directory = Annotated[
     str,
@@ -136,14 +135,14 @@ def uploads(context: Context, worktree: Worktree, workers: int | None) -> Upload
 # -- status ----------------------------------------------------------------------------------
 
 
-def source_of(item: Item) -> str:
+def source_of(item: ChangedPath) -> str:
     """Return where a path has changed: ``local``, ``remote`` or ``both``."""
     if item.here is None:
         return "remote"
     return "local" if item.there is None and not item.is_conflict else "both"
 
 
-def change_of(item: Item) -> ChangeType:
+def change_of(item: ChangedPath) -> ChangeType:
     """Return how a path has changed."""
     if item.is_conflict:
         return ChangeType.CONFLICT
@@ -152,17 +151,17 @@ def change_of(item: Item) -> ChangeType:
     return change
 
 
-def change_record(item: Item) -> LocalChange:
+def change_record(item: ChangedPath) -> LocalChange:
     """Return the JSON answer about a path."""
     return pick(LocalChange, item, source=source_of(item), change=change_of(item))
 
 
-def change_row(item: Item) -> tuple[str, str, str]:
+def change_row(item: ChangedPath) -> tuple[str, str, str]:
     """Return the cells of a path for `COLUMNS`."""
     return source_of(item), _WORDS[change_of(item)], quote_path(item.path)
 
 
-def change_style(item: Item) -> str:
+def change_style(item: ChangedPath) -> str:
     """Return the colour of a path's row, which is that of the same change in a diff."""
     return LOOKS[change_of(item)][1]
 

@@ -5,26 +5,19 @@ base), and the ref now. Contents decide: a file is changed when its bytes are, w
 
 ::
 
-    commit      committing the changes of a working directory, without staging them first
-    flat_yaml   the small part of YAML that `.lakefs_ref.yaml` needs
-    link        `.lakefs_ref.yaml`
-    names       which paths of a ref can be files below a working directory
-    ignore      which files a working directory leaves alone
-    index       the index: the state of each file that was seen to have its object's contents
-    scan        how the files of a working directory differ from its base
-    worktree    a linked directory
-    compare     how a working directory, its base and its ref differ: `status` and `diff`
-    linking     files that share their blocks with the objects of a namespace on the same file
-                system
-    hard_links  objects of the namespace that were overwritten through a hard link in a working
-                directory
-    fetching    fetching the objects of files into a directory of their own
-    writer      writing files into a working directory: beside, made durable together, then renamed
-    bring       bringing a working directory to a commit
-    keep        what a command overwrites or deletes in a working directory on request
-    restore     giving files of a working directory the contents that a commit has: `restore`
-    create      linking a directory with a path of a ref: `local init` and `local clone`
-    git         a Git repository around a working directory
+    link          `.lakefs_ref.yaml`, which links a directory with a path of a ref
+    ignore        which paths and files are left alone: `.lakefsignore`, and the sparse selection
+    index         the state of each file that was seen to have its object's contents
+    scan          how the files differ from the base
+    worktree      `Worktree`: a linked directory, opened and locked
+    status        how the files, the base and the ref differ: `status` and `diff`
+    linked_files  reflinks and hard links to objects; the executable bit
+    writer        writing files: fetched beside, made durable together, then renamed
+    keep          what a command overwrites or deletes on request, for `undo`
+    bring         bringing a directory to a commit: `pull`, `checkout`, `restore`
+    create        linking a directory: `local init` and `local clone`
+    commit        committing the changes of a directory, without staging them first
+    git           a Git repository around the directory
 
 A command that writes announces its target in `.lakefs_ref.yaml` first and moves `at_head` last.
 Between the two, each file has its bytes of the base, of the target, or of the user. So a killed

@@ -25,9 +25,8 @@ from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.transfer.walk import LinkPolicy, open_below
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
-from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.index import state_of
-from lakecli.worktree.names import permissions_of
+from lakecli.worktree.linked_files import permissions_of, restore_objects
 from lakecli.worktree.scan import LocalChange, Scan
 from lakecli.worktree.worktree import Worktree
 

@@ -20,8 +20,7 @@ from lakecli.stores.uri import parse
 from lakecli.worktree.bring import Brought, Policy, bring
 from lakecli.worktree.ignore import selection_of
 from lakecli.worktree.link import Link, find_root, read_link, write_link
-from lakecli.worktree.linking import LinkMode
-from lakecli.worktree.worktree import Worktree, lock
+from lakecli.worktree.worktree import LinkMode, Worktree, lock
 
 
 def init(

@@ -1,4 +1,8 @@
-"""Which files a working directory leaves alone: `.lakefsignore`, and the sparse selection.
+"""Which paths of a ref or files of a working directory lakecli leaves alone.
+
+Paths come from a bucket and are not trusted. One that cannot be a file here is left out: it is
+neither written nor ever taken for deleted. So is one that the selection of a sparse directory does
+not take.
 
 `.lakefsignore` has git's patterns and git's meaning: it counts for the files below its directory
 that are not in the base yet; a deeper file has the last word, and within a file the last pattern
@@ -12,14 +16,34 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
+from lakecli.repository.transfer.selection import is_own
 from lakecli.repository.transfer.selection import EVERYTHING, Patterns, Selection
-from lakecli.worktree.names import IGNORE_FILE
 
 MAX_SIZE: Final = 1 << 20
 """Bytes of a `.lakefsignore`, at most."""
 
 
-class Match(NamedTuple):
+IGNORE_FILE: Final = b".lakefsignore"
+MAX_COMPONENT: Final = 255
+"""Bytes of a file name, at most, on every file system in use."""
+
+_IMPOSSIBLE: Final = frozenset({b"", b".", b".."})
+
+
+def is_possible(relative: bytes) -> bool:
+    """Return whether a path can be a file below a working directory.
+
+    A path that ends in a slash marks a directory in a bucket, and is no file.
+    """
+    if b"\0" in relative:
+        return False
+    for each in relative.split(b"/"):
+        if each in _IMPOSSIBLE or len(each) > MAX_COMPONENT:
+            return False
+    return not is_own(relative)
+
+
+class IgnoreMatch(NamedTuple):
     """The pattern that decides about a path.
 
     Attributes:
@@ -52,7 +76,7 @@ class Ignore:
         self._root = root
         self._read: dict[bytes, _Rules | None] = {}
 
-    def match(self, relative: bytes) -> Match | None:
+    def match(self, relative: bytes) -> IgnoreMatch | None:
         """Return the pattern that decides about a file, or ``None`` if none matches.
 
         Args:
@@ -67,7 +91,7 @@ class Ignore:
             found = rules.patterns.match(os.fsdecode(relative[len(below) :]))
             if found is not None:
                 index, ignores = found
-                return Match(below + IGNORE_FILE, index + 1, rules.lines[index], ignores)
+                return IgnoreMatch(below + IGNORE_FILE, index + 1, rules.lines[index], ignores)
         return None
 
     def ignores(self, relative: bytes) -> bool:

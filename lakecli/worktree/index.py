@@ -91,7 +91,7 @@ def is_settled(state: FileState, *, at_ns: int, is_own: bool = False) -> bool:
     return max(state.mtime_ns, state.ctime_ns) <= at_ns - MAPPED_NS
 
 
-class Tracked(NamedTuple):
+class TrackedFile(NamedTuple):
     """What the index has of one path.
 
     Attributes:
@@ -103,7 +103,7 @@ class Tracked(NamedTuple):
     digest: bytes
 
 
-class Block:
+class TrackedDirectory:
     """The tracked files of one directory.
 
     Attributes:
@@ -117,11 +117,11 @@ class Block:
         self.names = names
         self.records = records
 
-    def at(self, position: int) -> Tracked:
+    def at(self, position: int) -> TrackedFile:
         """Return what it has of the file at a position."""
         start = position * RECORD_SIZE
         state = FileState(*STATE.unpack_from(self.records, start))
-        return Tracked(state, bytes(self.records[start + STATE.size : start + RECORD_SIZE]))
+        return TrackedFile(state, bytes(self.records[start + STATE.size : start + RECORD_SIZE]))
 
     def find(self, name: bytes) -> int | None:
         """Return the position of a file, or ``None``."""
@@ -142,13 +142,13 @@ class Index:
     def __init__(self, key: str, root: bytes = b"") -> None:
         self.key = key
         self.root = root
-        self.blocks: dict[bytes, Block] = {}
+        self.blocks: dict[bytes, TrackedDirectory] = {}
         self._edits: dict[bytes, dict[bytes, bytes | None]] = {}
         self.has_changed = False
 
     # -- reading and changing ----------------------------------------------------------------
 
-    def find(self, path: bytes) -> Tracked | None:
+    def find(self, path: bytes) -> TrackedFile | None:
         """Return what the index has of a path, or ``None``."""
         if self._edits:
             self._merge()
@@ -169,7 +169,7 @@ class Index:
         directory, _, name = path.rpartition(b"/")
         self._edits.setdefault(directory, {})[name] = None
 
-    def see(self, block: Block, position: int, state: FileState) -> None:
+    def see(self, block: TrackedDirectory, position: int, state: FileState) -> None:
         """Record that a file in this state has the bytes of the base."""
         if max(map(abs, state)) <= _LARGEST:
             STATE.pack_into(block.records, position * RECORD_SIZE, *state)
@@ -188,7 +188,7 @@ class Index:
             kept = sorted(item for item in merged.items() if item[1] is not None)
             if kept:
                 records = bytearray(b"".join(record for _, record in kept if record is not None))
-                self.blocks[directory] = Block([name for name, _ in kept], records)
+                self.blocks[directory] = TrackedDirectory([name for name, _ in kept], records)
             else:
                 self.blocks.pop(directory, None)
 
@@ -257,7 +257,8 @@ class Index:
             at += names_size
             if len(names) != count or records_size != count * RECORD_SIZE:
                 return None
-            index.blocks[directory] = Block(names, bytearray(body[at : at + records_size]))
+            records = bytearray(body[at : at + records_size])
+            index.blocks[directory] = TrackedDirectory(names, records)
             at += records_size
         return index
 
@@ -281,7 +282,7 @@ def root_of(file: Path) -> bytes | None:
     return _field_at(data, _field_at(data, len(_MAGIC))[1])[0] or None
 
 
-def _records_of(block: Block) -> Iterator[bytes]:
+def _records_of(block: TrackedDirectory) -> Iterator[bytes]:
     records = bytes(block.records)
     return (records[at : at + RECORD_SIZE] for at in range(0, len(records), RECORD_SIZE))
 

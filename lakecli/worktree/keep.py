@@ -29,13 +29,12 @@ from lakecli.repository.transfer.walk import opener_below
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.staging import area
 from lakecli.staging.area import ClaimedValue
-from lakecli.worktree.fetching import Expected, WantedFile
 from lakecli.worktree.index import FileState, root_of, state_of
 from lakecli.worktree.link import read_link
-from lakecli.worktree.names import permissions_of
+from lakecli.worktree.linked_files import permissions_of
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree, identity_of, index_file_of, lock
-from lakecli.worktree.writer import Writer, WriteReport
+from lakecli.worktree.writer import Expected, WantedFile, Writer, WriteReport
 
 PULL: Final = "local pull"
 

@@ -1,6 +1,4 @@
-"""`.lakefs_ref.yaml`: what a directory is linked with; and linked directories below one.
-
-`.lakefs_ref.yaml`: what a directory is linked with, in lakectl's format.
+"""`.lakefs_ref.yaml`: what a directory is linked with, in lakectl's format.
 
 lakectl knows ``src``, ``at_head`` and ``active_operation``. The other entries are lakecli's own,
 and lakectl ignores them:
@@ -15,16 +13,19 @@ and lakectl ignores them:
     unresolved        paths that were changed both here and there, percent-encoded
     left_out          paths that cannot be files here, percent-encoded
 
-Linked directories below a directory.
+lakecli writes one text a line, as lakectl does, and reads such lines itself: PyYAML takes 25 ms to
+import, and every command in a linked directory reads the file. PyYAML reads whatever else is YAML.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
+import re
 import shlex
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -33,7 +34,6 @@ from lakecli.base.uri import LakeUri, parse_path, ref_of
 from lakecli.base.validation import Invalid, Record, identifier, list_of, optional, or_empty, text
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
 from lakecli.repository.transfer.selection import LINK_FILE
-from lakecli.worktree import flat_yaml
 
 MAX_SIZE: Final = 64 << 20
 """Bytes of `.lakefs_ref.yaml`, at most, which can list many paths."""
@@ -143,7 +143,7 @@ def read_link(root: Path, *, trust: Collection[str] = ()) -> Link | None:
         raise _malformed(root, f"more than {limit:,} bytes")
     try:
         return _parse(data)
-    except (Invalid, flat_yaml.NotFlat, UnicodeDecodeError, LakeError) as error:
+    except (Invalid, UnicodeDecodeError, LakeError) as error:
         why = error.message if isinstance(error, LakeError) else str(error)
         raise _malformed(root, why) from error
 
@@ -175,7 +175,7 @@ def _malformed(root: Path, why: str) -> IntegrityError:
 def _parse(data: bytes) -> Link:
     if len(data) > MAX_SIZE:
         raise Invalid(f"more than {MAX_SIZE:,} bytes")
-    found: dict[str, Any] = dict(flat_yaml.load(data.decode()))
+    found: dict[str, Any] = _load(data.decode())
     for name in _LISTS:
         if found.get(name) == "":
             found[name] = []
@@ -196,6 +196,79 @@ def _parse(data: bytes) -> Link:
         unresolved=tuple(fields["unresolved"]),
         left_out=tuple(fields["left_out"]),
     )
+
+
+_LINE: Final = re.compile(r"(?:([a-z_]+):|  -)(?: (.+))?")
+_ENTRY: Final = re.compile(r"^(\w+):", re.MULTILINE)
+_PLAIN: Final = re.compile(r"[A-Za-z0-9/](?:[\w./:@~^=+-]*[\w./@~^=+-])?")
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\["\\nrtbf]|\\u(?:00|20|f[ef])[0-9a-f]{2})*"')
+_UNPRINTED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Characters that JSON leaves unescaped and YAML does not print."""
+
+_WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+"""Plain scalars that are no texts in YAML."""
+
+
+def _load(text: str) -> dict[str, Any]:
+    """Return the entries of a file: texts, and lists of texts.
+
+    Raises:
+        Invalid: it is no mapping in YAML, or has two entries of one name.
+    """
+    names = _ENTRY.findall(text)
+    if len(names) > len({*names}):
+        raise Invalid("two entries of one name")
+    found: dict[str, Any] = {}
+    items: list[str] | None = None
+    for line in text.removesuffix("\n").split("\n"):
+        match = _LINE.fullmatch(line)
+        name, value = match.groups() if match else (None, None)
+        if value == "[]":
+            scalar: Any = []
+        elif value and _QUOTED.fullmatch(value):
+            scalar = json.loads(value)
+        elif value is None or _PLAIN.fullmatch(value):
+            scalar = value
+        else:
+            return _load_yaml(text)
+        if name:
+            items = [] if scalar is None else None
+            found[name] = items if scalar is None else scalar
+        elif name is None and items is not None and isinstance(scalar, str):
+            items.append(scalar)
+        else:
+            return _load_yaml(text)
+    return {name: value or "" for name, value in found.items()}
+
+
+def _load_yaml(text: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        found = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes texts only
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise Invalid(" ".join(str(error).split())) from None
+    if not isinstance(found, dict):
+        raise Invalid("no entries")
+    return found
+
+
+def _dump(entries: Mapping[str, str | Sequence[str]]) -> str:
+    """Return the text of a file, one text a line."""
+    lines = []
+    for name, value in entries.items():
+        if isinstance(value, str):
+            lines.append(f"{name}: {_quoted(value)}")
+        else:
+            lines += [f"{name}:", *(f"  - {_quoted(item)}" for item in value)]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    if _PLAIN.fullmatch(text) and not text[0].isdigit() and text.lower() not in _WORDS:
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _UNPRINTED.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
 def write_link(root: Path, link: Link) -> None:
@@ -222,9 +295,9 @@ def write_link(root: Path, link: Link) -> None:
         if paths:
             entries[name] = [quote_from_bytes(path) for path in paths]
     try:
-        data = flat_yaml.dump(entries).encode()
-    except flat_yaml.NotFlat as error:
-        raise UsageError(f"cannot be written to {_NAME}: {error}") from error
+        data = _dump(entries).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"cannot be written to {_NAME}: not Unicode: {error.object!r}") from error
     if len(data) > MAX_SIZE or max(len(link.unresolved), len(link.left_out)) > _MAX_PATHS:
         raise Refused(
             f"too many paths that are unresolved or cannot be files for {_NAME}",

@@ -17,9 +17,16 @@ from lakecli.base.model import ChangeType
 from lakecli.repository.transfer.readers import PIECE
 from lakecli.repository.transfer.selection import LINK_FILE, Selection, is_own
 from lakecli.repository.transfer.walk import OPEN_DIRECTORY, LinkPolicy, open_below
-from lakecli.worktree.ignore import Ignore
-from lakecli.worktree.index import NO_DIGEST, STATES, Block, FileState, Index, is_settled, state_of
-from lakecli.worktree.names import is_possible
+from lakecli.worktree.ignore import Ignore, is_possible
+from lakecli.worktree.index import (
+    NO_DIGEST,
+    STATES,
+    FileState,
+    Index,
+    TrackedDirectory,
+    is_settled,
+    state_of,
+)
 
 _Directory = tuple[bytes, frozenset[tuple[int, int]]]
 """The path of a directory, and device and inode of those that lead there."""
@@ -44,7 +51,7 @@ class LocalChange(NamedTuple):
     digest: str = ""
 
 
-class Problem(NamedTuple):
+class ScanProblem(NamedTuple):
     """A file or directory that is neither compared nor taken for deleted, and the reason."""
 
     path: bytes
@@ -63,7 +70,7 @@ class Scan:
 
     def __init__(self) -> None:
         self.changes: dict[bytes, LocalChange] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[ScanProblem] = []
 
 
 class Scanner:
@@ -212,7 +219,9 @@ class Scanner:
             return True
         return directory not in self._tracked_directories and self._ignore.ignores(directory + b"/")
 
-    def _compare_all(self, lead: bytes, block: Block, files: dict[bytes, os.DirEntry[str]]) -> None:
+    def _compare_all(
+        self, lead: bytes, block: TrackedDirectory, files: dict[bytes, os.DirEntry[str]]
+    ) -> None:
         """Compare the files of a directory that has exactly the names of the base."""
         # A link that is followed never is in the state of its file: `_look` reads that below.
         found = None
@@ -235,7 +244,7 @@ class Scanner:
     def _compare(
         self,
         lead: bytes,
-        block: Block | None,
+        block: TrackedDirectory | None,
         names: list[bytes],
         files: dict[bytes, os.DirEntry[str]],
         skipped: list[bytes],
@@ -267,7 +276,9 @@ class Scanner:
             return False
         return is_possible(path) and not self._ignore.ignores(path)
 
-    def _look(self, path: bytes, block: Block, position: int, found: os.stat_result) -> None:
+    def _look(
+        self, path: bytes, block: TrackedDirectory, position: int, found: os.stat_result
+    ) -> None:
         """Compare a file whose state the index does not know."""
         tracked = block.at(position)
         if tracked.digest != NO_DIGEST and found.st_size != tracked.state.size:
@@ -282,7 +293,7 @@ class Scanner:
                 is_same = digest == tracked.digest.hex()
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            self._found.problems.append(Problem(path, reason))
+            self._found.problems.append(ScanProblem(path, reason))
             return
         state = state_of(found)
         if not is_same:
@@ -303,7 +314,7 @@ class Scanner:
                 self._found.changes[path] = LocalChange(ChangeType.REMOVED, None)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            self._found.problems.append(Problem(path, reason))
+            self._found.problems.append(ScanProblem(path, reason))
 
     def _kind(self, entry: os.DirEntry[str]) -> str:
         """Return what a thing is that is neither a file nor a directory, as the policy says."""
@@ -323,11 +334,11 @@ class Scanner:
         """Record a link or special file, unless it is to be skipped or is ignored."""
         is_ours = self._index.find(path) is not None or path in self._tracked_directories
         if self._links is not LinkPolicy.SKIP and (is_ours or self._is_new(path, name)):
-            self._found.problems.append(Problem(path, kind))
+            self._found.problems.append(ScanProblem(path, kind))
 
     def _skip(self, directory: bytes, reason: str, skipped: list[bytes]) -> None:
         skipped.append(directory)
-        self._found.problems.append(Problem(directory, reason))
+        self._found.problems.append(ScanProblem(directory, reason))
 
 
 def _has_exactly(files: Collection[bytes], names: list[bytes]) -> bool:

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -34,19 +35,18 @@ from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.readers import PIECE, FileChanged, OpenFile, SpecialFile
 from lakecli.repository.transfer.selection import Selection, is_own
 from lakecli.repository.transfer.walk import LinkPolicy, opener_below
-from lakecli.worktree.ignore import Ignore, selection_of
+from lakecli.worktree.ignore import Ignore, is_possible, selection_of
 from lakecli.worktree.index import (
     DIRECTORIES,
     NO_DIGEST,
     FileState,
     Index,
+    TrackedFile,
     clear_unused,
     note_use,
     state_of,
 )
 from lakecli.worktree.link import Link, read_link, write_link
-from lakecli.worktree.linking import LinkMode
-from lakecli.worktree.names import is_possible
 from lakecli.worktree.scan import LocalChange, Scan, Scanner, hash_file
 
 _SETTLED_AT_ONCE: Final = 1 << 16
@@ -55,6 +55,16 @@ _NO_LOCKS: Final = frozenset({errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EN
 
 class Busy(Refused):
     """Another command is writing to the working directory."""
+
+
+class LinkMode(StrEnum):
+    """How files of a working directory come from a namespace that is a directory."""
+
+    AUTO = "auto"
+    """A reflink where that works, else a copy."""
+    REFLINK = "reflink"
+    HARDLINK = "hardlink"
+    COPY = "copy"
 
 
 class Worktree:
@@ -219,14 +229,12 @@ class Worktree:
         """Return the encoded entry that a tree has at a path below the prefix, or ``None``."""
         return find(self.repository.trees, tree, self.link.prefix + relative)
 
-    def unseen(self, value: bytes) -> tuple[FileState, bytes]:
-        """Return what the index has of an entry that no file was compared with."""
+    def unseen(self, value: bytes) -> TrackedFile:
+        """Return what the index has of an encoded entry that no file was compared with."""
         try:
-            entry = decode_entry(value)
+            return unseen_file(decode_entry(value))
         except IntegrityError:
-            return FileState(0, 0), NO_DIGEST  # reported where it is needed
-        digest = digest_of(entry)
-        return FileState(0, entry.size), NO_DIGEST if digest is None else bytes.fromhex(digest)
+            return TrackedFile(FileState(0, 0), NO_DIGEST)  # reported where it is needed
 
     # -- files -------------------------------------------------------------------------------
 
@@ -354,6 +362,13 @@ class Worktree:
         except (OSError, SpecialFile, FileChanged):
             return False
         return check.holds()
+
+
+def unseen_file(entry: Entry) -> TrackedFile:
+    """Return what the index has of an entry that no file was compared with."""
+    digest = digest_of(entry)
+    known = NO_DIGEST if digest is None else bytes.fromhex(digest)
+    return TrackedFile(FileState(0, entry.size), known)
 
 
 def identity_of(root: Path) -> str:

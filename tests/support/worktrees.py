@@ -17,8 +17,8 @@ from lakecli.repository.upload import UploadOptions
 from lakecli.worktree import create
 from lakecli.worktree.bring import Brought, Policy, bring
 from lakecli.worktree.commit import CommitOptions, Committed, commit
-from lakecli.worktree.compare import status
 from lakecli.worktree.link import read_link
+from lakecli.worktree.status import status
 from lakecli.worktree.worktree import Worktree
 from tests.support.lakes import stage
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.contract import Repository
     from lakecli.repository.transfer.selection import Selection
-    from lakecli.worktree.compare import Item
+    from lakecli.worktree.status import ChangedPath
 
 DOWNLOADS = DownloadOptions()
 
@@ -101,7 +101,7 @@ def open_below(root: Path) -> list[str]:
     return [path for path in found if f"{path}/".startswith(f"{root}/")]
 
 
-def items(worktree: Worktree, *, local: bool = False) -> dict[str, Item]:
+def items(worktree: Worktree, *, local: bool = False) -> dict[str, ChangedPath]:
     """Return what differs, by path."""
     found = status(worktree, local=local, selection=EVERYTHING)
     return {os.fsdecode(item.path): item for item in found.items}

@@ -23,8 +23,8 @@ from lakecli.repository.undo.undo import redo, undo
 from lakecli.repository.upload import UploadOptions
 from lakecli.stores.contract import ANY
 from lakecli.worktree import create
-from lakecli.worktree.bring import Policy, WorktreeConflict, bring
-from lakecli.worktree.index import FileState, Tracked, state_of
+from lakecli.worktree.bring import Policy, WorktreeConflict, bring, restore
+from lakecli.worktree.index import FileState, TrackedFile, state_of
 from lakecli.worktree.keep import (
     DirectoryGone,
     check_directory,
@@ -34,9 +34,7 @@ from lakecli.worktree.keep import (
     restore_kept,
 )
 from lakecli.worktree.link import write_link
-from lakecli.worktree.linking import LinkMode
-from lakecli.worktree.restore import restore
-from lakecli.worktree.worktree import Busy
+from lakecli.worktree.worktree import Busy, LinkMode
 from tests.support.lakes import entry_of, stage_entries
 from tests.support.worktrees import (
     DOWNLOADS,
@@ -651,20 +649,20 @@ def test_a_file_that_appears_meanwhile_is_kept(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit_contents(repository, {"late": "theirs", "b": "theirs"})
-    from lakecli.worktree import fetching
+    from lakecli.worktree import writer
 
-    fetch_all = fetching.Fetcher.fetch_all
+    fetch_all = writer.Fetcher.fetch_all
 
     def edited_meanwhile(self: Any, *args: Any) -> Any:
         write(root, {"late": "mine", "b": "mine"})
         return fetch_all(self, *args)
 
-    monkeypatch.setattr(fetching.Fetcher, "fetch_all", edited_meanwhile)
+    monkeypatch.setattr(writer.Fetcher, "fetch_all", edited_meanwhile)
     assert pull(reopen(repository, root)).conflicts == [b"b", b"late"]
     assert files(root)["late"] == files(root)["b"] == "mine"
     # They are compared with what others have committed from now on.
     late = reopen(repository, root).index.find(b"late")
-    assert late == Tracked(FileState(0, 6), h(b"theirs"))
+    assert late == TrackedFile(FileState(0, 6), h(b"theirs"))
     write(root, {"b": "2"})
     found = {path: item.here for path, item in items(reopen(repository, root)).items()}
     assert found == {"b": ChangeType.CHANGED, "late": ChangeType.CHANGED}
@@ -775,7 +773,7 @@ def test_what_cannot_be_linked_is_copied_or_refused(
 ) -> None:
     large = "x" * (SMALL + 1)
     commit_contents(repository, {"large": large, "small": "s"})
-    monkeypatch.setattr("lakecli.worktree.fetching.reflink", lambda *_: False)
+    monkeypatch.setattr("lakecli.worktree.writer.reflink", lambda *_: False)
     clone(repository, tmp_path / "auto")
     assert files(tmp_path / "auto") == {"large": large, "small": "s"}
     uri = parse_path("lakefs://demo/main/", allow_empty=True)
@@ -792,7 +790,7 @@ def test_what_cannot_be_linked_is_copied_or_refused(
             to.write(source.read_bytes())
         return True
 
-    monkeypatch.setattr("lakecli.worktree.fetching.reflink", share)
+    monkeypatch.setattr("lakecli.worktree.writer.reflink", share)
     clone(repository, tmp_path / "shared", linking=LinkMode.REFLINK)
     assert files(tmp_path / "shared") == {"large": large, "small": "s"}
     assert items(reopen(repository, tmp_path / "shared")) == {}

@@ -10,9 +10,8 @@ from lakecli.base.uri import parse_path
 from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.worktree import create
-from lakecli.worktree.bring import Policy, bring
+from lakecli.worktree.bring import Policy, bring, restore
 from lakecli.worktree.keep import is_unfinished, overwrite_again, restore_kept
-from lakecli.worktree.restore import restore
 from tests.support import crashes
 from tests.support.lakes import Numbered, make_repository, open_lake, read
 from tests.support.worktrees import (
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.handle.lake import Lake
-    from lakecli.worktree.compare import Item
+    from lakecli.worktree.status import ChangedPath
     from tests.support.crashes import Killer, Outcome
 
 FIRST = {"a": "1", "b": "2", "d/c": "3", "d/e": "4", **{f"n/{n}": str(n) for n in range(20)}}
@@ -93,7 +92,7 @@ def prepare(directory: Path, command: str) -> None:
 
 class State(NamedTuple):
     files: dict[str, str]
-    differing: dict[str, Item]
+    differing: dict[str, ChangedPath]
     active: str
     branch: dict[bytes, str]
 

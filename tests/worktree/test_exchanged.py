@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import PartialFailure
-from lakecli.worktree.linking import hard_link
+from lakecli.worktree.linked_files import hard_link
 from lakecli.worktree.worktree import Worktree
 from tests.support.lakes import read
 from tests.support.worktrees import clone, commit_contents, commit_worktree, write

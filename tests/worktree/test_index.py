@@ -14,7 +14,7 @@ from lakecli.worktree.index import (
     TICK_NS,
     FileState,
     Index,
-    Tracked,
+    TrackedFile,
     is_settled,
     root_of,
 )
@@ -35,13 +35,13 @@ def test_the_index_is_a_mapping_that_survives_its_file(
     saves_between: bool,  # noqa: FBT001 - drawn by Hypothesis
 ) -> None:
     file = tmp_path_factory.mktemp("index") / "x.index"
-    index, model = Index("key"), dict[bytes, Tracked]()
+    index, model = Index("key"), dict[bytes, TrackedFile]()
     for path, size in edits:
         if size is None:
             index.drop(path)
             model.pop(path, None)
         else:
-            model[path] = Tracked(FileState(1, size, -5, 7), DIGEST)
+            model[path] = TrackedFile(FileState(1, size, -5, 7), DIGEST)
             index.put(path, *model[path])
         if saves_between:
             index.save(file)
@@ -107,15 +107,15 @@ def test_a_state_is_recorded_where_its_file_is() -> None:
         changed.append(index.has_changed)
     assert changed == [True, False]
     assert [index.find(name) for name in (b"a", b"b", b"c")] == [
-        Tracked(FileState(0, 2), DIGEST),
-        Tracked(FileState(1, 2, 2**63 - 1, 0), DIGEST),
-        Tracked(FileState(0, 2), DIGEST),
+        TrackedFile(FileState(0, 2), DIGEST),
+        TrackedFile(FileState(1, 2, 2**63 - 1, 0), DIGEST),
+        TrackedFile(FileState(0, 2), DIGEST),
     ]
 
 
 def test_a_time_out_of_range_is_not_recorded() -> None:
     index = Index("key")
     index.put(b"last", FileState(1, 2, 2**63 - 1, 0), DIGEST)
-    assert index.find(b"last") == Tracked(FileState(1, 2, 2**63 - 1, 0), DIGEST)
+    assert index.find(b"last") == TrackedFile(FileState(1, 2, 2**63 - 1, 0), DIGEST)
     index.put(b"a", FileState(1, 2, 2**63, 0), DIGEST)
-    assert index.find(b"a") == Tracked(FileState(0, 2), DIGEST)
+    assert index.find(b"a") == TrackedFile(FileState(0, 2), DIGEST)

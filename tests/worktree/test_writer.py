@@ -20,11 +20,11 @@ from lakecli.repository.transfer.selection import EVERYTHING, INCOMING
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.local.files import write_all
-from lakecli.worktree import create, fetching, writer
-from lakecli.worktree.compare import status
+from lakecli.worktree import create, writer
+from lakecli.worktree.bring import restore
 from lakecli.worktree.index import state_of
-from lakecli.worktree.linking import LinkMode
-from lakecli.worktree.restore import restore
+from lakecli.worktree.status import status
+from lakecli.worktree.worktree import LinkMode
 from tests.support.disk import Disk
 from tests.support.lakes import entry_of, stage_entries
 from tests.support.recorded_progress import RecordedProgress
@@ -66,14 +66,14 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]
     """Let something happen when all files are fetched and none is published."""
 
     def let(happen: Callable[[], object]) -> None:
-        fetch_all = fetching.Fetcher.fetch_all
+        fetch_all = writer.Fetcher.fetch_all
 
         def fetch(self: Any, *args: Any) -> Any:
             fetched = fetch_all(self, *args)
             happen()
             return fetched
 
-        monkeypatch.setattr(fetching.Fetcher, "fetch_all", fetch)
+        monkeypatch.setattr(writer.Fetcher, "fetch_all", fetch)
 
     return let
 
@@ -186,12 +186,12 @@ def test_a_directory_in_the_place_of_a_file_stays(repository: Repository, root: 
 def test_a_store_that_answers_nothing_ends_it(
     repository: Repository, root: Path, error: LakeError
 ) -> None:
-    fetcher = fetching.Fetcher(reopen(repository, root), DOWNLOADS)
+    fetcher = writer.Fetcher(reopen(repository, root), DOWNLOADS)
 
     def fetch() -> NoReturn:
         raise error
 
-    wanted = fetching.WantedFile(b"a", entry_of(b"1"), fetching.Expected.ABSENT)
+    wanted = writer.WantedFile(b"a", entry_of(b"1"), writer.Expected.ABSENT)
     with pytest.raises(type(error)):
         fetcher._try(wanted, fetch)
     assert (fetcher.failures, fetcher.was_refused) == ([(b"a", error.message)], True)
@@ -210,7 +210,7 @@ def test_a_disk_without_reflinks_is_asked_once(
         asked.append(source)
         return False
 
-    monkeypatch.setattr(fetching, "reflink", refuse)
+    monkeypatch.setattr(writer, "reflink", refuse)
     clone(repository, tmp_path / "wd")
     assert len(asked) == 1
     assert files(tmp_path / "wd") == contents
@@ -225,7 +225,7 @@ def test_half_a_file_never_arrives(
         write_all(descriptor, data)
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakecli.worktree.fetching.write_all", write_half)
+        patched.setattr("lakecli.worktree.writer.write_all", write_half)
         brought = pull(reopen(repository, root))
     assert [path for path, _ in brought.failures] == [b"d/b"]
     assert not (root / "d/b").exists()
@@ -248,14 +248,14 @@ def test_a_directory_of_several_chunks(
 def test_a_chunk_ends_with_the_byte_that_fills_it(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetch_all = fetching.Fetcher.fetch_all
+    fetch_all = writer.Fetcher.fetch_all
     sizes = []
 
     def note(self: Any, waiting: Any, *args: Any) -> Any:
         sizes.append(len(waiting))
         return fetch_all(self, waiting, *args)
 
-    monkeypatch.setattr(fetching.Fetcher, "fetch_all", note)
+    monkeypatch.setattr(writer.Fetcher, "fetch_all", note)
     monkeypatch.setattr(writer, "CHUNK_BYTES", 2)
     commit_contents(repository, {"z": "5"})
     pull(reopen(repository, root))
@@ -269,18 +269,18 @@ def test_progress_counts_each_file_once(
     large = "x" * (SMALL + 1)
     commit_contents(repository, {**dict.fromkeys(NEW), "small": "s", "large": large})
     uri = parse_path("lakefs://demo/main/", allow_empty=True)
-    monkeypatch.setattr(fetching, "reflink", share)
+    monkeypatch.setattr(writer, "reflink", share)
     for linking in (LinkMode.AUTO, LinkMode.HARDLINK, LinkMode.COPY):
         if linking is LinkMode.COPY:
-            monkeypatch.setattr(fetching, "reflink", None)
+            monkeypatch.setattr(writer, "reflink", None)
         progress = RecordedProgress()
         options = DownloadOptions(progress=progress)
         create.clone(repository, uri, tmp_path / linking.value, options=options, linking=linking)
         size = 1 + 1 + len(large)
         assert (progress.expected, progress.items, progress.size) == ([(3, size)], 3, size)
     entry = entry_of(large.encode())
-    monkeypatch.setattr(fetching, "is_local", lambda _uri: False)
-    wanted = fetching.WantedFile(b"large", entry, fetching.Expected.ABSENT)
+    monkeypatch.setattr(writer, "is_local", lambda _uri: False)
+    wanted = writer.WantedFile(b"large", entry, writer.Expected.ABSENT)
     write(root, {f".lakecli-incoming/{wanted.name.decode()}": large})
     os.utime(root / f".lakecli-incoming/{wanted.name.decode()}", (entry.file_mtime,) * 2)
     progress = RecordedProgress()
@@ -354,9 +354,9 @@ def test_no_file_stays_open(repository: Repository, root: Path) -> None:
 def test_a_file_that_changes_before_it_is_removed_stays(repository: Repository, root: Path) -> None:
     found = writer.Writer(reopen(repository, root), DOWNLOADS)
     write(root, {"a": "mine"})
-    found.remove(b"a", fetching.Expected.BASE)
-    found.remove(b"absent", fetching.Expected.BASE)
-    found.remove(b"a/below", fetching.Expected.BASE)
+    found.remove(b"a", writer.Expected.BASE)
+    found.remove(b"absent", writer.Expected.BASE)
+    found.remove(b"a/below", writer.Expected.BASE)
     assert (found.finish().kept, found.report.removed) == ([b"a"], 0)
     assert files(root) == {"a": "mine"}
 
@@ -446,9 +446,9 @@ def test_an_object_without_any_digest_is_compared_by_its_time(
 def test_files_of_a_bucket_come_by_directory_whatever_arrives_first(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "is_local", lambda _uri: False)
+    monkeypatch.setattr(writer, "is_local", lambda _uri: False)
     last_is_here = threading.Event()
-    fetch = fetching.Fetcher._fetch
+    fetch = writer.Fetcher._fetch
     fetched = []
 
     def in_turn(self: Any, wanted: Any, place: Any) -> Any:
@@ -457,19 +457,19 @@ def test_files_of_a_bucket_come_by_directory_whatever_arrives_first(
         assert last_is_here.wait(30)
         return fetch(self, wanted, place)
 
-    fetch_all = fetching.Fetcher.fetch_all
+    fetch_all = writer.Fetcher.fetch_all
 
     def note(self: Any, *args: Any) -> Any:
         fetched.extend(fetch_all(self, *args))
         return fetched
 
-    monkeypatch.setattr(fetching.Fetcher, "_fetch", in_turn)
-    monkeypatch.setattr(fetching.Fetcher, "fetch_all", note)
+    monkeypatch.setattr(writer.Fetcher, "_fetch", in_turn)
+    monkeypatch.setattr(writer.Fetcher, "fetch_all", note)
     worktree = reopen(repository, root)
     found = writer.Writer(worktree, DownloadOptions(parallelism=4))
     for path in sorted(NEW, reverse=True):
         entry = entry_of(NEW[path].encode())
-        found.add(fetching.WantedFile(os.fsencode(path), entry, fetching.Expected.ABSENT))
+        found.add(writer.WantedFile(os.fsencode(path), entry, writer.Expected.ABSENT))
     assert found.finish().downloaded == 4
     assert [os.fsdecode(each.path) for each in fetched] == sorted(NEW)
     assert files(root) == {"a": "1", **NEW}
@@ -536,13 +536,13 @@ def test_a_link_to_an_object_that_a_killed_command_has_left_is_not_written_to(
     """Root may write to a read-only file, so a copy never takes the name of such a link."""
     (root / ".lakecli-incoming").mkdir()
     entry = entry_of(b"2")
-    name = fetching.WantedFile(b"d/b", entry, fetching.Expected.ABSENT).name
+    name = writer.WantedFile(b"d/b", entry, writer.Expected.ABSENT).name
     place = repository.store.local_path(entry.physical_address)
     assert place is not None
     os.link(place, root / ".lakecli-incoming" / os.fsdecode(name))
     pull(reopen(repository, root))
     assert files(root) == {"a": "1", **NEW}
-    assert os.stat(place).st_nlink == 1
+    assert (root / "d/b").stat().st_nlink == 1
 
 
 def test_copied_and_linked_files_have_the_times_of_their_objects(
@@ -555,7 +555,7 @@ def test_copied_and_linked_files_have_the_times_of_their_objects(
     (root / "large").chmod(0o755)
     commit_worktree(reopen(repository, root))
 
-    monkeypatch.setattr(fetching, "reflink", share)
+    monkeypatch.setattr(writer, "reflink", share)
     clone(repository, tmp_path / "other")
     for name in ("large", "small"):
         assert (tmp_path / "other" / name).stat().st_mtime == 1_000_000_000
@@ -594,12 +594,12 @@ def test_a_missing_bucket_ends_it_if_it_is_that_of_the_repository(
     repository: Repository, root: Path
 ) -> None:
     """One that an imported object lies in concerns that object alone."""
-    fetcher = fetching.Fetcher(reopen(repository, root), DOWNLOADS)
+    fetcher = writer.Fetcher(reopen(repository, root), DOWNLOADS)
 
     def fetch() -> NoReturn:
         raise BucketNotFound("no bucket")
 
-    wanted = fetching.WantedFile(b"a", entry_of(b"1"), fetching.Expected.ABSENT)
+    wanted = writer.WantedFile(b"a", entry_of(b"1"), writer.Expected.ABSENT)
     with pytest.raises(BucketNotFound):
         fetcher._try(wanted, fetch)
     assert fetcher.failures == []

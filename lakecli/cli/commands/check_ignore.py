@@ -11,7 +11,7 @@ from lakecli.cli.out.answers.worktree import Ignored
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.worktrees import open_ignore
-from lakecli.worktree.ignore import Match
+from lakecli.worktree.ignore import IgnoreMatch
 
 
 def check_ignore(
@@ -47,7 +47,7 @@ def check_ignore(
     return ExitCode.OK if ignored else ExitCode.DIFFERENCES
 
 
-def _record(file: str, match: Match | None) -> Ignored:
+def _record(file: str, match: IgnoreMatch | None) -> Ignored:
     return Ignored(
         path=file,
         ignored=match is not None and match.ignores,
@@ -57,7 +57,7 @@ def _record(file: str, match: Match | None) -> Ignored:
     )
 
 
-def _line(file: str, match: Match | None) -> str:
+def _line(file: str, match: IgnoreMatch | None) -> str:
     place = "::"
     if match is not None:
         place = f"{quote_path(match.file)}:{match.line}:{quote_path(match.pattern)}"

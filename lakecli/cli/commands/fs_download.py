@@ -45,8 +45,7 @@ from lakecli.repository.download import (
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.transfer.selection import is_own
 from lakecli.stores.capabilities import PART_SIZE
-from lakecli.worktree.ignore import Ignore
-from lakecli.worktree.names import IGNORE_FILE
+from lakecli.worktree.ignore import IGNORE_FILE, Ignore
 
 
 def fs_download(

@@ -15,9 +15,9 @@ from lakecli.fsck.check import Thoroughness, fsck
 from lakecli.repository.transfer.selection import EVERYTHING
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file
-from lakecli.worktree.compare import status
-from lakecli.worktree.linking import LinkMode
-from lakecli.worktree.restore import restore
+from lakecli.worktree.bring import restore
+from lakecli.worktree.status import status
+from lakecli.worktree.worktree import LinkMode
 from tests.support.lakes import checksums, read
 from tests.support.worktrees import (
     DOWNLOADS,

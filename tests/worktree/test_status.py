@@ -16,8 +16,8 @@ from lakecli.errors import NotFound
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.worktree import scan as scanning
-from lakecli.worktree.compare import Item, differences, status
 from lakecli.worktree.index import state_of
+from lakecli.worktree.status import ChangedPath, differences, status
 from lakecli.worktree.worktree import Worktree
 from tests.support.worktrees import clone, commit_contents, files, items, pull, reopen, write
 
@@ -63,7 +63,7 @@ def test_only_the_chosen_paths_are_compared(repository: Repository, root: Path) 
     commit_contents(repository, {"d/b": "theirs", "t": "t"})
     chosen = Selection(["t", "gone"], [])
     found = status(reopen(repository, root), local=False, selection=chosen)
-    assert found.items == [Item(b"gone", REMOVED, None), Item(b"t", None, ADDED)]
+    assert found.items == [ChangedPath(b"gone", REMOVED, None), ChangedPath(b"t", None, ADDED)]
 
 
 def test_a_new_time_is_no_change(repository: Repository, root: Path) -> None:
@@ -76,7 +76,7 @@ def test_the_same_size_and_time_do_not_hide_a_change(repository: Repository, roo
     before = (root / "a").stat()
     (root / "a").write_text("x")
     os.utime(root / "a", ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert items(reopen(repository, root)) == {"a": Item(b"a", CHANGED, None)}
+    assert items(reopen(repository, root)) == {"a": ChangedPath(b"a", CHANGED, None)}
 
 
 def note_hashed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
@@ -150,7 +150,7 @@ def test_a_link_that_is_followed_has_the_bytes_of_its_file(
     (root / "both").symlink_to(root.parent / "file")
     commit_contents(repository, {"both": "same"})
     found = items(reopen(repository, root, LinkPolicy.FOLLOW))
-    assert found == {"both": Item(b"both", ADDED, ADDED, is_conflict=False)}
+    assert found == {"both": ChangedPath(b"both", ADDED, ADDED, is_conflict=False)}
 
 
 def test_a_link_to_itself_is_a_broken_one(repository: Repository, root: Path) -> None:
@@ -180,7 +180,7 @@ def test_an_unreadable_directory_is_a_problem_and_no_removal(
     monkeypatch.setattr(os, "open", refused)
     found = status(reopen(repository, root), local=False, selection=EVERYTHING)
     assert found.problems == [(b"d", "permission denied")]
-    assert found.items == [Item(b"gone", REMOVED, None)]
+    assert found.items == [ChangedPath(b"gone", REMOVED, None)]
 
 
 def failing(number: int) -> Any:

@@ -10,12 +10,12 @@ from lakecli.base.model import ChangeType, Commit, CommitId, Difference, Entry
 from lakecli.committed.encode import encode_entry
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.transfer.walk import LinkPolicy
-from lakecli.worktree.hard_links import problems_of
-from lakecli.worktree.scan import Problem, hash_file
+from lakecli.worktree.linked_files import problems_of
+from lakecli.worktree.scan import ScanProblem, hash_file
 from lakecli.worktree.worktree import Worktree
 
 
-class Item(NamedTuple):
+class ChangedPath(NamedTuple):
     """A path that differs from the base, here or there.
 
     Attributes:
@@ -43,12 +43,12 @@ class Status(NamedTuple):
 
     base: CommitId | None
     head: Commit
-    items: list[Item]
-    problems: list[Problem]
+    items: list[ChangedPath]
+    problems: list[ScanProblem]
 
 
 def differences(
-    worktree: Worktree, items: Sequence[Item], *, has_values: bool
+    worktree: Worktree, items: Sequence[ChangedPath], *, has_values: bool
 ) -> Iterator[Difference]:
     """Yield how files differ from the base, as differences of two trees.
 
@@ -95,7 +95,7 @@ def status(worktree: Worktree, *, local: bool, selection: Selection) -> Status:
     head = worktree.head()
     found = worktree.scan()
     items = {
-        path: Item(path, change.type, None)
+        path: ChangedPath(path, change.type, None)
         for path, change in found.changes.items()
         if selection.takes(path)
     }
@@ -107,10 +107,10 @@ def status(worktree: Worktree, *, local: bool, selection: Selection) -> Status:
                 continue
             change = found.changes.get(path)
             if change is None:
-                items[path] = Item(path, None, difference.type)
+                items[path] = ChangedPath(path, None, difference.type)
                 continue
             is_same = worktree.equals(path, change, difference.right)
-            items[path] = Item(path, change.type, difference.type, is_conflict=not is_same)
+            items[path] = ChangedPath(path, change.type, difference.type, is_conflict=not is_same)
     for path in worktree.link.unresolved:
         if path in items:
             items[path] = items[path]._replace(is_conflict=True)

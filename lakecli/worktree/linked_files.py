@@ -1,0 +1,233 @@
+"""Files that are linked with objects of the namespace on the same file system; the executable bit.
+
+A reflink shares the blocks until one side is written to. A hard link is the object itself under a
+second name: it is made read-only, because writing to it would damage the repository. That does not
+stop root: whoever writes to it writes to the object, so the commits that have the object change.
+`restore_objects` repairs that. The file keeps the new bytes; the object gets its own back from the
+beginning of the file, if something was only appended, or from a file that was uploaded.
+
+The executable bit is recorded in lakectl's metadata for POSIX permissions. The key begins with
+``::lakefs::``, so it is no part of an entry's identity: a file whose bit alone has changed is not a
+change, and the bit is recorded with the file's next bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple, cast
+
+from blake3 import blake3
+
+from lakecli.base.ids import DataDigest
+from lakecli.base.layout import data_key
+from lakecli.base.model import Entry
+from lakecli.errors import IntegrityError, Unsupported
+from lakecli.repository.data_index import check_object
+from lakecli.repository.intact_copies import DamagedObject, repair_data
+from lakecli.repository.transfer.readers import PIECE, PieceReader
+from lakecli.stores.contract import ANY
+from lakecli.worktree.index import NO_DIGEST
+from lakecli.worktree.scan import LocalChange, ScanProblem
+from lakecli.worktree.worktree import Worktree
+
+_CLONE: Final = 0x40049409
+"""Linux's ``FICLONE``."""
+
+_CANNOT: Final = frozenset(
+    {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM}
+)
+_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITABLE: Final = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+
+
+def reflink(source: Path, name: bytes, directory: int) -> bool:
+    """Make a new file that shares the blocks of another one; return whether that works here."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    origin = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(name, flags, 0o666, dir_fd=directory)
+        try:
+            fcntl.ioctl(descriptor, _CLONE, origin)
+        except OSError as error:
+            if error.errno not in _CANNOT:
+                raise
+            return False
+        finally:
+            os.close(descriptor)
+    finally:
+        os.close(origin)
+    return True
+
+
+def hard_link(source: Path, name: bytes, directory: int) -> None:
+    """Make a second name of a file, and make the file read-only.
+
+    Raises:
+        Unsupported: it is on another file system, or this one has no hard links.
+    """
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)
+    try:
+        os.link(source, name, dst_dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _CANNOT | {errno.EMLINK}:
+            raise
+        raise unsupported("hard links", source) from error
+    descriptor = os.open(name, _OPEN, dir_fd=directory)
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and status.st_mode & _WRITABLE:
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~_WRITABLE)
+    finally:
+        os.close(descriptor)
+
+
+def unsupported(what: str, source: Path) -> Unsupported:
+    """Return the error for a file system that cannot link."""
+    return Unsupported(
+        f"no {what} from {source.parent} to the working directory",
+        hint="copy the files: lakecli config set local.link copy",
+    )
+
+
+def digest_at(name: bytes, directory: int) -> str:
+    """Return the BLAKE3 of a file in an opened directory, 64 hex digits."""
+    descriptor = os.open(name, _OPEN, dir_fd=directory)
+    try:
+        hasher = blake3()
+        while piece := os.read(descriptor, PIECE):
+            hasher.update(piece)
+        return hasher.hexdigest()
+    finally:
+        os.close(descriptor)
+
+
+PERMISSIONS: Final = "::lakefs::posix-permissions"
+"""JSON with UID, GID and Mode, of which lakecli uses the executable bit of the owner."""
+
+_MAX_SIZE: Final = 256
+
+
+def permissions_of(status: os.stat_result) -> Mapping[str, str]:
+    """Return the metadata to record with a file: none, unless its owner may execute it."""
+    if not status.st_mode & stat.S_IXUSR:
+        return {}
+    fields = {"UID": status.st_uid, "GID": status.st_gid, "Mode": stat.S_IMODE(status.st_mode)}
+    return {PERMISSIONS: json.dumps(fields, separators=(",", ":"))}
+
+
+def is_executable(entry: Entry) -> bool:
+    """Return whether an object was uploaded from a file that its owner could execute."""
+    text = entry.metadata.get(PERMISSIONS, "")
+    if not text or len(text) > _MAX_SIZE:
+        return False
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    mode = fields.get("Mode") if isinstance(fields, dict) else None
+    return type(mode) is int and bool(mode & stat.S_IXUSR)
+
+
+def make_executable(file: int | bytes, *, dir_fd: int | None = None) -> None:
+    """Let everyone execute a file who may read it."""
+    if isinstance(file, bytes):
+        # `chmod` would follow a link that another process has put there.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+        descriptor = os.open(file, flags, dir_fd=dir_fd)
+        try:
+            make_executable(descriptor)
+        finally:
+            os.close(descriptor)
+        return
+    mode = os.fstat(file).st_mode
+    os.fchmod(file, stat.S_IMODE(mode) | (mode & 0o444) >> 2)
+
+
+class _Overwritten(NamedTuple):
+    """A changed file that is an object of the namespace, and what the object has to be."""
+
+    path: bytes
+    digest: DataDigest
+    size: int
+
+
+def problems_of(worktree: Worktree, changes: Mapping[bytes, LocalChange]) -> list[ScanProblem]:
+    """Return the changed files that are objects of the namespace, as problems."""
+    reason = "a hard link; the object in the namespace was overwritten with it"
+    return [ScanProblem(each.path, reason) for each in _overwritten(worktree, changes)]
+
+
+def restore_objects(worktree: Worktree, changes: Mapping[bytes, LocalChange]) -> list[bytes]:
+    """Give overwritten objects their own bytes again; return the paths of the files.
+
+    The files keep the new bytes. They are no links any more, which changes their states.
+
+    Raises:
+        IntegrityError: the bytes of an object are nowhere on this machine.
+    """
+    found = list(_overwritten(worktree, changes))
+    lost = [each.path for each in found if not _restore(worktree, each)]
+    if lost:
+        name = os.fsdecode(lost[0])
+        raise IntegrityError(
+            f"{name} is a hard link, and the object in the namespace was overwritten with it",
+            hint="restore the object: lakecli fsck --repair --from DIRECTORY "
+            f"{worktree.repository.uri}, with a directory that has the old file",
+            paths=lost,
+        )
+    return [each.path for each in found]
+
+
+def _overwritten(
+    worktree: Worktree, changes: Mapping[bytes, LocalChange]
+) -> Iterator[_Overwritten]:
+    store = worktree.repository.store
+    for path, change in changes.items():
+        tracked = None if change.state is None else worktree.index.find(path)
+        if tracked is None or tracked.digest == NO_DIGEST:
+            continue
+        digest = cast("DataDigest", tracked.digest.hex())
+        place = store.local_path(data_key(digest))
+        if place is None:
+            continue
+        with suppress(OSError):
+            here = os.lstat(worktree.path_of(path))
+            if stat.S_ISREG(here.st_mode) and os.path.samestat(here, os.lstat(place)):
+                yield _Overwritten(path, digest, tracked.state.size)
+
+
+def _restore(worktree: Worktree, each: _Overwritten) -> bool:
+    """Write an object again; return whether it has its bytes."""
+    repository = worktree.repository
+    key = data_key(each.digest)
+    with suppress(OSError, IntegrityError):
+        body = PieceReader(_beginning(worktree.path_of(each.path), each))
+        repository.store.put(key, cast("BinaryIO", body), ANY)
+        if check_object(repository.store, key).what is None:
+            return True
+    damage = DamagedObject("data", key, "overwritten", each.size)
+    return any(repair_data(repository, [damage], (), dry_run=False))
+
+
+def _beginning(file: bytes, each: _Overwritten) -> Iterator[bytes]:
+    """Yield as many bytes of a file as an object has.
+
+    Raises:
+        IntegrityError: behind the last piece, if they are not the bytes of the object.
+    """
+    hasher, left = blake3(), each.size
+    with open(file, "rb") as opened:  # noqa: PTH123 - the path is bytes
+        while left and (piece := opened.read(min(left, PIECE))):
+            hasher.update(piece)
+            left -= len(piece)
+            yield piece
+    if hasher.hexdigest() != each.digest:
+        raise IntegrityError("other bytes than those of the object")
