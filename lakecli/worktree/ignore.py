@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.repository.transfer.selection import is_own
-from lakecli.repository.transfer.selection import EVERYTHING, Patterns, Selection
+from lakecli.repository.transfer.selection import EVERYTHING, Patterns, Selection, is_own
 
 MAX_SIZE: Final = 1 << 20
 """Bytes of a `.lakefsignore`, at most."""

@@ -47,8 +47,8 @@ from lakecli.repository.transfer.destination import (
     translated,
 )
 from lakecli.repository.transfer.ingest import SMALL
-from lakecli.repository.transfer.selection import INCOMING
 from lakecli.repository.transfer.parallel import FailureBudget
+from lakecli.repository.transfer.selection import INCOMING
 from lakecli.stores.contract import BucketNotFound, ObjectNotFound
 from lakecli.stores.local.files import sync_file, sync_file_system, sync_names, write_all
 from lakecli.stores.uri import is_local
