@@ -111,10 +111,10 @@ def delete(repository: Repository, name: str) -> Branch:
     from lakecli.repository.pending.intents import check_none_sent, when_none_under_way
     from lakecli.repository.records import ref_changes
 
-    def act(*, has_asked: bool) -> Branch:
+    def act() -> Branch:
         with repository.lake.kv.write() as txn:
             branch = _not_default(repository, txn, name, "delete")
-            check_none_sent(txn, repository, name, has_asked=has_asked)
+            check_none_sent(txn, repository, name)
             RefStore(txn, repository.key).delete_branch(name)
             operations.append(
                 txn,
@@ -199,7 +199,7 @@ def reset(
 
     target = None if to is None else claim_ref(repository, to).id
 
-    def act(*, has_asked: bool) -> Branch:
+    def act() -> Branch:
         with repository.lake.kv.write() as txn:
             refs = RefStore(txn, repository.key)
             before = branch_at(repository, txn, name)
@@ -209,13 +209,11 @@ def reset(
                     hint=f"see what was done: lakecli op log {repository.uri}",
                 )
             head = target or before.commit_id
-            check_none_sent(txn, repository, name, has_asked=has_asked)
+            check_none_sent(txn, repository, name)
             if head != before.commit_id:
                 if repository.syncs and not is_forced:
                     _check_forward(txn, repository, name, head)
-                check_none_taken_back(
-                    txn, repository, RefKind.BRANCH, name, to=head, has_asked=has_asked
-                )
+                check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=head)
             after = before._replace(
                 commit_id=head,
                 staging_token=staging_tokens.start(txn, repository, name, head),
@@ -301,7 +299,7 @@ def rename(
 
     check_branch_name(new_name)
 
-    def act(*, has_asked: bool) -> Branch:
+    def act() -> Branch:
         with repository.lake.kv.write() as txn:
             before = _not_default(repository, txn, name, "rename")
             refs = RefStore(txn, repository.key)
@@ -310,10 +308,8 @@ def rename(
                     f"branch {name} has moved meanwhile, to {before.commit_id}", hint="try again"
                 )
             check_free(refs, new_name)
-            check_none_sent(txn, repository, name, has_asked=has_asked)
-            check_none_taken_back(
-                txn, repository, RefKind.BRANCH, name, to=None, has_asked=has_asked
-            )
+            check_none_sent(txn, repository, name)
+            check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=None)
             tokens = before.staging_token, *before.sealed_tokens
             # Staged changes belong to the operation log under the old name.
             if not all(area.is_empty(txn, token) for token in tokens):

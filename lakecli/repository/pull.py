@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from typing import Final, NamedTuple
@@ -37,7 +38,11 @@ from lakecli.repository.moving.clean_branches import unstage_unchanged
 from lakecli.repository.moving.transaction import MAX_ATTEMPTS
 from lakecli.repository.pending import operations, staging_tokens
 from lakecli.repository.pending.branch_moves import follow_head
-from lakecli.repository.pending.intents import check_none_taken_back, finish_pending
+from lakecli.repository.pending.intents import (
+    check_none_taken_back,
+    finish_pending,
+    when_none_under_way,
+)
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.records import ref_changes
 from lakecli.repository.sharing.fetch import FetchReport, fetch
@@ -160,7 +165,8 @@ def _pull_branch(
         if plan.before is not None:
             _check_staged(repository, name, plan, ignores_unchanged=True)
         return report
-    return report if _follow(repository, name, plan) else None
+    follow = partial(_follow, repository, name, plan)
+    return report if when_none_under_way(repository, follow) else None
 
 
 def _pull_tag(
@@ -260,9 +266,7 @@ def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
         else:
             if _fingerprint(view_of_branch(repository, txn, name)) != staged:
                 return False
-            check_none_taken_back(
-                txn, repository, RefKind.BRANCH, name, to=plan.there, has_asked=True
-            )
+            check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=plan.there)
             after = before._replace(commit_id=plan.there)
             follow_head(txn, before, after)
         refs.put_branch(after)

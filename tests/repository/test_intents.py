@@ -100,15 +100,14 @@ def test_no_local_command_waits_for_a_deletion_in_the_bucket(repository: Reposit
     assert rows(repository) == {begun}
 
 
-@pytest.mark.parametrize("option", ["has_asked", "ignores_stale"])
-def test_a_move_that_was_sent_long_ago_hides_no_other(repository: Repository, option: str) -> None:
+def test_a_move_that_was_sent_long_ago_hides_no_other(repository: Repository) -> None:
     present = begin("2", landing=LANDING, sent=repository.lake.now())
     others = [begin("0", name="other", sent=AT), begin("1", landing=LANDING, sent=AT)]
     with repository.lake.kv.write() as txn:
         for each in (*others, present):
             intents._put(txn, repository, each)
         with pytest.raises(intents.CommitUnderWay):
-            intents.check_none_sent(txn, repository, "b", **{option: True})
+            intents.check_none_sent(txn, repository, "b", ignores_stale=True)
 
 
 @pytest.mark.parametrize("landing", [LANDING, None], ids=["commit", "push"])

@@ -127,10 +127,10 @@ def update_refs(repository: Repository, manifest: RefsManifest | None) -> Update
         if is_behind:
             unstage_unchanged(repository, name, there)
 
-    def act(*, has_asked: bool) -> tuple[RefMove, ...]:
+    def act() -> tuple[RefMove, ...]:
         lake.runtime.on_step("restore")
         with lake.kv.write() as txn:
-            return _Update(txn, repository, has_asked=has_asked).run(dump)
+            return _Update(txn, repository).run(dump)
 
     updated = when_none_under_way(repository, act)
     if not repository.record.is_borrowed:
@@ -169,14 +169,12 @@ class _Update:
     Args:
         txn: the transaction.
         repository: the repository of the refs.
-        has_asked: whether the bucket was asked what became of commits that are under way.
     """
 
-    def __init__(self, txn: WriteTransaction, repository: Repository, *, has_asked: bool) -> None:
+    def __init__(self, txn: WriteTransaction, repository: Repository) -> None:
         self._txn = txn
         self._repository = repository
         self._refs = RefStore(txn, repository.key)
-        self._has_asked = has_asked
         self._first = initial_commit(repository.record.created_at).id
         self._changes: list[RefChange] = []
         self._moves: list[RefMove] = []
@@ -229,7 +227,7 @@ class _Update:
         if after == here:
             return
         if here is not None:
-            check_none_sent(self._txn, self._repository, name, has_asked=self._has_asked)
+            check_none_sent(self._txn, self._repository, name)
             follow_head(self._txn, here, after, has_seen=False)
         self._refs.put_branch(after)
         self._changes.append(ref_changes.branch_change(here, after))

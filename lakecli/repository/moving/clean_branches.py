@@ -5,14 +5,13 @@ absent objects. A branch with only such records counts as clean. They must not o
 head: on top of the new head they would undo what the move brought.
 
 - A command that needs a clean branch seals them and takes them off as it moves the branch
-  (`seal_clean` and `lakecli.repository.moving.transaction`).
+  (`lakecli.repository.moving.transaction`).
 - A branch that follows the bucket keeps its uncommitted changes. Before it moves,
   `unstage_unchanged` removes the records that change nothing, of paths that differ in the new head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -27,7 +26,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending import operations, staging_tokens
 from lakecli.repository.pending.intents import check_none_sent
-from lakecli.repository.reading.view import View, branch_at, view_of_branch
+from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.records import ref_changes
 from lakecli.repository.staged.changes import iter_both, uncommitted
 from lakecli.staging import area
@@ -57,30 +56,6 @@ def check_clean(view: View) -> None:
         hint=f"commit them, or throw them away: lakecli branch reset {uri}",
         paths=paths[:MAX_LISTED],
     )
-
-
-def seal_clean(
-    repository: Repository, name: str, seal: Callable[[Repository, str], Branch]
-) -> Branch:
-    """Seal a branch that is clean, and return it; if nothing is staged, write nothing.
-
-    What is staged between the check and the sealing is sealed too, so the caller checks again.
-
-    Args:
-        repository: the repository of the branch.
-        name: the name of the branch.
-        seal: seals a branch.
-
-    Raises:
-        NotFound: no such branch.
-        DirtyBranch: it has uncommitted changes; nothing is sealed.
-    """
-    with repository.lake.kv.read() as txn:
-        branch = branch_at(repository, txn, name)
-        if area.is_empty(txn, branch.staging_token):
-            return branch
-        check_clean(view_of_branch(repository, txn, name))
-    return seal(repository, name)
 
 
 def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None:

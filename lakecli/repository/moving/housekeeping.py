@@ -21,19 +21,18 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.base.model import StagingToken
 from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.pending import staging_tokens
+from lakecli.repository.contract import OwnLake, Repository
+from lakecli.repository.pending import staging_tokens, tracking
+from lakecli.repository.pending.intents import iter_begun
 from lakecli.repository.records import clones
 from lakecli.staging import area
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import OwnLake, Repository
 
 KEPT_FOR: Final = timedelta(days=30)
 SLACK: Final = timedelta(days=1)
@@ -117,8 +116,6 @@ def _confirmed_present(lake: OwnLake) -> datetime | None:
 
 def _drop_copies(repository: Repository, before: datetime, *, limit: int) -> int:
     """Delete copies of staged changes whose commit cannot land any more."""
-    from lakecli.repository.pending.intents import iter_begun
-
     with repository.lake.kv.read() as txn:
         if next(staging_tokens.iter_copies(txn, repository), None) is None:
             return 0
@@ -156,9 +153,6 @@ def _expire_log(repository: Repository, cutoff: datetime) -> int:
 
 def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
     """Delete the rest of a repository whose deletion can no longer be undone."""
-    from lakecli.repository.pending import tracking
-    from lakecli.repository.records import clones
-
     with repository.lake.kv.read() as txn:
         if not _is_gone(txn, repository, cutoff):
             return 0

@@ -19,15 +19,11 @@ Both forms land by `lakecli.repository.pending.branch_moves.land`, the only code
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from lakecli.kv.env import Table, WriteTransaction
+from lakecli.base.model import Branch, Commit
+from lakecli.repository.contract import Repository
 from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, Resumed
-
-if TYPE_CHECKING:
-    from lakecli.base.model import Branch, Commit
-    from lakecli.repository.contract import Repository
-    from lakecli.repository.records.ref_changes import LocalMove
 
 
 class LocalMover:
@@ -47,20 +43,23 @@ class LocalMover:
         self, repository: Repository, branch: Branch, commit: Commit, landing: LocalMove
     ) -> bool:
         """Compare the branch with what the commit was built from, and land the commit."""
+        # Most commands move no branch, and all of them import this module.
+        from lakecli.repository.pending import branch_moves, intents, staging_tokens
+        from lakecli.repository.reading.view import branch_at
+
         repository.lake.runtime.on_step("move")
-        with repository.lake.kv.write() as txn:
-            # A command that shares nothing imports nothing of sharing.
-            if not txn.has_owned(Table.INTENTS, repository.key):
-                return _compare_and_land(txn, repository, branch, commit, landing)
-        from lakecli.repository.pending.intents import check_none_sent, when_none_under_way
 
-        def act(*, has_asked: bool) -> bool:
-            del has_asked
+        def act() -> bool:
             with repository.lake.kv.write() as txn:
-                check_none_sent(txn, repository, branch.name, ignores_stale=True)
-                return _compare_and_land(txn, repository, branch, commit, landing)
+                intents.check_none_sent(txn, repository, branch.name, ignores_stale=True)
+                present = branch_at(repository, txn, branch.name)
+                is_current = branch_moves.is_built_from(present, branch.commit_id, landing.sealed)
+                if not is_current or not staging_tokens.are_noted(txn, repository, landing.left):
+                    return False
+                branch_moves.land(txn, repository, branch.name, commit, landing)
+            return True
 
-        return when_none_under_way(repository, act)
+        return intents.when_none_under_way(repository, act)
 
     def take_resumed(self) -> tuple[Resumed, ...]:
         """Return nothing: nothing was to be sent."""
@@ -68,27 +67,6 @@ class LocalMover:
 
     def finish(self, repository: Repository) -> None:
         """Do nothing: nothing is to be sent."""
-
-
-def _compare_and_land(
-    txn: WriteTransaction,
-    repository: Repository,
-    branch: Branch,
-    commit: Commit,
-    landing: LocalMove,
-) -> bool:
-    """Land a commit if the branch still is what it was built from; return whether it is."""
-    from lakecli.repository.pending import staging_tokens
-    from lakecli.repository.pending.branch_moves import is_built_from, land
-    from lakecli.repository.reading.view import branch_at
-
-    present = branch_at(repository, txn, branch.name)
-    is_current = is_built_from(
-        present, branch.commit_id, landing.sealed
-    ) and staging_tokens.are_noted(txn, repository, landing.left)
-    if is_current:
-        land(txn, repository, branch.name, commit, landing)
-    return is_current
 
 
 LOCAL_MOVER: Final = LocalMover()

@@ -11,15 +11,13 @@ deleted it: it is claimed before it is used, and forgotten if it is gone.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.base.ids import MetarangeId
 from lakecli.base.progress import Progress
 from lakecli.kv.env import Table
+from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import Gone, claim_trees
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 _PREFIX: Final = b"rebuilt/"
 _ID_SIZE: Final = 32

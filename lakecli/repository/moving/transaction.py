@@ -24,23 +24,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.model import Branch, Commit, MetarangeId, StagingToken
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
 from lakecli.repository.moving import housekeeping
+from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.pending import operations, staging_tokens
 from lakecli.repository.pending.branch_moves import LEFT, is_built_from, newer_than
-from lakecli.repository.reading.view import View, branch_at
+from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import ClaimedCommit, check_texts, describe_commit
 from lakecli.repository.records.ref_changes import LocalMove
+from lakecli.repository.staged.partial_commit import copy_staged, drop_unused
 from lakecli.staging import area
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 MAX_ATTEMPTS: Final = 64
 
@@ -120,10 +120,8 @@ def commit_clean(
         DirtyBranch: it has uncommitted changes.
         LostRace: the branch kept moving.
     """
-    from lakecli.repository.moving.clean_branches import seal_clean
-
     for _ in range(MAX_ATTEMPTS):
-        branch = seal_clean(repository, name, seal)
+        branch = _seal_clean(repository, name)
         commit = _try(
             repository,
             branch,
@@ -188,6 +186,19 @@ def seal(repository: Repository, name: str) -> Branch:
         return sealed
 
 
+def _seal_clean(repository: Repository, name: str) -> Branch:
+    """Seal a branch that is clean, and return it; if nothing is staged, write nothing.
+
+    What is staged between the check and the sealing is sealed too, so `_try` checks again.
+    """
+    with repository.lake.kv.read() as txn:
+        branch = branch_at(repository, txn, name)
+        if area.is_empty(txn, branch.staging_token):
+            return branch
+        check_clean(view_of_branch(repository, txn, name))
+    return seal(repository, name)
+
+
 def _try(
     repository: Repository,
     branch: Branch,
@@ -206,8 +217,6 @@ def _try(
         head = RefStore(txn, repository.key).get_commit(branch.commit_id)
         view = View(repository, txn, commit=head, tokens=sealed, name=branch.name)
         if must_be_clean:
-            from lakecli.repository.moving.clean_branches import check_clean
-
             check_clean(view)
             view = View(repository, txn, commit=head, tokens=(), name=branch.name)
         draft = build(view)
@@ -225,13 +234,9 @@ def _try(
     )
     left: tuple[StagingToken, ...] = ()
     if leaves is not None:
-        from lakecli.repository.staged.partial_commit import copy_staged
-
         left = copy_staged(repository, branch, leaves)
     landing = LocalMove(kind, sealed, from_staging=from_staging, left=left)
     if not repository.mover.move(repository, branch, commit, landing):
-        from lakecli.repository.staged.partial_commit import drop_unused
-
         drop_unused(repository, name=branch.name, tokens=left)
         return None
     lake.runtime.on_step("tidy")

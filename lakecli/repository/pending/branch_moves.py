@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.base.model import Branch, Commit, CommitId, StagingToken
 from lakecli.kv.env import WriteTransaction
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
 from lakecli.repository.pending import operations, staging_tokens
 from lakecli.repository.records import ref_changes
 from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.staging import area
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
-
 
 LEFT: Final = "left"
 """Set in the metadata of an operation whose commit left a part of what was staged."""

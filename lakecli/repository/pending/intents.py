@@ -1,20 +1,30 @@
 """Intents: moves in the bucket that were begun here and whose outcome is not recorded.
 
-Intents: moves of refs in the bucket that this clone has begun and whose outcome is not recorded.
-
 Each has one write ID, random and made once. It is in the local store before the first request, so
 that after a crash the next command finds out what became of the move, and repeats it as the same
 one. The move of a branch to a commit that was built here also has the `LocalMove` that is to
 follow.
 
-Finishing what an interrupted command left: moves whose outcome was never recorded.
+A shared commit is recorded as an intent, then sent, then landed here. Between the first request
+and the outcome, its branch must keep the head and the sealed areas that it was built from. A reset
+or undo of those would report success, and the commit would still arrive with the discarded changes.
+
+- Right before each request `mark_sent` compares the branch with what the commit was built from, in
+  one transaction that marks the row as sent. If a command has changed the branch before, the commit
+  is outdated: it is built again.
+- A command that would change the branch later finds the mark (`check_none_sent`), asks the bucket
+  what became of the commit, and is refused if the outcome is still open (`when_none_under_way`).
+- An explicit push is marked in the same way, if the ref here reaches what is pushed. An undo that
+  would put the ref below that is refused while the outcome is open (`check_none_taken_back`).
+- A mark older than `STALE_AFTER` is that of a process that was killed. Its row is deleted; should
+  the process still run, it finds no row before its next request and gives up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from lakecli.base.ids import PackId, WriteId
 from lakecli.base.layout import MAX_SEQUENCE
@@ -32,18 +42,16 @@ from lakecli.base.validation import (
 )
 from lakecli.errors import IntegrityError, LostRace, Unreachable
 from lakecli.kv.bucket import IntentStore
-from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.move import Intent, MoveOutcome, Result
+from lakecli.remote.move import Intent, MoveOutcome, Result, look_up
+from lakecli.repository.contract import Repository
 from lakecli.repository.pending import operations, tracking
 from lakecli.repository.pending.branch_moves import is_built_from, land
 from lakecli.repository.records import ref_changes
 from lakecli.repository.records.ref_changes import Finished, LocalMove, State
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 _ID_FIELD: Final = "write_id"
 """Rows without it are notes of `lakecli.repository.pending.unsent_moves`."""
@@ -207,14 +215,7 @@ def finish_pending(repository: Repository) -> list[Finished]:
         Unreachable: the store does not answer; nothing changed.
     """
     with repository.lake.kv.read() as txn:
-        if not txn.has_owned(Table.INTENTS, repository.key):
-            return []
-
         begun = list(iter_begun(txn, repository))
-    if not begun:
-        return []
-    from lakecli.remote.move import MoveOutcome, look_up
-
     finished = []
     for each in begun:
         result = look_up(repository.store, each.intent)
@@ -229,7 +230,7 @@ def finish_pending(repository: Repository) -> list[Finished]:
     return finished
 
 
-R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
 
 STALE_AFTER: Final = timedelta(minutes=5)
 """Longer than any single request takes; every repetition of a request renews the mark."""
@@ -271,7 +272,6 @@ def check_none_sent(
     repository: Repository,
     branch: str,
     *,
-    has_asked: bool = False,
     ignores_stale: bool = False,
 ) -> None:
     """Refuse to change a branch while a commit of it is on its way to the bucket.
@@ -280,17 +280,14 @@ def check_none_sent(
         txn: the transaction that is to change the branch.
         repository: the repository of the branch.
         branch: its name.
-        has_asked: whether the bucket was asked what became of the commit; a stale one is dropped
-            then.
         ignores_stale: let a stale one pass, and leave it to a later command.
 
     Raises:
         CommitUnderWay: naming the commit.
     """
-    for begun in _iter_open(
-        txn, repository, RefKind.BRANCH, branch, has_asked=has_asked, ignores_stale=ignores_stale
-    ):
-        if begun.landing is not None:
+    for begun in _iter_sent(txn, repository, RefKind.BRANCH, branch):
+        is_ignored = ignores_stale and _is_stale(repository, begun)
+        if begun.landing is not None and not is_ignored:
             raise _under_way(begun, begun.landing.operation)
 
 
@@ -301,7 +298,6 @@ def check_none_taken_back(
     name: str,
     *,
     to: CommitId | None,
-    has_asked: bool = False,
 ) -> None:
     """Refuse to move a ref back here while a push of what it stands on is on its way to the bucket.
 
@@ -311,41 +307,28 @@ def check_none_taken_back(
         kind: ``branch`` or ``tag``.
         name: the name of the ref.
         to: its new position; ``None``: it is deleted.
-        has_asked: whether the bucket was asked what became of the push; a stale one is dropped
-            then.
 
     Raises:
         CommitUnderWay: naming the commit that is pushed.
     """
-    for begun in _iter_open(txn, repository, kind, name, has_asked=has_asked):
+    for begun in _iter_sent(txn, repository, kind, name):
         if begun.landing is None and not _stands_for(txn, repository, begun.intent, to):
             raise _under_way(begun, "push")
 
 
-def _iter_open(
-    txn: WriteTransaction,
-    repository: Repository,
-    kind: RefKind,
-    name: str,
-    *,
-    has_asked: bool,
-    ignores_stale: bool = False,
+def _iter_sent(
+    txn: WriteTransaction, repository: Repository, kind: RefKind, name: str
 ) -> Iterator[Begun]:
-    """Yield the moves of a ref that were sent and whose outcome is open; drop stale ones."""
-    if not txn.has_owned(Table.INTENTS, repository.key):
-        return  # a command that shares nothing imports nothing of sharing
+    """Yield the moves of a ref that were sent and whose outcome is not recorded."""
+    for begun in iter_begun(txn, repository):
+        if begun.sent is not None and (begun.intent.kind, begun.intent.name) == (kind, name):
+            yield begun
 
-    now = repository.lake.now()
-    for begun in list(iter_begun(txn, repository)):
-        if begun.sent is None or (begun.intent.kind, begun.intent.name) != (kind, name):
-            continue
-        if abs(now - begun.sent) > STALE_AFTER:
-            if ignores_stale:
-                continue
-            if has_asked:
-                drop(txn, repository, begun)
-                continue
-        yield begun
+
+def _is_stale(repository: Repository, begun: Begun) -> bool:
+    """Return whether a move was sent by a process that must have ended since."""
+    assert begun.sent is not None
+    return abs(repository.lake.now() - begun.sent) > STALE_AFTER
 
 
 def _stands_for(
@@ -378,15 +361,10 @@ def _under_way(begun: Begun, what: str) -> CommitUnderWay:
     )
 
 
-class Act(Protocol[R_co]):
-    """A change of refs that must not meet a commit or a push under way."""
-
-    def __call__(self, *, has_asked: bool) -> R_co:
-        """Make it; `has_asked`: the bucket was asked what became of those."""
-
-
-def when_none_under_way(repository: Repository, act: Act[R_co]) -> R_co:
+def when_none_under_way(repository: Repository, act: Callable[[], R]) -> R:
     """Change refs; if a commit or push of one is under way, ask the bucket what became of it.
+
+    Moves whose outcome is open then are dropped if they are stale.
 
     Args:
         repository: the repository of the refs.
@@ -396,10 +374,14 @@ def when_none_under_way(repository: Repository, act: Act[R_co]) -> R_co:
         CommitUnderWay: it still is, or the bucket cannot be asked; nothing was changed.
     """
     try:
-        return act(has_asked=False)
+        return act()
     except CommitUnderWay as under_way:
         try:
             finish_pending(repository)
         except Unreachable:
             raise under_way from None
-    return act(has_asked=True)
+    with repository.lake.kv.write() as txn:
+        for begun in list(iter_begun(txn, repository)):
+            if begun.sent is not None and _is_stale(repository, begun):
+                drop(txn, repository, begun)
+    return act()

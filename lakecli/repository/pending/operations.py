@@ -1,20 +1,29 @@
-"""Appending operations to the log of a repository."""
+"""Appending operations to the log of a repository, and this machine's clock, which dates them.
+
+Commits, moves and operations are dated by this machine. Each response of a store has the store's
+time, so comparing the clocks takes no request; a directory has this machine's clock.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lakecli.base.model import StagingToken
+from lakecli.kv import operations as log
 from lakecli.kv.env import Table, WriteTransaction
-from lakecli.repository.contract import Notice
+from lakecli.kv.operations import Operation, RefChange, StagingChange
+from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.pending import unsent_moves
 from lakecli.stores.capabilities import store_time
 from lakecli.stores.uri import is_local
 
-if TYPE_CHECKING:
-    from lakecli.base.model import StagingToken
-    from lakecli.kv.operations import Operation, RefChange, StagingChange
-    from lakecli.repository.contract import Repository
+CLOCK_LIMIT: Final = timedelta(hours=1)
+"""The largest accepted difference between the clocks of this machine and of the store."""
+
+CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatectl set-ntp true`"
+
 
 def append(
     txn: WriteTransaction,
@@ -45,8 +54,6 @@ def append(
         is_shared: whether the bucket has these moves already.
         is_undo: whether it undoes moves; those that the bucket has are noted by its command.
     """
-    from lakecli.kv import operations as log
-
     lake = repository.lake
     operation = log.Operation(
         id=lake.runtime.new_id() if id is None else id,
@@ -59,32 +66,16 @@ def append(
         sealed=tuple(sealed),
         metadata=dict(metadata or {}),
     )
-    store = repository.store_in_use
-    if store is not None and not is_local(store.uri):  # a directory has this machine's clock
-
-        notify_clock(repository)
-    # A command that shares nothing imports nothing of sharing.
+    notify_clock(repository)
     if operation.refs and (repository.syncs or txn.has_owned(Table.INTENTS, repository.key)):
-        from lakecli.repository.pending import unsent_moves
-
         unsent_moves.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
     return log.append(txn, operation)
-
-
-CLOCK_LIMIT: Final = timedelta(hours=1)
-"""The largest accepted difference between the clocks of this machine and of the store."""
-
-CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatectl set-ntp true`"
 
 
 def notify_clock(repository: Repository) -> None:
     """Add a notice if this machine's clock is wrong, compared with a store that has answered."""
     store = repository.store_in_use
-    if store is None:
-        return
-
-    there = store_time(store)
-    if there is None:
+    if store is None or is_local(store.uri) or (there := store_time(store)) is None:
         return
     ahead = there - repository.lake.runtime.clock()
     if abs(ahead) > CLOCK_LIMIT:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.base.model import Branch, CommitId, StagingToken
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
+from lakecli.repository.contract import Repository
 
 _COPY: Final = b"copy/"
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.base.model import CommitId
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.refs.ref_store import RefStore
-
-if TYPE_CHECKING:
-    from lakecli.remote.ref_records import RemoteRef
-    from lakecli.repository.contract import Repository
+from lakecli.remote.ref_records import RemoteRef
+from lakecli.remote.refs import put_known_moves
+from lakecli.repository.contract import Repository
 
 
 class Fetched(NamedTuple):
@@ -77,8 +76,6 @@ def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool
     Returns:
         Whether the position is recorded.
     """
-    from lakecli.remote.refs import put_known_moves
-
     if ref.commit_id and RefStore(txn, repository.key).find_commit(ref.commit_id) is None:
         return False
     tracking = TrackingStore(txn, repository.key)

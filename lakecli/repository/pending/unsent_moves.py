@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lakecli.base.identity import h
 from lakecli.base.model import CommitId, RefKind
@@ -40,11 +40,8 @@ from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import iter_known_moves
+from lakecli.repository.contract import Repository
 from lakecli.repository.records.ref_changes import Unsent, commit_of, is_local
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
-
 
 RENAME: Final = "branch rename"
 """The kind of the operation that makes a branch and deletes another one."""

@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.base.layout import lakefs_object
 from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, LakeError, UsageError
+from lakecli.repository.contract import Repository
+from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
     from lakecli.repository.reading.trust import Trust
-    from lakecli.stores.contract import ObjectStore
 
 MAX_OPEN: Final = 64
 """How many stores outside the namespace are kept open."""

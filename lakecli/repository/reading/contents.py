@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from blake3 import blake3
 
@@ -11,12 +11,9 @@ from lakecli.base.identity import is_md5
 from lakecli.base.layout import data_digest
 from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, NotFound, Unreachable
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_external, locate
-from lakecli.stores.contract import ObjectInfo, ObjectNotFound
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
-    from lakecli.stores.contract import ObjectStore
+from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 
 PIECE: Final = 1 << 20
 """Bytes read at a time."""

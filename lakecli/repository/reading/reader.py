@@ -15,17 +15,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.base.model import Commit, Entry
 from lakecli.committed.points import Fill
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View, open_view
 from lakecli.staging import area
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 BATCH: Final = 1_000
 """Paths that `Reader.stat_many` looks up at a time."""

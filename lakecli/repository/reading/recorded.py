@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, is_md5
 from lakecli.base.model import Entry
@@ -25,9 +25,7 @@ from lakecli.errors import IntegrityError, LakeError, NotFound
 from lakecli.repository.contract import AddressResolver, Repository
 from lakecli.repository.reading.contents import hasher_of, md5_of
 from lakecli.repository.reading.trust import OutsideAddress
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+from lakecli.stores.contract import ObjectStore
 
 AT_ONCE: Final = 16
 """Objects requested at a time."""

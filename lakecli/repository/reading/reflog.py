@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
 from lakecli.kv.bucket import TrackingStore
@@ -21,10 +21,8 @@ from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RefMove
 from lakecli.remote.refs import find_ref, iter_known_moves, iter_moves, put_known_moves
+from lakecli.repository.contract import Repository
 from lakecli.repository.records.ref_changes import FOLLOWED
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 _MAKE_NO_COMMIT: Final = frozenset(
     {"repo create", "branch create", "tag create", "clone", "fetch", "pull", FOLLOWED}

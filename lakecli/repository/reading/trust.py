@@ -18,15 +18,12 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.errors import Refused, UsageError
 from lakecli.kv.env import ReadTransaction, Table
 from lakecli.repository.contract import Repository
 from lakecli.stores.uri import is_local, parse
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 SETTING: Final = "trust.addresses"
 

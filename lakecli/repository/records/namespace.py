@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.base import layout
 from lakecli.base.ids import RepositoryUuid
@@ -33,10 +33,15 @@ from lakecli.base.validation import (
 from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, IntegrityError, Refused, Unreachable
 from lakecli.refs.names import is_branch_name
-from lakecli.stores.contract import ABSENT, ANY, JSON, PLAIN, ConditionFailed, ObjectNotFound
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+from lakecli.stores.contract import (
+    ABSENT,
+    ANY,
+    JSON,
+    PLAIN,
+    ConditionFailed,
+    ObjectNotFound,
+    ObjectStore,
+)
 
 FORMAT = 1
 

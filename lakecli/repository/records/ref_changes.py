@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.base.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.base.validation import Invalid, Record, boolean, list_of, optional, text
 from lakecli.errors import LakeError
+from lakecli.kv.operations import Operation, RefChange
 from lakecli.remote.move import Intent
-
-if TYPE_CHECKING:
-    from lakecli.kv.operations import Operation, RefChange
 
 FOLLOWED: Final = "sync"
 """The kind of operation by which refs followed the bucket."""
@@ -44,8 +42,6 @@ def commit_of(fields: Mapping[str, Any] | None) -> CommitId | None:
 
 def branch_change(before: Branch | None, after: Branch | None) -> RefChange:
     """Describe how a branch changed; ``None`` for its absence."""
-    from lakecli.kv.operations import RefChange
-
     name = before.name if before is not None else after.name if after is not None else ""
     return RefChange(
         RefKind.BRANCH, name, before=_branch_fields(before), after=_branch_fields(after)
@@ -54,8 +50,6 @@ def branch_change(before: Branch | None, after: Branch | None) -> RefChange:
 
 def tag_change(before: Tag | None, after: Tag | None) -> RefChange:
     """Describe how a tag changed; ``None`` for its absence."""
-    from lakecli.kv.operations import RefChange
-
     name = before.name if before is not None else after.name if after is not None else ""
     return RefChange(RefKind.TAG, name, before=_tag_fields(before), after=_tag_fields(after))
 

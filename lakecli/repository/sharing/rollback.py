@@ -17,19 +17,17 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.base.model import CommitId, RefKind
 from lakecli.kv.bucket import PackedStore, ReflogStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.contract import Notice
-
-if TYPE_CHECKING:
-    from lakecli.remote.ref_records import RemoteRef
-    from lakecli.repository.contract import Repository
-    from lakecli.stores.contract import ObjectStore
+from lakecli.remote.ref_records import NotOurs, RemoteRef
+from lakecli.remote.refs import find_move
+from lakecli.repository.contract import Notice, Repository
+from lakecli.stores.contract import ObjectStore
 
 
 class Rollback(NamedTuple):
@@ -52,9 +50,6 @@ def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
         seen: the ref as it was last seen.
         ref: the ref as it is now; ``None``: it is missing.
     """
-    from lakecli.remote.ref_records import NotOurs
-    from lakecli.remote.refs import find_move
-
     if ref is None or ref.sequence < seen.sequence:
         return True
     if ref.sequence == seen.sequence:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base import layout
 from lakecli.base.model import RepositoryRecord
@@ -27,10 +27,8 @@ from lakecli.repository.contract import Repository, Runtime
 from lakecli.repository.pending.operations import CLOCK_FIX, CLOCK_LIMIT, wrong_by
 from lakecli.repository.records import namespace
 from lakecli.stores.capabilities import access_of
+from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import is_local
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 VERSION: Final = 1
 """The version of the tests; a namespace that passed an older version is tested again."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import merge
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.base.model import ChangeType, Commit, Difference, StagingToken
 from lakecli.committed.diff import diff
@@ -25,9 +25,6 @@ from lakecli.repository.pending import staging_tokens
 from lakecli.repository.reading.view import View
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
-
-if TYPE_CHECKING:
-    from lakecli.repository.reading.view import View
 
 _BLOCKS_SIZE: Final = 8 << 20
 """Bytes of decoded blocks of the committed tree kept while staging is compared with it."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry, MetarangeId, StagingToken
 from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import decode_entry, is_same
+from lakecli.committed.values import decode_entry, identity_of, is_same
 from lakecli.errors import LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction, WriteTransaction
@@ -23,13 +23,13 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claims
 from lakecli.repository.guard.claims import claim_below, claim_head
-from lakecli.repository.pending import operations
+from lakecli.repository.pending import operations, staging_tokens
+from lakecli.repository.pending.intents import check_none_sent, when_none_under_way
 from lakecli.repository.reading.view import View, branch_at, open_view, view_of_branch
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
 if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
     from lakecli.repository.guard.claims import Change
 
 BATCH: Final = 8_192
@@ -154,14 +154,12 @@ class Stager:
             NotFound: no such branch.
             CommitUnderWay: another process is sending what is sealed to the bucket.
         """
-        from lakecli.repository.pending.intents import when_none_under_way
-
         for start in range(0, len(paths), BATCH):
             part = paths[start : start + BATCH]
             while not when_none_under_way(self._repository, partial(self._unstage, part)):
                 pass  # another commit has come between
 
-    def _unstage(self, part: Sequence[bytes], *, has_asked: bool) -> bool:
+    def _unstage(self, part: Sequence[bytes]) -> bool:
         """Unstage some paths, unless the head has moved since it was claimed."""
         with self._repository.lake.kv.read() as txn:
             view = view_of_branch(self._repository, txn, self._branch)
@@ -170,9 +168,7 @@ class Stager:
             refs = RefStore(txn, self._repository.key)
             branch = branch_at(self._repository, txn, self._branch)
             if branch.sealed_tokens:
-                from lakecli.repository.pending.intents import check_none_sent
-
-                check_none_sent(txn, self._repository, branch.name, has_asked=has_asked)
+                check_none_sent(txn, self._repository, branch.name)
                 if branch.commit_id != head:
                     return False
             self._log(txn, branch, part)
@@ -185,8 +181,6 @@ class Stager:
             )
             covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
             if any(covered):
-                from lakecli.repository.pending import staging_tokens
-
                 refs.put_branch(staging_tokens.outdate(txn, self._repository, branch))
         return True
 
@@ -219,8 +213,6 @@ def stage_entry(
         NotFound: no such branch.
         Gone: the object of the entry is not in the bucket.
     """
-    from lakecli.committed.values import identity_of
-
     value = claims.claim_entry(repository, path, entry)
     with repository.lake.kv.read() as txn:
         present = view_of_branch(repository, txn, branch).find(path)

@@ -174,20 +174,13 @@ class TakeBack:
         txn: the transaction to do it in.
         repository: the repository of the operations; it may be deleted.
         claims: the claims for all that they bring back, by `lakecli.repository.undo.apply`.
-        has_asked: whether the bucket was asked what became of commits on their way to it.
     """
 
     def __init__(
-        self,
-        txn: WriteTransaction,
-        repository: Repository,
-        claims: Reclaimed,
-        *,
-        has_asked: bool = False,
+        self, txn: WriteTransaction, repository: Repository, claims: Reclaimed
     ) -> None:
         self._txn = txn
         self._claims = claims
-        self._has_asked = has_asked
         self._repository = repository
         self._refs = RefStore(txn, repository.key)
         self._id = repository.lake.runtime.new_id()
@@ -243,14 +236,8 @@ class TakeBack:
             CommitUnderWay: another process is pushing what was undone.
         """
         for moved in filter(ref_changes.moves_commit, self._changes.values()):
-            check_none_taken_back(
-                self._txn,
-                self._repository,
-                moved.kind,
-                moved.name,
-                to=ref_changes.commit_of(moved.after),
-                has_asked=self._has_asked,
-            )
+            to = ref_changes.commit_of(moved.after)
+            check_none_taken_back(self._txn, self._repository, moved.kind, moved.name, to=to)
         # A branch with other tokens has changed even if all of them are empty: its older operations
         # wrote to them.
         changes = [
@@ -311,7 +298,7 @@ class TakeBack:
         branch = self._refs.find_branch(change.branch)
         if branch is None or change.token not in branch.sealed_tokens:
             return
-        self._check_none_sent(branch.name)
+        check_none_sent(self._txn, self._repository, branch.name)
         outdated = staging_tokens.outdate(self._txn, self._repository, branch)
         self._refs.put_branch(outdated)
         self._note(ref_changes.branch_change(branch, outdated))
@@ -370,11 +357,8 @@ class TakeBack:
             clones.delete_repository(self._txn, clones.from_json(present))
         self._note(RefChange(change.kind, change.name, before=present, after=change.before))
 
-    def _check_none_sent(self, branch: str) -> None:
-        check_none_sent(self._txn, self._repository, branch, has_asked=self._has_asked)
-
     def _put_branch(self, name: str, fields: Fields) -> None:
-        self._check_none_sent(name)
+        check_none_sent(self._txn, self._repository, name)
         if fields is None:
             self._refs.delete_branch(name)
             return

@@ -254,9 +254,9 @@ def put_back(repository: Repository, refused: Unsent, *, committer: str) -> bool
         planned = pushed.find_to_move_back(repository, [operation], remote=True)
         claims = claim_operations(repository, [operation])
 
-        def act(*, has_asked: bool) -> Operation:
+        def act() -> Operation:
             with repository.lake.kv.write() as txn:
-                taking = TakeBack(txn, repository, claims, has_asked=has_asked)
+                taking = TakeBack(txn, repository, claims)
                 taking.take_back(operation)
                 undone = operation.metadata.get(op_log.REDOES, operation.id.hex())
                 appended = taking.append(kind=op_log.UNDO, metadata={op_log.UNDOES: undone})

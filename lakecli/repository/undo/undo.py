@@ -129,7 +129,7 @@ def _take(
     claims = claim_operations(repository, [*_unstaging(steps), target.taken_back])
     lake.runtime.on_step(f"{kind} here")
 
-    def act(*, has_asked: bool) -> Undone:
+    def act() -> Undone:
         with lake.kv.write() as txn:
             passed_over = find_passed_over(txn, repository, target.taken_back)
             if find(txn, repository) != target or _unstaging(passed_over) != _unstaging(steps):
@@ -142,7 +142,7 @@ def _take(
                     txn, repository, [target.taken_back], planned, remote=remote
                 )
             original = _original(txn, repository, target)
-            taking = TakeBack(txn, repository, claims, has_asked=has_asked)
+            taking = TakeBack(txn, repository, claims)
             taking.take_back(target.taken_back, passed_over)
             metadata = {link: target.operation.hex()}
             appended = taking.append(kind=kind, metadata=metadata, is_undo=is_undo)
@@ -197,7 +197,7 @@ def restore(
     lake.runtime.on_step(f"{op_log.RESTORE} here")
     answering = Answering(repository)
 
-    def act(*, has_asked: bool) -> Operation:
+    def act() -> Operation:
         with lake.kv.write() as txn:
             if _newer(txn, repository, kept) != newer:
                 raise LostRace(
@@ -205,7 +205,7 @@ def restore(
                     hint="try again",
                 )
             pushed.check_none_pushed(txn, repository, newer, planned, remote=remote)
-            taking = TakeBack(txn, repository, claims, has_asked=has_asked)
+            taking = TakeBack(txn, repository, claims)
             for operation in newer:
                 taking.take_back(operation)
             if not taking.has_changed:
@@ -240,11 +240,11 @@ def _put_back(repository: Repository, appended: Operation) -> bool:
         else {op_log.UNDOES: appended.id.hex()}
     )
 
-    def act(*, has_asked: bool) -> bool:
+    def act() -> bool:
         with repository.lake.kv.write() as txn:
             if _newest(txn, repository) != appended:
                 return False
-            taking = TakeBack(txn, repository, claims, has_asked=has_asked)
+            taking = TakeBack(txn, repository, claims)
             taking.take_back(appended)
             taking.append(kind=op_log.REDO if is_undo else op_log.UNDO, metadata=metadata)
         return True
