@@ -138,9 +138,6 @@ def _meant(text: str) -> str | None:
         return _OF_FILES
     if is_uri:
         return f"objects of a bucket: lakecli import --from {text} --to {SCHEME}REPOSITORY/BRANCH/"
-    repository, _, rest = text.partition("/")
-    if rest and is_repository_name(repository):
-        return f"did you mean {SCHEME}{text}?"
     return None
 
 
@@ -175,7 +172,7 @@ def _form(uri: LakeUri, ref: str) -> str:
 
 def _no_ref(uri: LakeUri, text: str, form: str) -> UsageError:
     if uri.namespace is None:
-        return UsageError(f"no ref in {text!r}", hint=form)
+        return UsageError(f"no ref in {text!r}", hint=f"{form}, as {form.replace('REF', 'main')}")
     there = "to read a repository without a clone: NAMESPACE@REF/PATH"
     hint = "\n  ".join(filter(None, (_meant(text), there)))
     return UsageError(f"not a lakefs:// URI: {text!r}", hint=hint)

@@ -256,7 +256,7 @@ class Context:
             if other.repository != uri.repository:
                 raise UsageError(
                     f"not of the same repository: {uri} and {other}",
-                    hint=f"{uri._replace(ref='…', path=None)}",
+                    hint="objects of one repository in another one: lakecli fs cp -r",
                 )
         if uri.namespace is not None:
             from lakecli.cli.in_place import opened

@@ -53,7 +53,7 @@ def _with_habit(
         if hint is None and isinstance(error, NotUri):
             context = Context(environment, Globals(), argv)
             try:
-                hint = meant_repository(error.text, context)
+                hint = meant_repository(error.text, argv, context)
             except LakeError:
                 hint = None
             finally:
@@ -141,6 +141,11 @@ def _parse(
         topic = _find_topic(words, rest, given)
         if topic is not None and not words:
             return lambda context: _show_help(context, (), topic)
+        if words and (more := [word for word in rest if not word.startswith("-")]):
+            raise UsageError(
+                f"no help for {' '.join((*words, *more))!r}",
+                hint=f"one page at a time: lakecli help {' '.join(words)}",
+            )
     if given.version:
         words, rest = ("version",), []
     if not given.help:

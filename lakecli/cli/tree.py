@@ -145,9 +145,16 @@ def find_command(
     if next_word is None or next_word.startswith("-"):
         if next_word is not None and not words:
             raise UsageError(f"unknown option {next_word} before a command", hint=helps)
-        raise UsageError(f"{' '.join((PROGRAM, *words))} needs a command", hint=helps)
-    hint = _suggest(words, asked, topics) or helps
+        raise UsageError(f"{' '.join((PROGRAM, *words))} needs a command", hint=_choices(words))
+    hint = _suggest(words, asked, topics) or (_choices(words) if words else helps)
     raise UsageError(f"unknown command {asked!r}", hint=hint)
+
+
+def _choices(words: tuple[str, ...]) -> str:
+    """Return the commands of a group, or how to see all."""
+    if not words:
+        return f"{PROGRAM} --help"
+    return f"{PROGRAM} {' '.join(words)} {'|'.join(_WORDS[words[0]].split())}"
 
 
 def _suggest(words: tuple[str, ...], asked: str, topics: Sequence[str]) -> str | None:
@@ -161,6 +168,7 @@ def _suggest(words: tuple[str, ...], asked: str, topics: Sequence[str]) -> str |
         candidates += pages
     # `lakecli unset` and `lakecli delete` lack their group.
     whole = [name for name in COMMANDS if name.split()[-1] == asked][:3]
-    near = whole or get_close_matches(asked, candidates, n=3)
+    begun = [each for each in candidates if each.startswith(asked) or asked.startswith(each)]
+    near = whole or begun[:3] or get_close_matches(asked, candidates, n=3)
     near = [name if words else pages.get(name, name) for name in near]
     return f"did you mean {' or '.join(f'{PROGRAM} {name}' for name in near)}?" if near else None

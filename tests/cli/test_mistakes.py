@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
+from lakecli.cli.context import system_now
 from lakecli.cli.manual.mistakes import HABITS
 from lakecli.cli.tree import COMMANDS
+from tests.support.golden import Result
+from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
     from tests.support.demo import Demo
-    from tests.support.golden import Cli
+    from tests.support.golden import Cli, Golden
+
+TYPED: Final = Path(__file__).parents[1] / "data" / "mistakes"
 
 
 class Mistake(NamedTuple):
@@ -192,3 +201,71 @@ def test_the_nearest_names_are_suggested(cli: Cli, demo: Demo) -> None:
         "config get user.nam": "user.name",
     }.items():
         assert f"did you mean {near}?" in cli(*line.split()).stderr, line
+
+
+@pytest.fixture
+def sales(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """What the lines in `TYPED` are about: a repository, a directory, and a linked one."""
+    monkeypatch.setenv("LAKECLI_USER_NAME", "Ada Lovelace")
+    monkeypatch.setenv("LAKECLI_USER_EMAIL", "ada@example.com")
+    monkeypatch.chdir(cli.directory)
+    orders = cli.directory / "orders"
+    orders.mkdir()
+    for name in ("january", "feb"):
+        (orders / f"{name}.csv").write_text(f"id,amount\n{name},1\n")
+        os.utime(orders / f"{name}.csv", (1_700_000_000, 1_700_000_000))
+    cli.ok("repo", "create", "lakefs://sales", cli.directory / "lake")
+    cli.ok("fs", "upload", "-r", "orders", "lakefs://sales/main/orders/")
+    cli.ok("commit", "lakefs://sales/main", "-m", "Orders")
+    cli.ok("branch", "create", "lakefs://sales/dev", "-s", "main")
+    cli.ok("local", "clone", "lakefs://sales/main/orders/", "work")
+    (cli.directory / "mine.csv").write_text("mine")
+    return cli
+
+
+def typed(
+    cli: Cli, file: str, monkeypatch: pytest.MonkeyPatch, bucket: str = ""
+) -> Iterator[Result]:
+    """Run each line of a file, and keep five lines of what was printed."""
+    named = {"{directory}": str(cli.directory), "{bucket}": bucket}
+    for line in (TYPED / file).read_text().splitlines():
+        place, prompt, words = line.partition("$ ")
+        if not prompt or line.startswith("#"):
+            continue
+        monkeypatch.chdir(cli.directory / place)
+        for name, meant in named.items():
+            words = words.replace(name, meant)
+        result = cli(*shlex.split(words))
+        assert "Traceback" not in result.stderr, line
+        assert result.exit_code != 1, line
+        first = result.stdout_bytes.splitlines(keepends=True)[:5]
+        yield replace(result, stdout_bytes=b"".join(first))
+
+
+def test_what_newcomers_typed(sales: Cli, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    golden("mistakes", *typed(sales, "directory.txt", monkeypatch))
+
+
+def test_what_newcomers_typed_about_buckets(
+    sales: Cli, golden: Golden, aws_environment: pytest.MonkeyPatch, moto_endpoint: str
+) -> None:
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    sales.now = system_now()
+    bucket = new_bucket(moto_endpoint)
+    sales.ok("repo", "create", "lakefs://shared", f"s3://{bucket}/sales")
+    results = list(typed(sales, "bucket.txt", aws_environment, bucket))
+    golden("mistakes_bucket", *(_without(each, bucket, moto_endpoint) for each in results))
+
+
+def _without(result: Result, bucket: str, endpoint: str) -> Result:
+    """Return a result with the names that differ from run to run replaced."""
+    names = {bucket: "my-bucket", endpoint.partition("://")[2]: "SERVER"}
+
+    def plain(text: str) -> str:
+        for name, shown in names.items():
+            text = text.replace(name, shown)
+        return text
+
+    argv = tuple(map(plain, result.argv))
+    out = plain(result.stdout_bytes.decode()).encode()
+    return Result(argv, result.exit_code, out, plain(result.stderr))

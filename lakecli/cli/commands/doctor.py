@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Annotated, Final
 
-from lakecli.base.uri import SCHEME, LakeUri
+from lakecli.base.uri import SCHEME, LakeUri, NotUri
 from lakecli.cli.context import Context
 from lakecli.cli.lakectl import ignored_lines
 from lakecli.cli.line.declare import Argument
@@ -32,6 +32,8 @@ def read_target(text: str, context: Context) -> LakeUri | str:
     if not is_namespace and (text.startswith(SCHEME) or context.base_uri):
         return read_repository(text, context)
 
+    if "/" not in text:
+        raise NotUri(text, hint="a storage namespace is a URI or an absolute path")
     return normalise(text)
 
 

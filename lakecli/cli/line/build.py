@@ -10,6 +10,7 @@ options that several commands take together (a class of `params`), and kinds of 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -121,7 +122,16 @@ def usage_of(error: BaseException) -> UsageError | None:
         typer_context = getattr(error, "ctx", None)
         path = typer_context.command_path if typer_context else PROGRAM
         hint = f"{path} --help"
+        if re.match("missing|got unexpected", message):
+            hint = f"{path} {_synopsis(path)}"
     return UsageError(message, hint=hint)
+
+
+def _synopsis(path: str) -> str:
+    """Return what follows the words of a command, as its help says."""
+    from lakecli.cli.line.describe import describe_command
+
+    return describe_command(path.removeprefix(f"{PROGRAM} ")).synopsis
 
 
 def _message(error: TyperException) -> str:

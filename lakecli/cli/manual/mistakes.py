@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import is_repository_name
 from lakecli.base.uri import SCHEME
 from lakecli.cli.tree import COMMANDS, GROUPS
 
@@ -23,10 +25,13 @@ _UPLOAD: Final = "lakecli fs upload FILE PATH; with -r a directory"
 _BUCKET: Final = "the bucket is the only remote, so it is not named: lakecli"
 
 HABITS: Final = {
+    "-V": "lakecli version",
+    "actions": "a CI job checks a branch and merges it: lakecli help recipes",
     "add": "lakecli commit takes all files of a linked directory; elsewhere: lakecli fs upload",
     "am": "apply a commit to a branch: lakecli cherry-pick",
     "archive": "files of a ref: lakecli fs download -r; in a bucket: lakecli export",
     "auth": "who may do what is up to the bucket: lakecli help security",
+    "branch -a": "lakecli branch list; those of the bucket, too: lakecli fetch",
     "branch -D": "lakecli branch delete BRANCH",
     "branch -d": "lakecli branch delete BRANCH",
     "branch -m": "lakecli branch rename BRANCH NAME",
@@ -39,6 +44,7 @@ HABITS: Final = {
     "s3://BUCKET/PREFIX lakefs://NAME",
     "clone lakefs://": "files of a ref in a directory: lakecli local clone "
     "lakefs://REPOSITORY/REF/ DIRECTORY",
+    "commit --author": "who commits is a setting: lakecli config set user.name NAME",
     "commit --amend": "take the commit back, and commit again: lakecli undo",
     "commit -a": "all changes are committed anyway: lakecli commit -m MESSAGE",
     "commit -m …": 'quote the message: lakecli commit -m "hello world"',
@@ -56,11 +62,14 @@ HABITS: Final = {
     "fs head": "lakecli fs stat PATH",
     "fs mkdir": "there are no directories without objects: lakecli fs upload -r DIRECTORY PATH",
     "fs put": _UPLOAD,
+    "fs rm -f": "a removal asks nothing; all objects below a path: lakecli fs rm -r PATH",
     "fs rename": "lakecli fs mv SOURCE DEST",
     "fs rsync": "lakecli fs upload -r --delete, or lakecli fs download -r --delete",
     "fs sync": "lakecli fs upload -r --delete, or lakecli fs download -r --delete",
+    "gc --dry-run": "lakecli gc run REPOSITORY --dry-run",
     "get": _DOWNLOAD,
     "grep": "names: lakecli fs find PATH --name PATTERN; contents: lakecli fs cat PATH | grep TEXT",
+    "import …": "lakecli import --from SOURCE --to lakefs://REPOSITORY/BRANCH/PATH/",
     "init": "a repository: lakecli repo create; a directory linked with one: lakecli local init",
     "log --limit": "at most three commits: lakecli log --amount 3",
     "log --stat": "what a commit changed: lakecli diff REF~1 REF",
@@ -74,6 +83,7 @@ HABITS: Final = {
     "merge --continue": "a merge is made whole or not at all: lakecli merge SOURCE BRANCH "
     "--strategy source-wins",
     "merge-base": "lakecli find-merge-base",
+    "mount": "files of a branch: lakecli local clone; as a file system: lakecli help python",
     "mv": "lakecli fs mv SOURCE DEST",
     "pull --rebase": "a pull merges: lakecli pull",
     "pull origin": f"{_BUCKET} pull BRANCH",
@@ -95,6 +105,9 @@ HABITS: Final = {
     "sync": "lakecli fs upload -r --delete, or lakecli fs download -r --delete",
     "tag -a": "lakecli tag create TAG REF",
     "tag -d": "lakecli tag delete TAG",
+    "tag -l": "lakecli tag list",
+    "tag create -s": "lakecli tag create TAG REF",
+    "undo --all": "one operation at a time; to the state before one: lakecli op restore ID",
     "worktree": "another linked directory: lakecli local clone",
 }
 """Beginnings of lines, with what to type instead.
@@ -153,6 +166,9 @@ def meant_line(line: Sequence[str], error: str) -> str | None:
         line: the command line without the name of the program.
         error: the message of the error.
     """
+    words = " ".join(line[:-1])
+    if line[-1:] == ["help"] and (words in COMMANDS or words in GROUPS):
+        return f"lakecli {words} --help"
     typed = [word for word in line if word not in {"help", "--json"}]
     if len(typed) > 1 and typed[1].startswith(SCHEME) and typed[0] in _URI_SHOWS:
         return f"did you mean lakecli {_URI_SHOWS[typed[0]]} {typed[1]}?"
@@ -163,7 +179,7 @@ def meant_line(line: Sequence[str], error: str) -> str | None:
 def _begins(typed: Sequence[str], habit: Sequence[str], error: str) -> bool:
     """Tell whether a line is a habit; a command of a group, such as ``show commit``, is none."""
     is_of_group = " ".join(typed[:2]) in COMMANDS and habit[0] in GROUPS
-    return not is_of_group and _begins_with(typed, habit, error)
+    return (not is_of_group or typed[:2] == habit[:2]) and _begins_with(typed, habit, error)
 
 
 def _begins_with(typed: Sequence[str], habit: Sequence[str], error: str) -> bool:
@@ -188,10 +204,14 @@ def _is_word(typed: str, word: str, *, is_first: bool) -> bool:
     return typed == word or (not is_first and len(word) > 2 and typed.startswith(word))  # noqa: PLR2004
 
 
-def meant_repository(text: str, context: Context) -> str | None:
-    """Return the URI that a text without ``lakefs://`` means, if it names a repository here."""
+def meant_repository(text: str, line: Sequence[str], context: Context) -> str | None:
+    """Return the URI that a text without ``lakefs://`` means.
+
+    Its first word is nearly the name of a repository here, or the name of one to be created.
+    """
     name, _, rest = text.partition("/")
     known = [record.name for record in context.lake().repositories()]
-    if name in known:
-        return f"did you mean {SCHEME}{name}{'/' + rest if rest else ''}?"
-    return None
+    if list(line[:2]) == ["repo", "create"] and is_repository_name(text):
+        known.append(name)
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {SCHEME}{near[0]}{'/' + rest if rest else ''}?" if near else None
