@@ -78,9 +78,10 @@ SOURCES = tracked("*.py", "*.pyi")
         ["-m", "ruff", "check", *SOURCES],
         ["-m", "ruff", "format", "--check", *SOURCES],
         ["-m", "mypy"],
+        ["-m", "mypy", "--platform", "darwin", "lakecli"],
         ["-c", "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"],
     ],
-    ids=["lint", "format", "types", "import-contracts"],
+    ids=["lint", "format", "types", "types-macos", "import-contracts"],
 )
 def test_the_tree_is_clean(arguments: list[str]) -> None:
     finished = run(*arguments)
