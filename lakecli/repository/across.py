@@ -142,7 +142,7 @@ def cp_across(
         across.flush()
         changes = [(target.path, attributes.apply(own))]
         brought = [] if ingested is None else [ingested]
-        stager.write(claim_uploaded(across.ingest, changes, brought))
+        stager.write(claim_uploaded(across.ingest.claim, changes, brought))
         if remover is not None:
             remove_unchanged(remover, view, source.ref, [(source.path, value)])
     across.report.objects = 1
@@ -184,7 +184,7 @@ def cp_tree_across(
         while batch := list(islice(records, BATCH)):
             done, brought = across.bring(batch)
             changes = [(to + old[len(below) :], attributes.apply(own)) for old, own in done]
-            stager.write(claim_uploaded(across.ingest, changes, brought))
+            stager.write(claim_uploaded(across.ingest.claim, changes, brought))
             report.objects += len(done)
         if not report.objects and not report.failures:
             raise no_such_path(source.repository, source.ref, below)

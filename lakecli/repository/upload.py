@@ -237,7 +237,7 @@ class Uploader:
         Returns:
             How many were deleted.
         """
-        claimed = claim_uploaded(self.ingest, changes, ingested)
+        claimed = claim_uploaded(self.ingest.claim, changes, ingested)
         deleted = 0
         if surplus:
             deleted = self._replace(claimed, surplus)

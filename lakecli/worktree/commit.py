@@ -220,7 +220,7 @@ class _Committing:
                 (prefix + path, encode_entry(self._entry(upload, path, each, statuses[path])))
                 for path, each in ingested.items()
             ]
-            values.update(claim_uploaded(upload.ingest, encoded, ingested.values()))
+            values.update(claim_uploaded(upload.ingest.claim, encoded, ingested.values()))
             for path, each in ingested.items():
                 scan.changes[path] = chosen[path]._replace(digest=each.digest)
         self._values = dict(sorted(values.items()))

@@ -134,7 +134,7 @@ def _bring_in(
         uploaded.append(ingested)
         changes.append((path, encode_entry(entry)))
     upload.ingest.flush()
-    return claim_uploaded(upload.ingest, changes, uploaded)
+    return claim_uploaded(upload.ingest.claim, changes, uploaded)
 
 
 def _tree_of(worktree: Worktree, operation: Operation) -> MetarangeId:

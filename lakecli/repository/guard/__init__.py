@@ -2,7 +2,6 @@
 
 ::
 
-    claims      objects, and commits with all they reach, are claimed; trees that collection
-                cannot know to be in use
+    claims      objects, and commits with all they reach, are claimed
     gc_guard    how existing objects are protected in the bucket
 """

@@ -1,27 +1,16 @@
 """Claim objects and commits against garbage collection before anything refers to them.
 
-Claim objects against garbage collection before anything refers to them.
-
 An object in the bucket may be garbage to every other clone, condemned, or deleted already. Before
 this clone refers to one, this module checks that it exists and claims it (see
 `lakecli.repository.guard.gc_guard`). Only then does the value get the type that staging areas
-require: only this module makes `ClaimedValue`. `lakecli.repository.guard.claims` does the same
-for commits, branches and tags.
+require: only this module makes `ClaimedValue`, and `ClaimedCommit` for commits, branches and tags.
 
 If nothing was ever collected, a claim costs one GET of the state. Whatever writes to the bucket or
 stages fails without the bucket.
 
-Claim commits against garbage collection before anything refers to them.
-
-Only this module makes `ClaimedCommit`.
-
 A claimed tree protects everything that it refers to: a sweep follows the trees that are recent or
-kept, and deletes trees before what they refer to.
-
-Refs are local: without the bucket, branches and tags are created and operations undone unclaimed;
-a push finds out what was lost.
-
-Find the trees that garbage collection cannot know to be in use.
+kept, and deletes trees before what they refer to. Refs are local: without the bucket, branches and
+tags are created and operations undone unclaimed; a push finds out what was lost.
 
 Only this clone knows commits that were never pushed, and pushed commits may no longer be reached by
 a ref in the bucket. Once their trees are old, a collector takes them for garbage. Before building
@@ -30,49 +19,40 @@ on them, this clone claims them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from lakecli.base.layout import data_digest, lakefs_object, sstable_key
 from lakecli.base.model import EMPTY_TREE, Commit, CommitId, Entry, MetarangeId
 from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.kv.bucket import PackedStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.reader import DamagedHistory
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.collection import SweepRunning
+from lakecli.repository.contract import Repository
 from lakecli.repository.pending import tracking
 from lakecli.repository.reading.addresses import key_of
+from lakecli.repository.reading.view import View
+from lakecli.repository.records.commits import ClaimedCommit
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 from lakecli.stores.contract import BucketNotFound
 
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
-    from lakecli.repository.reading.view import View
+Change = tuple[bytes, ClaimedValue]
+"""A path, and the value to stage there."""
 
-    Change = tuple[bytes, ClaimedValue]
-    """A path, and the value to stage there."""
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.repository.records.commits import ClaimedCommit
-
-
-Uploaded_contra = TypeVar("Uploaded_contra", contravariant=True)
+U = TypeVar("U")
 
 BATCH: Final = 5_000
 """Values claimed together."""
 
 MAX_LISTED: Final = 1_000
 """Paths that an error lists, at most."""
-
-
-class _Data(NamedTuple):
-    """The data object in the namespace that a value refers to."""
-
-    key: str
-    size: int
 
 
 def claim_entry(repository: Repository, path: bytes, entry: Entry) -> ClaimedValue:
@@ -112,22 +92,15 @@ def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) 
     return cast("list[Change]", claimed)
 
 
-class Uploads(Protocol[Uploaded_contra]):
-    """Uploads objects, and claims those that it has uploaded."""
-
-    def claim(self, uploaded: Iterable[Uploaded_contra]) -> None:
-        """Claim objects that were uploaded and are durable."""
-
-
 def claim_uploaded(
-    uploads: Uploads[Uploaded_contra],
+    claim: Callable[[Iterable[U]], None],
     changes: Sequence[tuple[bytes, bytes]],
-    uploaded: Iterable[Uploaded_contra],
+    uploaded: Iterable[U],
 ) -> list[Change]:
     """Return (path, encoded entry) of uploaded objects, which are durable, as changes to stage.
 
     Args:
-        uploads: has uploaded them.
+        claim: claims objects, as what has uploaded them does.
         changes: the entries.
         uploaded: the uploaded objects: all that the entries refer to, and possibly more.
 
@@ -135,7 +108,7 @@ def claim_uploaded(
         Swept: some of them were deleted since.
         SweepRunning: a sweep does not end.
     """
-    uploads.claim(uploaded)
+    claim(uploaded)
     return cast("list[Change]", sorted(changes))
 
 
@@ -153,8 +126,7 @@ def claim_below(view: View, *, prefix: bytes) -> Iterator[Change]:
     first = next(found, None)
     if first is None:
         return
-
-    claim_tree(view)
+    claim_commit(view.txn, view.repository, view.commit)
     staged = view.staged(prefix=prefix) if view.tokens else iter(())
     while batch := list(islice(staged, BATCH)):
         claim_values(view.repository, batch)
@@ -215,7 +187,7 @@ class Reclaimed:
 def _claim(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
     """Claim the objects of some values; return the paths whose objects are missing."""
     found = (
-        (path, data) for path, value in values if (data := _data_of(repository, value)) is not None
+        (path, *named) for path, value in values if (named := _object_of(repository, value))
     )
     first = next(found, None)
     if first is None:
@@ -224,23 +196,21 @@ def _claim(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> lis
     if not repository.guard.is_active:
         return []  # the others need not even be decoded
     wanted = [first, *found]
-    sizes = repository.guard.claim(sorted({data.key for _, data in wanted}))
+    sizes = repository.guard.claim(sorted({key for _, key, _ in wanted}))
     if sizes is None:
         return []
-    return [path for path, data in wanted if sizes.get(data.key) != data.size]
+    return [path for path, key, size in wanted if sizes.get(key) != size]
 
 
-def _data_of(repository: Repository, value: bytes) -> _Data | None:
-    """Return the object of a value, if garbage collection may ever delete it."""
+def _object_of(repository: Repository, value: bytes) -> tuple[str, int] | None:
+    """Return key and size of the object of a value, if garbage collection may ever delete it."""
     if not value:
         return None
-    from lakecli.committed.values import decode_entry
-
     entry = decode_entry(value)
     key = key_of(repository, entry.physical_address)
     if key is None or (data_digest(key) is None and lakefs_object(key) is None):
         return None
-    return _Data(key, entry.size)
+    return key, entry.size
 
 
 class Gone(IntegrityError):
@@ -261,17 +231,6 @@ def claim_head(view: View) -> ClaimedCommit:
     return cast("ClaimedCommit", view.commit)
 
 
-def claim_tree(view: View) -> None:
-    """Claim the tree of a view's commit, so that all that it refers to stays.
-
-    Raises:
-        Gone: the tree is no longer in the bucket.
-        Swept: it was deleted just now.
-        SweepRunning: a sweep does not end.
-    """
-    claim_commit(view.txn, view.repository, view.commit)
-
-
 def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
     """Return a commit that a ref of this clone may point to, even without the bucket.
 
@@ -288,8 +247,6 @@ def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -
 @contextmanager
 def unless_away() -> Iterator[None]:
     """Claim in the block; leave it silently if the bucket cannot be read."""
-    from lakecli.remote.collection import SweepRunning
-
     try:
         yield
     except SweepRunning:

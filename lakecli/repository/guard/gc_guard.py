@@ -10,30 +10,38 @@ the protocol of `lakecli.remote.collection`:
 
 A reading of the state is trusted for `MAX_STATE_AGE`: the collector waits that much longer.
 
-Every command that writes reads the state. Where nothing was ever collected, this module is all that
-it needs; `lakecli.remote` is imported for a state that exists.
-
-Nothing but `lakecli.repository.guard.claims`, `lakecli.repository.guard.claims`, uploads and the
-writing of trees calls it.
+Nothing but `lakecli.repository.guard.claims`, uploads and the writing of trees calls it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from threading import Lock
 from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.base.identity import h
-from lakecli.base.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
-from lakecli.base.retry import elapsed
+from lakecli.base.layout import GC_STATE, MAX_STATE_AGE
+from lakecli.base.retry import SWEEPS, Retries, elapsed
 from lakecli.errors import LostRace, PermissionDenied
+from lakecli.remote.collection import (
+    NEVER_RAN,
+    REFRESHING,
+    GcState,
+    Phase,
+    may_have_swept,
+    read_state,
+    store_now,
+    wait_for_sweep,
+    write_keep,
+)
+from lakecli.stores.capabilities import renew
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.remote.collection import GcState
     from lakecli.stores.contract import ObjectStore
 
 A = TypeVar("A")
@@ -41,11 +49,6 @@ B = TypeVar("B")
 
 PARALLELISM: Final = 16
 """Objects checked, or given a new time, at once."""
-
-
-def random_id() -> bytes:
-    """Return 16 random bytes."""
-    return os.urandom(16)
 
 
 class Swept(LostRace):
@@ -77,22 +80,21 @@ class GcGuard:
         *,
         monotonic: Callable[[], float] = elapsed,
         sleep: Callable[[float], None] = sleep,
-        new_id: Callable[[], bytes] = random_id,
+        new_id: Callable[[], bytes] = lambda: os.urandom(16),
     ) -> None:
         self._store = store
         self._new_id = new_id
         self._monotonic = monotonic
         self.sleep = sleep
         self._lock = Lock()
-        self._state: GcState | None = None
-        """What was read; ``None``: nothing, or there is none, as nothing was ever collected."""
+        self._state = NEVER_RAN
         self._read_at: float | None = None
         self._clock: tuple[datetime, float] | None = None
 
     @property
     def is_active(self) -> bool:
         """Whether there ever was a collection, as far as this guard knows."""
-        return self._state is not None and not self._state.never_ran
+        return not self._state.never_ran
 
     def begin(self) -> None:
         """Read the state, unless it was read recently; wait for a sweep to end.
@@ -104,8 +106,11 @@ class GcGuard:
             SweepRunning: it does not end.
         """
         with self._lock:
-            if self._read_at is None or self._is_stale(self._read_at):
-                self._await_sweep()
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._read_at is None or self._is_stale(self._read_at):
+            self._await_sweep()
 
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False
@@ -128,27 +133,21 @@ class GcGuard:
                 self._await_sweep()
             else:
                 is_stale = self._is_stale(self._read_at)
-            if self._state is None and not is_stale:
-                return
-            from lakecli.remote.collection import NEVER_RAN, Phase
-
-            before = self._state or NEVER_RAN
+            before = self._state
             while True:
                 keys = set(found)
                 if is_stale or before.phase is not Phase.IDLE:
-                    from lakecli.remote.collection import may_have_swept
-
-                    now = self._read() or NEVER_RAN
+                    now = self._read()
                     if may_have_swept(before, now):
                         self._await_sweep()
                         if whole:
                             raise Swept(self._store.uri)
-                        self._ages([*keys, *written])  # raises where one is gone
+                        self._heads([*keys, *written])  # raises where one is gone
                 if is_stale:
                     # Objects written long before this reading may be condemned by now.
                     keys.update(written)
                 state = self._state
-                if state is None or state.never_ran or not keys:
+                if state.never_ran or not keys:
                     return
                 if state.phase is Phase.CONDEMNED and not self._keep(state, keys):
                     # A change between the two readings is handled like a sweep before them.
@@ -171,14 +170,11 @@ class GcGuard:
         if not keys:
             return {}
         with self._lock:
-            if self._read_at is None or self._is_stale(self._read_at):
-                self._await_sweep()
+            self._begin()
             while True:
                 state = self._state
-                if state is None or state.never_ran:
+                if state.never_ran:
                     return None
-                from lakecli.remote.collection import Phase
-
                 if state.phase is Phase.SWEEPING:
                     self._await_sweep()
                     continue
@@ -199,22 +195,15 @@ class GcGuard:
     def _is_stale(self, read_at: float) -> bool:
         return self._monotonic() - read_at > MAX_STATE_AGE
 
-    def _read(self) -> GcState | None:
+    def _read(self) -> GcState:
         started = self._monotonic()
-        state = None
         try:
-            data = self._store.get(GC_STATE, start=0, length=MAX_STATE_SIZE + 1)
-        except ObjectNotFound:
-            pass
+            self._state = read_state(self._store)
         except PermissionDenied as error:
             self._check_absent(error)
-        else:
-            from lakecli.remote.collection import parse_state
-
-            state = parse_state(data)
-        self._state = state
+            self._state = NEVER_RAN
         self._read_at = started
-        return state
+        return self._state
 
     def _check_absent(self, error: PermissionDenied) -> None:
         """Accept an unreadable state only if a listing proves that it does not exist.
@@ -235,15 +224,7 @@ class GcGuard:
         ) from error
 
     def _await_sweep(self) -> None:
-        state = self._read()
-        if state is None:
-            return
-        from lakecli.remote.collection import Phase
-
-        if state.phase is Phase.SWEEPING:
-            from lakecli.base.retry import SWEEPS, Retries
-            from lakecli.remote.collection import wait_for_sweep
-
+        if self._read().phase is Phase.SWEEPING:
             wait_for_sweep(
                 self._store, Retries(SWEEPS, sleep=self.sleep, monotonic=self._monotonic)
             )
@@ -251,20 +232,27 @@ class GcGuard:
 
     def _keep(self, state: GcState, keys: set[str]) -> bool:
         """Write a keep; tell whether the state is unchanged."""
-        from lakecli.remote.collection import write_keep
-
         # Named by its content: keeping the same objects twice writes one record.
         keep_id = h("\n".join(sorted(keys)).encode("ascii")).hex()[:32]
         write_keep(self._store, state.epoch, keep_id, keys)
         now = self._read()
-        return now is not None and (now.phase, now.epoch) == (state.phase, state.epoch)
+        return (now.phase, now.epoch) == (state.phase, state.epoch)
 
-    def _refresh(self, keys: Iterable[str], limit: timedelta) -> None:
-        """Give what is older than `limit` a new time."""
-        ages = self._ages(sorted(keys))
-        old = [key for key, age in ages.items() if age > limit]
-        if old:
-            self._for_each(self._touch, old)
+    def _refresh(self, keys: Collection[str], limit: timedelta) -> None:
+        """Give those of some objects that are older than `limit` a new time.
+
+        Raises:
+            Swept: one is gone.
+        """
+        self._renew(self._heads(keys), limit)
+
+    def _heads(self, keys: Collection[str]) -> dict[str, ObjectInfo]:
+        """Return what the store says of objects.
+
+        Raises:
+            Swept: one is gone.
+        """
+        return dict(zip(keys, self._for_each(self._store.head, keys), strict=True))
 
     def _renew(self, infos: Mapping[str, ObjectInfo], limit: timedelta) -> None:
         """Give those of some objects that are older than `limit` a new time."""
@@ -275,21 +263,8 @@ class GcGuard:
         if old:
             self._for_each(self._touch, old)
 
-    def _ages(self, keys: Collection[str]) -> dict[str, timedelta]:
-        """Return how old objects are by the store's clock.
-
-        Raises:
-            Swept: one is gone.
-        """
-        if not keys:
-            return {}
-        now = self._now()
-        infos = self._for_each(self._store.head, keys)
-        return {key: now - info.modified_at for key, info in zip(keys, infos, strict=True)}
-
     def _now(self) -> datetime:
-        from lakecli.remote.collection import store_now
-
+        """Return the time by the store's clock, which is asked once."""
         if self._clock is None:
             self._clock = store_now(self._store), self._monotonic()
         then, at = self._clock
@@ -298,14 +273,9 @@ class GcGuard:
     def _touch(self, key: str) -> None:
         # Each copy has a unique name: two writers that renew one object at once do not delete each
         # other's copy.
-        from lakecli.remote.collection import REFRESHING
-        from lakecli.stores.capabilities import renew
-
         renew(self._store, key, aside=REFRESHING + self._new_id().hex())
 
     def _for_each(self, function: Callable[[A], B], items: Collection[A]) -> list[B]:
-        from concurrent.futures import ThreadPoolExecutor
-
         try:
             if len(items) == 1:
                 return [function(item) for item in items]
