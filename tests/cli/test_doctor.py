@@ -183,12 +183,21 @@ def test_the_base_uri_names_a_repository(cli: Cli) -> None:
     assert namespace.json["target"] == f"local://{cli.directory}/namespace"
 
 
-def test_marks_are_coloured_on_a_terminal(cli: Cli) -> None:
+def test_a_terminal_shows_a_line_for_each_group_and_what_is_wrong(cli: Cli) -> None:
     result = cli("doctor", cli.directory, terminal=True)
     assert result.lines[2].startswith(f"{STYLES['green']}ok     \033[0m  credentials ")
-    assert f"\n{STYLES['dim']}skipped\033[0m  presign " in result.stdout
+    assert any(
+        line.startswith(f"{STYLES['green']}ok     \033[0m  conditions ")
+        and line.endswith(" create-only, compare-and-set, race")
+        for line in result.lines
+    )
+    assert f"\n{STYLES['dim']}skipped\033[0m  features " in result.stdout
     missing = cli("doctor", cli.directory / "missing", terminal=True)
     assert f"\n{STYLES['bright red']}failed \033[0m  reachable " in missing.stdout
+    assert (missing.stdout + missing.stderr).count("mkdir") <= 1
+    every = cli("doctor", cli.directory, "--verbose", terminal=True)
+    assert "race " in every.stdout
+    assert len(every.lines) > len(result.lines) + 10
 
 
 @pytest.mark.parametrize("operation", ["put", "get", "delete"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from itertools import groupby
 from typing import Annotated, Final
 
 from lakecli.base.uri import SCHEME, LakeUri, NotUri
@@ -16,14 +17,41 @@ from lakecli.cli.out.answers.checks import Check as CheckRecord
 from lakecli.cli.out.output import Output
 from lakecli.cli.out.text import one_line
 from lakecli.cli.reading import Kind, Parser, read_repository
-from lakecli.doctor.check import Check
+from lakecli.doctor.check import Check, CheckVerdict
 from lakecli.doctor.run import Instruments
 from lakecli.repository import doctor as library
 from lakecli.repository.contract import Home
 from lakecli.repository.doctor import WIDTH, Examination, problem_of, verdict_of
 from lakecli.stores.uri import normalise
 
+_GROUPS: Final = {
+    "machine": ("compiled-core", "local-store", "map", "cache", "disk-space"),
+    "objects": (
+        "list",
+        "write",
+        "read",
+        "overwrite",
+        "read-after-write",
+        "list-after-write",
+        "ranges",
+    ),
+    "conditions": ("create-only", "compare-and-set", "race"),
+    "features": ("multipart", "checksums", "presign", "clock", "delete"),
+    "repository": ("claim", "shared", "sharing"),
+    "commands": (
+        "to-read",
+        "to-clone",
+        "to-presign",
+        "to-change",
+        "to-take-in",
+        "to-push",
+        "to-collect",
+    ),
+}
+"""Checks that share a line on a terminal if nothing is wrong with them, in the order of a run."""
+
 _STYLES: Final = {"ok": "green", "warning": "yellow", "failed": "bright red", "skipped": "dim"}
+_QUIET: Final = (CheckVerdict.OK, CheckVerdict.SKIPPED)
 
 
 def read_target(text: str, context: Context) -> LakeUri | str:
@@ -63,8 +91,10 @@ def doctor(
     store stops answering.
 
     Each check is ok, a warning, failed, or skipped with a reason. Each problem is followed by its
-    fix. The exit code is 0 if nothing failed. Otherwise it is that of the most serious failure: 10
-    for an unreachable store or a full disk, else 6 for a missing bucket or directory, 9 for
+    fix. On a terminal, checks without a problem share a line; --verbose gives each its own.
+
+    The exit code is 0 if nothing failed. Otherwise it is that of the most serious failure: 10 for
+    an unreachable store or a full disk, else 6 for a missing bucket or directory, 9 for
     credentials, permissions or clocks, 8 for wrong bytes, 7 for an operation that the store does
     not support.
 
@@ -79,10 +109,21 @@ def doctor(
     if examination.namespace is not None:
         context.out.say(f"Storage namespace: {one_line(examination.namespace)}")
     found: list[Check] = []
+    fixes: set[str] = set()
+    is_short = context.out.stdout_terminal and not context.verbose
     with closing(examination.checks) as checks:
-        for check in checks:
-            found.append(check)
-            context.out.say(*_lines(context.out, check))
+        for name, group in groupby(checks, key=_group if is_short else _name):
+            members = list(group)
+            found += members
+            wrong = [check for check in members if check.verdict not in _QUIET]
+            if not is_short or len(members) == 1:
+                wrong = members
+            for check in wrong:
+                context.out.say(*_lines(context.out, check, fixes if is_short else set()))
+            for verdict in _QUIET:
+                quiet = [each for each in members if each.verdict == verdict and each not in wrong]
+                if quiet:
+                    context.out.say(_line(context.out, verdict, name, _names(quiet)))
     context.out.emit(
         {
             "target": str(target),
@@ -94,6 +135,7 @@ def doctor(
     )
     problem = problem_of(found)
     if problem is not None:
+        problem.hint = None if is_short else problem.hint  # its fix was shown
         raise problem
 
 
@@ -114,12 +156,28 @@ def _free_space(directory: str) -> int:
     return disk_usage(directory).free
 
 
-def _lines(out: Output, check: Check) -> Iterator[str]:
+def _name(check: Check) -> str:
+    return check.name
 
-    mark = out.style(f"{check.verdict:<7}", _STYLES[check.verdict])
-    yield f"{mark}  {check.name:<{WIDTH}}  {one_line(check.seen)}"
-    if check.fix:
+
+def _group(check: Check) -> str:
+    return next((name for name, checks in _GROUPS.items() if check.name in checks), check.name)
+
+
+def _names(checks: Sequence[Check]) -> str:
+    return ", ".join(check.name for check in checks)
+
+
+def _lines(out: Output, check: Check, shown: set[str]) -> Iterator[str]:
+    """Yield the line of a check, and its fix, unless it was `shown` before."""
+    yield _line(out, check.verdict, check.name, one_line(check.seen))
+    if check.fix and check.fix not in shown:
+        shown.add(check.fix)
         yield f"         {'':<{WIDTH}}  fix: {one_line(check.fix)}"
+
+
+def _line(out: Output, verdict: CheckVerdict, name: str, seen: str) -> str:
+    return f"{out.style(f'{verdict:<7}', _STYLES[verdict])}  {name:<{WIDTH}}  {seen}"
 
 
 def _summary(checks: Iterable[Check]) -> str:
