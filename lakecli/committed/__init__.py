@@ -7,17 +7,16 @@
     splitter     where a range ends: a function of the keys alone
     metaranges   a parsed metarange and its ranges, in key order, and the IDs they must have
     cache        SSTables of a bucket kept as files of this machine; where a table's bytes are
+    tables       `TableStore`: ranges and metaranges by their ID, from the nearest copy
     points       point reads of open ranges, shared between threads
-    tree_store   `TreeStore`: opens and writes tables by their ID
-    writer       `TreeWriter`: the one way a tree comes to be, and why trees are canonical
-    rebuild      trees of lakeFS written again, once each
-    cursor       the two-level cursor: step into a range or block, or skip it unread
+    tree_store   `TreeStore`: the trees of a repository, read and written
+    writer       `TreeWriter`: the one way a tree comes to be; trees of lakeFS written again
+    listing      prefix and delimiter over any sorted stream of records
+    scan         scans, and the cursor: step into a range or block, or skip it unread
     apply        tree + changes -> tree (commit)
     diff         two trees -> their differences, or those of some paths, or counts by prefix
-    merge        three trees -> tree, or conflicts; `compare` tells beforehand
     threeway     three trees side by side, and what conflicts are
-    scan         point reads, scans and the ranges of a tree
-    listing      prefix and delimiter over any sorted stream of records
+    merge        three trees -> tree, or conflicts
     check        verification of what the bucket holds, for fsck
 
 May import sstable, stores, base and what is below.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.base.model import MetarangeId
 from lakecli.committed.metaranges import Metarange, RangeRecord, is_ours, iter_runs
 from lakecli.committed.values import identity_of
-from lakecli.committed.writer import TreeWriter
+from lakecli.committed.writer import TreeWriter, canonical
 
 if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore
@@ -70,8 +70,6 @@ def apply(
         return ApplyResult(base, 0, 0, 0)
     tree = trees.metarange(base)
     if not trees.cuts_as(tree):
-        from lakecli.committed.rebuild import canonical
-
         tree = canonical(trees, base, build=True)
     writer = TreeWriter(trees, bases=(tree,))
     counts = ChangeCounts()

@@ -3,17 +3,21 @@
 Tables are read from the namespace, bypassing the cache. Everything in them is recomputed: block
 checksums, order, bounds and counts, the table's name, and the identities of entries if lakecli
 wrote the table. lakeFS has used several formulas for identities; each of them is accepted.
+
+A metarange claims a count of entries for each range, and anybody can forge one. A listing of the
+namespace costs little in comparison, and says which ranges exist and how large they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from typing import Final
 
 from lakecli.base.identity import frame_int, frame_map, frame_str, h
-from lakecli.base.layout import sstable_key
+from lakecli.base.layout import SSTABLES, sstable_key
 from lakecli.base.model import Entry, MetarangeId
 from lakecli.committed.encode import identify
 from lakecli.committed.metaranges import (
@@ -30,6 +34,7 @@ from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import IntegrityError
 from lakecli.sstable.reader import BytesSource, Table
+from lakecli.stores.contract import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +205,29 @@ def _lakefs_identities(entry: Entry) -> Iterator[bytes]:
         yield sha256(old + frame_str(entry.content_type)).digest()
     yield sha256(old).digest()  # before October 2021, or without a content type
     yield sha256(frame_str(entry.physical_address) + old).digest()  # before April 2021
+
+
+SMALLEST_ENTRY: Final = 8
+"""Bytes that an entry takes in a range at least, compressed."""
+
+
+def count_entries(store: ObjectStore, ranges: Iterable[RangeRecord], *, check_from: int) -> int:
+    """Return how many entries ranges hold, at most.
+
+    Args:
+        store: the storage namespace.
+        ranges: as metaranges describe them.
+        check_from: if the metaranges claim at least so many entries, each range counts for no more
+            entries than fit into its object, and for none if it has no object.
+    """
+    claims: dict[str, int] = {each.id: max(0, each.count) for each in ranges}
+    claimed = sum(claims.values())
+    if claimed < check_from:
+        return claimed
+    sizes = ((info.key.removeprefix(SSTABLES), info.size) for info in store.list(SSTABLES))
+    return sum(min(claims.get(name, 0), size // SMALLEST_ENTRY) for name, size in sizes)
+
+
+def count_existing(store: ObjectStore, ids: Collection[str]) -> int:
+    """Return how many of some ranges have an object in the storage namespace."""
+    return sum(info.key.removeprefix(SSTABLES) in ids for info in store.list(SSTABLES))

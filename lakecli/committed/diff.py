@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType, Difference, MetarangeId, RangeId
-from lakecli.committed.cursor import Cursor, iter_pairs, iter_windows, type_of
 from lakecli.committed.listing import first_key, prefix_end
 from lakecli.committed.metaranges import (
     ID_PART,
@@ -24,7 +23,7 @@ from lakecli.committed.metaranges import (
     decode_range_record,
     range_id_of,
 )
-from lakecli.committed.scan import find
+from lakecli.committed.scan import Cursor, find, iter_pairs, iter_windows, type_of
 from lakecli.committed.threeway import iter_candidates, may_be_none, segments
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same

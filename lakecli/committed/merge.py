@@ -23,9 +23,8 @@ from typing import Final, Protocol
 
 from lakecli.base.model import MergeStrategy, MetarangeId
 from lakecli.committed.apply import Application, ChangeCounts
-from lakecli.committed.cursor import Cursor, iter_pairs, iter_windows
 from lakecli.committed.metaranges import RangeRecord
-from lakecli.committed.rebuild import canonical
+from lakecli.committed.scan import Cursor, iter_pairs, iter_windows
 from lakecli.committed.threeway import (
     Candidate,
     Conflicts,
@@ -36,7 +35,7 @@ from lakecli.committed.threeway import (
     segments,
 )
 from lakecli.committed.tree_store import TreeStore
-from lakecli.committed.writer import TreeWriter
+from lakecli.committed.writer import TreeWriter, canonical
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,8 @@
 """Point reads: open ranges, and a cache of their records.
 
 A block is decoded and verified whole, and its records kept in the dictionary of its range: a read
-that finds its key there needs no search for the block. Where an eighth of the blocks of a range on
-this machine was read, and there is room for all its records, the other blocks are read at once.
-`PointReader.fill` reads the blocks of many ranges before anybody asks for them. The records of
-ranges that were read at once or by a fill are in one dictionary of their tree, too, in which a
-batch is found in half of the time.
+that finds its key there needs no search for the block. `PointReader.fill` reads the blocks of many
+ranges before anybody asks for them.
 
 When the cache is full, one miss in 16 admits its block, in the place of the oldest one (FIFO); the
 other misses search the stored block. So the cache follows the keys that are read, and reads spread
@@ -21,21 +18,19 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from operator import itemgetter
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Final
 
-from lakecli.base.model import MetarangeId
+from lakecli.base.model import MetarangeId, RangeId
 from lakecli.committed.cache import BUCKET, DISK, MEMORY
-from lakecli.committed.metaranges import Mismatch
+from lakecli.committed.listing import prefix_end
+from lakecli.committed.metaranges import Metarange, Mismatch, RangeRecord
+from lakecli.committed.tables import TableStore
 from lakecli.errors import IntegrityError
+from lakecli.sstable.reader import Table
 
 if TYPE_CHECKING:
-    from lakecli.base.model import RangeId
     from lakecli.committed.cache import Tier
-    from lakecli.committed.metaranges import Metarange, RangeRecord
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.sstable.reader import Table
 
     Source = tuple[Table, dict[bytes, bytes], set[int]]
     Records = tuple[list[bytes], list[bytes]]
@@ -75,11 +70,9 @@ class OpenTree:
     Attributes:
         ranges: the open ranges.
         records: of each range, those in memory.
-        whole: the records of ranges that are wholly in memory, in one dictionary.
-        whole_size: bytes of that dictionary without its keys and values.
     """
 
-    __slots__ = ("keys", "metarange", "ranges", "records", "whole", "whole_size")
+    __slots__ = ("keys", "metarange", "ranges", "records")
 
     def __init__(self, metarange: Metarange) -> None:
         self.metarange = metarange
@@ -91,23 +84,14 @@ class OpenTree:
         count = len(self.keys)
         self.ranges: list[OpenRange | None] = [None] * count
         self.records = [_NO_RECORDS] * (count + 1)  # the last one is of keys after all ranges
-        self.whole: dict[bytes, bytes] = {}
-        self.whole_size = 0
 
     def in_memory(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each key whose block is in memory, and ``None`` for the others.
 
         Of ten million records most of a lookup is waiting for memory. The processor begins the
-        next lookups while it waits, if they are near in the code: so all keys are hashed before,
-        and looked up in one dictionary if it has them all. That takes half of the time.
+        next lookups while it waits, if they are near in the code: so all keys are hashed before.
         """
         deque(map(hash, keys), 0)
-        whole = self.whole
-        if len(whole) > len(keys) > 1:
-            try:
-                return list(itemgetter(*keys)(whole))
-            except KeyError:
-                pass
         ranges = list(map(self.records.__getitem__, map(bisect_left, repeat(self.keys), keys)))
         return list(map(dict.get, ranges, keys))
 
@@ -117,9 +101,6 @@ BLOCKS_SIZE: Final = 512 << 20
 
 TABLES_SIZE: Final = 256 << 20
 """Bytes of the indexes of open ranges, at most; enough for some 2,700, of 15 million entries."""
-
-LOAD_AFTER: Final = 1 / 8
-"""The part of a range's blocks that is read one by one before the others are read at once."""
 
 FETCH_AFTER: Final = 8
 """Blocks read one by one from a range in the bucket before it is fetched whole."""
@@ -136,48 +117,45 @@ BATCH: Final = 1_000
 _ADMIT_EVERY = 16
 _RECORD_SIZE = 150
 """Memory of a record in a dictionary, besides the bytes of its key and value."""
-_LARGEST_LOADED: Final = 32 << 20
-"""Bytes of the file of a range that is read at once, at most."""
 _MOST_OF_SIZE: Final = 4
 """The memory of the keys and values of a range, in sizes of its file; a cautious estimate."""
 
 
 class PointReader:
-    """Answers point reads of one `TreeStore`. Safe to share between threads.
+    """Answers point reads of one `TableStore`. Safe to share between threads.
 
     A read that finds its block in memory takes no lock. The lock protects the bookkeeping only and
     is never held while a file or the bucket is read: of two threads that miss the same block at
     once, both read it, and one copy is kept.
 
     Args:
-        trees: the store that opens ranges.
+        tables: the store that opens ranges.
         blocks_limit: bytes of records, at most.
         tables_limit: bytes of the indexes of open ranges, at most.
 
     Attributes:
-        blocks_size: bytes of records in memory, and of the dictionaries of trees.
+        blocks_size: bytes of records in memory.
     """
 
     def __init__(
         self,
-        trees: TreeStore,
+        tables: TableStore,
         *,
         blocks_limit: int = BLOCKS_SIZE,
         tables_limit: int = TABLES_SIZE,
     ) -> None:
-        self._store = trees
+        self._store = tables
         self._lock = Lock()
         self._trees: dict[MetarangeId, OpenTree] = {}  # the oldest first
         self._open: dict[RangeId, OpenRange] = {}  # of any tree, the oldest first
         self._open_size = 0
         self._blocks_limit = blocks_limit
         self._tables_limit = tables_limit
-        self._reads = trees.reads
+        self._reads = tables.reads
         self.blocks_size = 0
         self._kept: deque[tuple[Source, Sequence[int], list[bytes], int]] = deque()
         self._misses = 0
         self._has_dropped = False  # after a block was dropped, the size is below the limit again
-        self._may_merge = True  # until there was no room for the dictionary of a tree
 
     def find(self, tree: MetarangeId, key: bytes) -> bytes | None:
         """Return the encoded value of a path, or ``None``.
@@ -187,23 +165,17 @@ class PointReader:
         """
         # All state of this tree is in `known`: other threads may be reading other trees.
         known = self._trees.get(tree) or self._open_tree(tree)
-        value = known.whole.get(key)
-        if value is None:
-            return self._find_in_range(known, key)
-        self._reads[MEMORY] += 1
-        return value
+        return self._find_in(known, key)
 
-    def _find_in_range(self, known: OpenTree, key: bytes) -> bytes | None:
-        """Return the value of a key that was not in the dictionary of its tree."""
+    def _find_in(self, known: OpenTree, key: bytes) -> bytes | None:
         value = known.records[bisect_left(known.keys, key)].get(key)
         if value is None:
-            return self._find(known, key)
+            return self._find_on_disk(known, key)
         self._reads[MEMORY] += 1
         return value
 
-    def _find(self, known: OpenTree, key: bytes) -> bytes | None:
+    def _find_on_disk(self, known: OpenTree, key: bytes) -> bytes | None:
         """Return the value of a key that was not in memory."""
-        # All state of this tree is in `known`: other threads may be reading other trees.
         position = bisect_left(known.keys, key)
         if position == len(known.keys):
             return None
@@ -211,10 +183,10 @@ class PointReader:
             return None
         opened = self._opened(known, position)
         try:
-            return self._read(known, opened, key)
+            return self._read(opened, key)
         except (FileNotFoundError, IntegrityError) as error:
             self._check_reopens(opened, error)
-            return self._read(known, self._reopen(opened, known), key)
+            return self._read(self._reopen(opened, known), key)
 
     def find_many(self, tree: MetarangeId, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the encoded value of each path, or ``None``; `find` for many at once.
@@ -232,7 +204,7 @@ class PointReader:
             if missed:
                 for at, value in enumerate(found):
                     if value is None:  # an earlier miss may have read its block
-                        found[at] = self._find_in_range(known, batch[at])
+                        found[at] = self._find_in(known, batch[at])
             values += found
         return values
 
@@ -252,8 +224,6 @@ class PointReader:
         Raises:
             IntegrityError: a table is missing or damaged; a read of it finds the same.
         """
-        from lakecli.committed.listing import prefix_end  # `find` needs none
-
         known = self._trees.get(tree) or self._open_tree(tree)
         stop = prefix_end(prefix)
         for position in range(bisect_left(known.keys, prefix), len(known.keys)):
@@ -268,7 +238,6 @@ class PointReader:
                 is_whole = self._fill_range(opened, is_stopped)
             if not is_whole:
                 return False
-            self._merge(known, opened)
         return True
 
     def _fill_range(self, opened: OpenRange, is_stopped: Callable[[], bool]) -> bool:
@@ -281,10 +250,7 @@ class PointReader:
                 return True
             numbers = missing[:FILL_AT_ONCE]
             if not self._has_room_for(table, len(numbers)):
-                with self._lock:
-                    self._unmerge()
-                if not self._has_room_for(table, len(numbers)):
-                    return False
+                return False
             if opened.tier == BUCKET:
                 self._fetch(opened)
                 continue
@@ -299,35 +265,9 @@ class PointReader:
             if present is not None:  # another thread was faster
                 return present
             if len(self._trees) >= MOST_TREES:
-                self._forget(self._trees.pop(next(iter(self._trees))))
+                self._trees.pop(next(iter(self._trees))).forget()
             self._trees[tree] = opened
         return opened
-
-    def _forget(self, known: OpenTree) -> None:
-        """Forget the open ranges of a tree; the lock is held."""
-        self.blocks_size -= known.whole_size
-        known.forget()
-
-    def _merge(self, known: OpenTree, opened: OpenRange) -> None:
-        """Add a range that is wholly in memory to the dictionary of its tree, if there is room."""
-        record, (_, records, _) = opened.record, opened.source
-        with self._lock:
-            is_open = self._open.get(record.id) is opened
-            is_kept = is_open and self._trees.get(known.metarange.id) is known
-            if self._may_merge and is_kept and record.max_key not in known.whole:
-                known.whole.update(records)
-                size = known.whole.__sizeof__()
-                self.blocks_size += size - known.whole_size
-                known.whole_size = size
-                if self.blocks_size > self._blocks_limit:
-                    self._unmerge()
-
-    def _unmerge(self) -> None:
-        """Give the room of the dictionaries of trees to blocks, permanently; the lock is held."""
-        self._may_merge = False
-        for known in self._trees.values():
-            self.blocks_size -= known.whole_size
-            known.whole, known.whole_size = {}, 0
 
     def _opened(self, known: OpenTree, position: int) -> OpenRange:
         """Return a range of a tree, opened if it is not open."""
@@ -341,7 +281,7 @@ class PointReader:
         records[position] = opened.source[1]
         return opened
 
-    def _read(self, known: OpenTree, opened: OpenRange, key: bytes) -> bytes | None:
+    def _read(self, opened: OpenRange, key: bytes) -> bytes | None:
         source = table, records, loaded = opened.source
         number = table.find_block(key)
         if number == table.block_count:
@@ -362,23 +302,7 @@ class PointReader:
             return None
         if is_full:
             return table.search(number, key)
-        numbers: Sequence[int] = (number,)
-        is_known = opened.reads > LOAD_AFTER * table.block_count
-        is_small = table.size <= _LARGEST_LOADED
-        if (
-            is_known
-            and is_small
-            and opened.tier != BUCKET
-            and self._has_room_for(table, table.block_count)
-        ):
-            with self._lock:
-                numbers = [each for each in range(table.block_count) if each not in loaded]
-            if number not in numbers:  # another thread was faster
-                numbers = (number,)
-        value = self._keep(opened.record, source, numbers, key)
-        if len(numbers) > 1:
-            self._merge(known, opened)
-        return value
+        return self._keep(opened.record, source, (number,), key)
 
     def _fetch(self, opened: OpenRange) -> None:
         """Read a range of the bucket from this machine from now on."""
@@ -427,8 +351,6 @@ class PointReader:
             value = records.get(key)
             self._kept.append((source, numbers, keys, size))
             self.blocks_size += size
-            if self.blocks_size > self._blocks_limit:
-                self._unmerge()
             while self.blocks_size > self._blocks_limit and len(self._kept) > 1:
                 self._has_dropped = True
                 (_, records, loaded), numbers, keys, size = self._kept.popleft()
@@ -480,7 +402,7 @@ class PointReader:
         del self._open[opened.record.id]
         self._open_size -= opened.size
         for tree in self._trees.values():
-            self._forget(tree)
+            tree.forget()
 
 
 def _records_of(blocks: Iterable[Records]) -> Records:

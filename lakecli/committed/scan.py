@@ -1,23 +1,26 @@
-"""Reading a tree: one path, or many in order.
+"""Reading a tree: one path, or many in order; the cursor, and the walk over two trees side by side.
 
-How many entries ranges hold, as far as that can be checked without reading them.
-
-A metarange claims a count for each range, and anybody can forge one. A listing of the namespace
-costs little in comparison, and says which ranges exist and how large they are.
+A cursor stands before a range it has not opened, before a block it has not decoded, or before a
+record. It can enter a range or a block, or skip it, so a comparison of two trees skips equal parts
+unread. The ranges of two trees need not end at the same keys: where they do not, both cursors enter
+and meet again further on. `iter_windows` walks so; `iter_pairs` yields what differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lakecli.base.layout import SSTABLES
-from lakecli.committed.metaranges import RangeRecord
+from lakecli.base.model import ChangeType
+from lakecli.committed.listing import prefix_end
+from lakecli.committed.metaranges import ID_PART, Metarange, Mismatch, RangeRecord
+from lakecli.committed.values import is_same
 
 if TYPE_CHECKING:
     from lakecli.base.model import MetarangeId
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.stores.contract import ObjectStore
+    from lakecli.sstable.reader import Table
 
 
 def find(trees: TreeStore, tree: MetarangeId, key: bytes) -> bytes | None:
@@ -43,9 +46,6 @@ def scan(
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    from lakecli.committed.cursor import Cursor, Standing  # `find` walks over nothing
-    from lakecli.committed.listing import prefix_end
-
     cursor = Cursor(trees, trees.metarange(tree), start=max(start, prefix), stop=prefix_end(prefix))
     while cursor.standing != Standing.END:
         if cursor.standing == Standing.RANGE:
@@ -56,27 +56,288 @@ def scan(
             yield from zip(*cursor.take(len(cursor.keys)), strict=True)
 
 
-SMALLEST_ENTRY: Final = 8
-"""Bytes that an entry takes in a range at least, compressed."""
+if TYPE_CHECKING:
+    Window: TypeAlias = tuple[list[bytes], list[bytes], list[bytes], list[bytes]]
+    """Keys and values of the left tree, keys and values of the right one."""
 
 
-def count_entries(store: ObjectStore, ranges: Iterable[RangeRecord], *, check_from: int) -> int:
-    """Return how many entries ranges hold, at most.
+class Standing:
+    """What a cursor stands before. No enum: defining one takes 0.15 ms of every start."""
+
+    RANGE: Final = 0
+    BLOCK: Final = 1
+    RECORD: Final = 2
+    END: Final = 3
+
+
+class Cursor:
+    """A position in a tree, or in some consecutive ranges of one.
 
     Args:
-        store: the storage namespace.
-        ranges: as metaranges describe them.
-        check_from: if the metaranges claim at least so many entries, each range counts for no more
-            entries than fit into its object, and for none if it has no object.
+        trees: the store that holds the tree.
+        tree: the tree to walk.
+        first: position of the first range.
+        last: position after the last range; ``None`` for all.
+        start: the first key to walk.
+        stop: the first key not to walk; ``None`` for none.
+
+    Attributes:
+        standing: what the cursor stands before.
+        keys: of the entered block; the next record is at `at`.
+        values: of the entered block.
     """
-    claims: dict[str, int] = {each.id: max(0, each.count) for each in ranges}
-    claimed = sum(claims.values())
-    if claimed < check_from:
-        return claimed
-    sizes = ((info.key.removeprefix(SSTABLES), info.size) for info in store.list(SSTABLES))
-    return sum(min(claims.get(name, 0), size // SMALLEST_ENTRY) for name, size in sizes)
+
+    def __init__(
+        self,
+        trees: TreeStore,
+        tree: Metarange,
+        *,
+        first: int = 0,
+        last: int | None = None,
+        start: bytes = b"",
+        stop: bytes | None = None,
+    ) -> None:
+        self.tree = tree
+        self.keys: list[bytes] = []
+        self.values: list[bytes] = []
+        self.at = 0
+        self._trees = trees
+        self._start = start
+        self._stop = stop
+        last = len(tree) if last is None else last
+        self._last = last if stop is None else min(last, _end_position(tree, stop))
+        self._position = max(first, tree.find(start)) if start else first
+        self._record: RangeRecord | None = None
+        self._table: Table | None = None
+        self._number: int  # of the block; there is none before a range is entered
+        self.standing = Standing.RANGE if self._position < self._last else Standing.END
+
+    @property
+    def record(self) -> RangeRecord:
+        """The range that the cursor stands before or in."""
+        if self._record is None:
+            self._record = self.tree.record(self._position)
+        return self._record
+
+    def skip_range(self) -> None:
+        """Move past the range."""
+        self._position += 1
+        self._record = self._table = None
+        self.standing = Standing.RANGE if self._position < self._last else Standing.END
+
+    def enter_range(self) -> None:
+        """Open the range and stand before its first block."""
+        self._table = self._trees.table(self.record)
+        self._number = self._table.find_block(self._start)
+        self._stand_before_block()
+
+    def skip_block(self) -> None:
+        """Move past the block."""
+        self._number += 1
+        self._stand_before_block()
+
+    def enter_block(self) -> None:
+        """Decode the block and stand before its first record."""
+        table = self._opened()
+        block = table.block(self._number)
+        keys, values = block.keys, block.values
+        record = self.record
+        if keys and not record.min_key <= keys[0] <= keys[-1] <= record.max_key:
+            raise Mismatch(table.name, f"a block from {keys[0]!r} to {keys[-1]!r}")
+        if keys and keys[0] < self._start:
+            at = bisect_left(keys, self._start)
+            keys, values = keys[at:], values[at:]
+        if self._stop is not None and keys and keys[-1] >= self._stop:
+            at = bisect_left(keys, self._stop)
+            keys, values = keys[:at], values[:at]
+            self._last = self._position  # nothing follows this block
+        self.keys, self.values, self.at = keys, values, 0
+        self.standing = Standing.RECORD
+        if not keys:
+            self._leave_block()
+
+    def take(self, end: int) -> tuple[list[bytes], list[bytes]]:
+        """Return the records of the block up to position `end`, and move past them."""
+        taken = self.keys[self.at : end], self.values[self.at : end]
+        self.at = end
+        if end == len(self.keys):
+            self._leave_block()
+        return taken
+
+    def _opened(self) -> Table:
+        assert self._table is not None
+        return self._table
+
+    def _stand_before_block(self) -> None:
+        if self._number < self._opened().block_count:
+            self.standing = Standing.BLOCK
+        else:
+            self.skip_range()
+
+    def _leave_block(self) -> None:
+        self.keys, self.values, self.at = [], [], 0
+        if self._last <= self._position:
+            self.standing = Standing.END
+        else:
+            self.skip_block()
+
+    def skip_equal_ranges(self, other: Cursor) -> None:
+        """Move two cursors that stand before ranges past the ranges they have in common."""
+        mine, theirs = self.tree.values, other.tree.values
+        left, right = self._position, other._position
+        while (
+            left < self._last
+            and right < other._last
+            and (mine[left] == theirs[right] or mine[left][ID_PART] == theirs[right][ID_PART])
+        ):
+            left += 1
+            right += 1
+        if left > self._position:
+            self._position, other._position = left - 1, right - 1
+            self.skip_range()
+            other.skip_range()
+
+    def skip_equal_blocks(self, other: Cursor) -> bool:
+        """Move two cursors that stand before blocks past those stored as the same bytes.
+
+        Returns:
+            Whether there was one.
+        """
+        count = self._opened().count_equal_blocks(self._number, other._opened(), other._number)
+        if count:
+            self._number += count
+            other._number += count
+            self._stand_before_block()
+            other._stand_before_block()
+        return bool(count)
 
 
-def count_existing(store: ObjectStore, ids: Collection[str]) -> int:
-    """Return how many of some ranges have an object in the storage namespace."""
-    return sum(info.key.removeprefix(SSTABLES) in ids for info in store.list(SSTABLES))
+def _end_position(tree: Metarange, stop: bytes) -> int:
+    """Return the position after the last range that may hold keys less than `stop`."""
+    position = tree.find(stop)
+    return position + (position < len(tree) and tree.record(position).min_key < stop)
+
+
+def iter_windows(
+    left: Cursor, right: Cursor, *, skip_whole: Callable[[Cursor, RangeRecord], None] | None = None
+) -> Iterator[Window]:
+    """Walk two trees together and skip what is equal in both.
+
+    Yields:
+        The remaining records of both sides, interval by interval of keys, ascending. One side of
+        an interval may be empty, and equal records may be among them.
+
+    Args:
+        left: the cursor is exhausted afterwards.
+        right: the cursor is exhausted afterwards.
+        skip_whole: called with every range that no range of the other side overlaps; such a range
+            is then skipped instead of yielded.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    while not left.standing == right.standing == Standing.END:
+        if left.standing == right.standing == Standing.RANGE:
+            _pass_ranges(left, right, skip_whole)
+        elif Standing.BLOCK in {left.standing, right.standing}:
+            _pass_blocks(left, right)
+        elif left.standing == right.standing == Standing.RECORD:
+            limit = min(left.keys[-1], right.keys[-1])
+            yield (
+                *left.take(bisect_right(left.keys, limit, left.at)),
+                *right.take(bisect_right(right.keys, limit, right.at)),
+            )
+        # One stands before a record; the other before a range, or at its end.
+        elif left.standing == Standing.RECORD:
+            yield (*_take_before(left, right), [], [])
+        elif right.standing == Standing.RECORD:
+            yield ([], [], *_take_before(right, left))
+        # One stands before a range, the other at its end.
+        else:
+            _pass_lone_range(left if right.standing == Standing.END else right, skip_whole)
+
+
+def _pass_ranges(
+    left: Cursor, right: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
+) -> None:
+    """Skip equal ranges; enter different ones, or only the first if they do not overlap."""
+    left.skip_equal_ranges(right)
+    if Standing.END in {left.standing, right.standing}:
+        return
+    if left.record.max_key < right.record.min_key:
+        _pass_lone_range(left, skip_whole)
+    elif right.record.max_key < left.record.min_key:
+        _pass_lone_range(right, skip_whole)
+    else:
+        left.enter_range()
+        right.enter_range()
+
+
+def _pass_blocks(left: Cursor, right: Cursor) -> None:
+    """Skip equal blocks; otherwise enter the block that either cursor stands before."""
+    if left.standing == right.standing and left.skip_equal_blocks(right):
+        return
+    for cursor in (left, right):
+        if cursor.standing == Standing.BLOCK:
+            cursor.enter_block()
+
+
+def _pass_lone_range(
+    cursor: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
+) -> None:
+    """Enter, or hand to `skip_whole`, a range that nothing on the other side overlaps."""
+    if skip_whole is None:
+        cursor.enter_range()
+    else:
+        skip_whole(cursor, cursor.record)
+        cursor.skip_range()
+
+
+def _take_before(inside: Cursor, outside: Cursor) -> tuple[list[bytes], list[bytes]]:
+    """Take the records that precede the other cursor's range; enter that range if none do."""
+    if outside.standing == Standing.END:
+        return inside.take(len(inside.keys))
+    end = bisect_left(inside.keys, outside.record.min_key, inside.at)
+    if end == inside.at:
+        outside.enter_range()
+        return [], []
+    return inside.take(end)
+
+
+if TYPE_CHECKING:
+    Pair: TypeAlias = tuple[bytes, bytes | None, bytes | None]
+    """A path, its value on the left and its value on the right; the values differ."""
+
+
+def iter_pairs(windows: Iterable[Window]) -> Iterator[Pair]:
+    """Yield the records of windows that differ by identity or presence."""
+    for left_keys, left_values, right_keys, right_values in windows:
+        if left_keys == right_keys:
+            for key, old, new in zip(left_keys, left_values, right_values, strict=True):
+                if not is_same(old, new):
+                    yield key, old, new
+        elif not left_keys:
+            for key, value in zip(right_keys, right_values, strict=True):
+                yield key, None, value
+        elif not right_keys:
+            for key, value in zip(left_keys, left_values, strict=True):
+                yield key, value, None
+        else:
+            yield from _merged(
+                dict(zip(left_keys, left_values, strict=True)),
+                dict(zip(right_keys, right_values, strict=True)),
+            )
+
+
+def _merged(left: dict[bytes, bytes], right: dict[bytes, bytes]) -> Iterator[Pair]:
+    for key in sorted(left.keys() | right.keys()):
+        old, new = left.get(key), right.get(key)
+        if not is_same(old, new):
+            yield key, old, new
+
+
+def type_of(old: bytes | None, new: bytes | None) -> ChangeType:
+    """Name the change from one value to another."""
+    if old is None:
+        return ChangeType.ADDED
+    return ChangeType.REMOVED if new is None else ChangeType.CHANGED

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, is_md5
-from lakecli.committed.cursor import Cursor, iter_pairs, iter_windows
 from lakecli.committed.metaranges import ID_PART, Metarange
+from lakecli.committed.scan import Cursor, iter_pairs, iter_windows
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import ConflictError, IntegrityError

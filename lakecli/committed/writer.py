@@ -8,6 +8,10 @@ A range of another tree is reused unread if the writer stands at a cut and the r
 same rule: writing its records one by one would give the same range. Only the last range of a tree
 may end where the rule does not cut; it is reused if the rule happens to cut there, or if nothing
 follows. Otherwise its records are written again, untouched blocks verbatim.
+
+The ranges of lakeFS end elsewhere, so a commit on top of them would write the whole tree again, and
+so would the next one on another branch. `canonical` writes the tree without changes first, and
+remembers the result: then every commit and merge writes only the ranges that it touches.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from lakecli.committed.metaranges import (
     iter_runs,
 )
 from lakecli.committed.splitter import Splitter
+from lakecli.committed.tree_store import Rebuilt, TreeStore
 from lakecli.committed.values import digests
 from lakecli.sstable.writer import TableWriter
 
@@ -261,3 +266,37 @@ class TreeWriter:
         verbatim = is_ours(table)
         for run in iter_runs(table, record):
             self.add_run(run, verbatim=verbatim)
+
+
+def canonical(trees: TreeStore, tree: MetarangeId, *, build: bool) -> Metarange:
+    """Return a tree with the same contents, cut as lakecli does it where that is possible.
+
+    Args:
+        trees: the store that holds the tree.
+        tree: any tree.
+        build: rebuild a tree of lakeFS that was not rebuilt yet; else return it as it is.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    found = trees.metarange(tree)
+    if trees.rebuilt is None or trees.cuts_as(found):
+        return found
+    rebuilt = trees.rebuilt()
+    known = rebuilt.find(tree)
+    if known is not None:
+        return trees.metarange(known)
+    return trees.metarange(_rebuild(trees, found, rebuilt)) if build else found
+
+
+def _rebuild(trees: TreeStore, tree: Metarange, rebuilt: Rebuilt) -> MetarangeId:
+    """Write a tree again, and remember the result."""
+    writer = TreeWriter(trees)
+    records = [tree.record(position) for position in range(len(tree))]
+    with rebuilt.show(sum(record.count for record in records)) as progress:
+        for position, record in enumerate(records):
+            writer.copy_ranges(tree, position, position + 1, more=True)
+            progress.advance(items=record.count)
+        made = writer.finish()
+    rebuilt.put(tree.id, made)
+    return made

@@ -7,9 +7,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import Difference, Entry
-from lakecli.committed.cursor import type_of
 from lakecli.committed.diff import diff
-from lakecli.committed.scan import find
+from lakecli.committed.scan import find, type_of
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import (
     IntegrityError,

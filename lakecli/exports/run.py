@@ -19,8 +19,9 @@ from typing import Final
 
 from lakecli.base.model import EMPTY_TREE, MetarangeId
 from lakecli.base.uri import as_directory
+from lakecli.committed.check import count_entries
 from lakecli.committed.listing import prefix_end
-from lakecli.committed.scan import count_entries, find, scan
+from lakecli.committed.scan import find, scan
 from lakecli.engine.differences import KeyInterval, intervals
 from lakecli.engine.runner import InOrder, Runner
 from lakecli.engine.store_location import StoreLocation
@@ -116,7 +117,7 @@ def count_exported(
     """Return how many entries an export has to compare, at most; only metaranges are read.
 
     From `check_from` entries on, their counts are checked against the objects in the namespace; see
-    `lakecli.committed.scan`.
+    `lakecli.committed.check`.
 
     Raises:
         NotFound: the ref does not exist.

@@ -20,9 +20,14 @@ from typing import Final
 from lakecli.base.layout import REPOSITORY, data_digest, sstable_key
 from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
+from lakecli.committed.check import (
+    CheckedEntry,
+    Problem,
+    check_metarange,
+    check_range,
+    count_entries,
+)
 from lakecli.committed.metaranges import RangeRecord
-from lakecli.committed.scan import count_entries
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.fsck.findings import Finding, FsckCounts
@@ -154,7 +159,7 @@ def count_head_entries(repository: Repository, *, check_from: int) -> int | None
     """Return how many entries the largest head has; ``None`` if a head cannot be read.
 
     Only metaranges are read. From `check_from` entries on, their counts are checked against the
-    objects in the namespace; see `lakecli.committed.scan`.
+    objects in the namespace; see `lakecli.committed.check`.
     """
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)

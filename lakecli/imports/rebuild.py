@@ -1,7 +1,7 @@
 """Rebuild the trees of lakeFS that branches stand on, in this process or part by part on Spark.
 
 A part is some ranges of a tree of lakeFS; `lakecli.imports.sink` cuts it independently of
-what comes before and after it, and `join_parts` joins the parts. See `lakecli.committed.rebuild`.
+what comes before and after it, and `join_parts` joins the parts. See `lakecli.committed.writer`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import MetarangeId
 from lakecli.committed.metaranges import Metarange, iter_runs
-from lakecli.committed.rebuild import canonical
+from lakecli.committed.writer import canonical
 from lakecli.engine.runner import Runner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Refused

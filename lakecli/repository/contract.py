@@ -98,7 +98,7 @@ class Runtime(NamedTuple):
         elapsed: returns seconds that only grow, also while the machine is asleep.
         sleep: waits for some seconds.
         show_rebuild: given a number of entries, shows how a tree of lakeFS is rebuilt; see
-            `lakecli.committed.rebuild`.
+            `lakecli.committed.writer`.
         account: given the name of a repository, returns how its buckets of S3 are accessed.
         on_answer: takes over the answer of a verb, which the caller gives; by default, it has.
     """

@@ -14,9 +14,9 @@ from hashlib import blake2b
 from typing import Final
 
 from lakecli.base.model import Entry
-from lakecli.committed.cursor import Cursor, Standing
 from lakecli.committed.diff import prefix_of
 from lakecli.committed.metaranges import ID_PART
+from lakecli.committed.scan import Cursor, Standing
 from lakecli.committed.values import decode_entry
 from lakecli.refs.expression import parse
 from lakecli.refs.ref_store import RefStore

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lakecli.base.model import ChangeType, Commit, Difference, MergeStrategy
-from lakecli.committed.cursor import type_of
 from lakecli.committed.diff import compare
 from lakecli.committed.merge import merge as merge_trees
+from lakecli.committed.scan import type_of
 from lakecli.committed.threeway import MergeConflict
 from lakecli.errors import NothingToDo
 from lakecli.repository.contract import Repository

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.tree_store import TreeCounts, TreeStore
+    from lakecli.committed.tables import TreeCounts
+    from lakecli.committed.tree_store import TreeStore
 
 COUNT = 12_000
 MODEL: Model = large_model(COUNT)

@@ -58,14 +58,11 @@ def check(trees: TreeStore, tree: MetarangeId) -> None:
 
 
 def check_accounts(points: PointReader) -> None:
-    """The size of what is kept is that of the records in memory, and of the trees' dictionaries."""
+    """The size of what is kept is that of the records in memory."""
     kept = {id(each): each for opened in points._open.values() for each in [opened.source[1]]}
     held = [item for records in kept.values() for item in records.items()]
     size = sum(len(path) + len(found) + point_reads._RECORD_SIZE for path, found in held)
-    size += sum(each.whole.__sizeof__() for each in points._trees.values() if each.whole)
     assert points.blocks_size == size
-    in_ranges = set(held)
-    assert all(in_ranges.issuperset(each.whole.items()) for each in points._trees.values())
 
 
 @pytest.mark.parametrize("place", ["directory", "bucket", "bucket, cached on disk"])
@@ -170,7 +167,6 @@ def test_trees_that_share_ranges_are_filled_side_by_side(
     asked = [*MODEL, key(5) + b"!"]
     for tree in (first, second, first):
         assert fill(trees, tree)
-        assert trees.points._trees[tree].whole == models[tree]
         check_accounts(trees.points)
         for each, model in models.items():
             expected = [model.get(path) for path in asked]
@@ -178,24 +174,6 @@ def test_trees_that_share_ranges_are_filled_side_by_side(
             assert [find(trees, each, path) for path in asked] == expected
         assert len(trees.points._trees) == kept
     check_accounts(trees.points)
-
-
-def test_without_room_for_the_dictionary_of_a_tree_its_records_stay() -> None:
-    trees = new_trees(range_entries=256)
-    first = build(trees, MODEL)
-    second = change(trees, first, {key(2999): None})
-    points = trees.points
-    assert fill(trees, first)
-    points._blocks_limit = points.blocks_size
-    fill(trees, second)
-    check_accounts(points)
-    assert not any(each.whole for each in points._trees.values())
-    before = dict(trees.reads)
-    assert points.find_many(first, list(MODEL)) == list(MODEL.values())
-    assert trees.reads == {**before, "memory": before["memory"] + len(MODEL)}
-    assert fill(trees, first)
-    assert not any(each.whole for each in points._trees.values())
-    assert not points._has_dropped
 
 
 class Gate(RecordingStore):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed import tree_store
+from lakecli.committed import tables
 from lakecli.committed.cache import MissingTable, SstableCache
 from lakecli.committed.metaranges import Metarange, Mismatch, encode_range_record
-from lakecli.committed.points import _RECORD_SIZE, FETCH_AFTER, LOAD_AFTER, PointReader
+from lakecli.committed.points import _RECORD_SIZE, FETCH_AFTER, PointReader
 from lakecli.committed.scan import find, scan
 from lakecli.sstable.reader import Table
 from lakecli.stores.contract import ANY
@@ -27,12 +27,10 @@ from tests.committed.trees import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from lakecli.base.model import MetarangeId
     from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.points import OpenRange, OpenTree
     from lakecli.sstable.reader import Block
 
 pytestmark = pytest.mark.usefixtures("either_core")
@@ -184,95 +182,6 @@ def test_with_room_each_range_is_opened_and_each_block_decoded_once(
     assert trees.counts.ranges_opened == ranges + len(fetched)
 
 
-@pytest.mark.parametrize("has_room", [True, False])
-def test_a_range_that_is_read_in_many_places_is_read_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, has_room: bool
-) -> None:
-    store = local_trees(tmp_path)
-    large = {path: value(at, random.Random(at).randbytes(400)) for at, path in enumerate(MODEL)}
-    tree = build(new_trees(store, range_entries=4096), large)
-    trees = new_trees(store, range_entries=4096)
-    record = max(iter_ranges(trees, tree), key=lambda each: each.count)
-    table, _ = trees.open_for_points(record, is_exact=True)
-    # Room for most of the range, but not for all of it.
-    limit = 1 << 30 if has_room else table.size
-    trees.points = PointReader(trees, blocks_limit=limit)
-    asked = [path for path in large if record.min_key <= path <= record.max_key]
-    random.Random(0).shuffle(asked)
-    read: list[int] = []
-    blocks = Table.blocks
-
-    def counted(table: Table, numbers: Sequence[int]) -> Iterator[Block]:
-        read.append(len(numbers))
-        return blocks(table, numbers)
-
-    monkeypatch.setattr(Table, "blocks", counted)
-    for path in asked:
-        assert find(trees, tree, path) == large[path]
-    assert table.block_count > 100
-    if has_room:
-        *single, rest = read
-        assert len(single) == int(table.block_count * LOAD_AFTER)
-        assert len(single) + rest == table.block_count
-        assert set(single) == {1}
-        assert trees.reads["memory"] > len(asked) * 3 // 4
-    else:
-        assert set(read) == {1}
-        assert len(read) > table.block_count // 2
-
-
-TWO_BLOCKS = {key(at): value(at, random.Random(at).randbytes(100)) for at in range(40)}
-
-
-def two_blocks_read_at_once(
-    tmp_path: Path, *, merge: bool = True
-) -> tuple[PointReader, OpenTree, OpenRange]:
-    """Return a reader that has read the only range of a tree, and both."""
-    store = local_trees(tmp_path)
-    tree = build(new_trees(store, range_entries=4096), TWO_BLOCKS)
-    trees = new_trees(store, range_entries=4096)
-    points = trees.points
-    points._may_merge = merge
-    assert points.find(tree, key(0)) == TWO_BLOCKS[key(0)]
-    (opened,) = points._open.values()
-    assert opened.source[0].block_count == 2
-    assert opened.source[1] == TWO_BLOCKS
-    return points, points._trees[tree], opened
-
-
-def test_a_range_read_at_once_is_in_the_dictionary_of_its_tree(tmp_path: Path) -> None:
-    points, known, opened = two_blocks_read_at_once(tmp_path)
-    assert known.whole == TWO_BLOCKS
-    size = points.blocks_size
-    points._merge(known, opened)
-    assert points.blocks_size == size
-    assert points.find_many(known.metarange.id, list(TWO_BLOCKS)) == list(TWO_BLOCKS.values())
-
-
-def test_what_does_not_fit_into_the_dictionary_of_a_tree_stays_in_its_range(tmp_path: Path) -> None:
-    points, known, opened = two_blocks_read_at_once(tmp_path, merge=False)
-    assert known.whole == {}
-    size = points._blocks_limit = points.blocks_size
-    for allowed, limit in ((True, size), (False, 1 << 30)):
-        points._may_merge, points._blocks_limit = allowed, limit
-        points._merge(known, opened)
-        assert (known.whole, points.blocks_size, points._may_merge) == ({}, size, False)
-    assert opened.source[1] == TWO_BLOCKS
-
-
-@pytest.mark.parametrize("gone", ["range", "tree"])
-def test_what_is_not_open_any_more_is_in_no_dictionary(tmp_path: Path, gone: str) -> None:
-    points, known, opened = two_blocks_read_at_once(tmp_path, merge=False)
-    points._may_merge = True
-    if gone == "range":
-        del points._open[opened.record.id]  # as another thread does that closes it
-    else:
-        del points._trees[known.metarange.id]
-    size = points.blocks_size
-    points._merge(known, opened)
-    assert (known.whole, points.blocks_size) == ({}, size)
-
-
 def test_a_full_cache_admits_few_of_the_blocks_that_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -361,9 +270,9 @@ def test_one_read_fetches_a_small_range_and_none_follows(
         assert find(trees, tree, key(0)) == MODEL[key(0)]
         return [name for name, *_ in store.reads].count(f"_lakefs/{record.id}")
 
-    monkeypatch.setattr(tree_store, "TAIL_SIZE", record.size - 1)
+    monkeypatch.setattr(tables, "TAIL_SIZE", record.size - 1)
     assert [reads_of_range(tmp_path / "large") for _ in range(2)] == [2, 2]
-    monkeypatch.setattr(tree_store, "TAIL_SIZE", record.size)
+    monkeypatch.setattr(tables, "TAIL_SIZE", record.size)
     assert [reads_of_range(tmp_path / "small") for _ in range(2)] == [1, 0]
 
 
@@ -395,7 +304,7 @@ def test_a_block_that_reaches_over_the_end_of_its_range_is_refused(
     values = (encode_range_record(narrower),)
     trees.remember(Metarange(tree, (narrower.max_key,), values, range_entries=4096))
     # For tables that lakecli wrote, opening them detects this; for lakeFS's tables, it does not.
-    monkeypatch.setattr("lakecli.committed.tree_store.check_described", lambda *_: None)
+    monkeypatch.setattr("lakecli.committed.tables.check_described", lambda *_: None)
     with pytest.raises(Mismatch, match="a block from b'k00000' to b'k00004'"):
         find(trees, tree, key(2)) if how == "point" else list(scan(trees, tree))
 
@@ -408,7 +317,7 @@ def test_a_key_behind_the_last_one_of_a_range_is_absent(monkeypatch: pytest.Monk
     wider = record._replace(max_key=b"z")
     records = (encode_range_record(wider),)
     trees.remember(Metarange(tree, (wider.max_key,), records, range_entries=4096))
-    monkeypatch.setattr("lakecli.committed.tree_store.check_described", lambda *_: None)
+    monkeypatch.setattr("lakecli.committed.tables.check_described", lambda *_: None)
     for _ in range(2):  # the second time the range is open
         assert [find(trees, tree, path) for path in (key(4), key(7), b"y")] == [
             value(4),
@@ -426,7 +335,7 @@ def test_a_range_that_is_closed_while_it_is_read_answers_all_the_same() -> None:
     assert expected is not None
     (opened,) = points._open.values()
     points._close(opened)  # as another thread does that needs the room
-    assert points._read(points._trees[tree], opened, key(3)) == expected
+    assert points._read(opened, key(3)) == expected
     assert points.find(tree, key(3)) == expected
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.base import layout
-from lakecli.committed import tree_store
+from lakecli.committed import tables
 from lakecli.committed.cache import (
     READS_FILE,
     SstableCache,
@@ -34,7 +34,7 @@ def reads(memory: int, disk: int, bucket: int) -> Reads:
 
 
 def test_each_tier_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_store, "TAIL_SIZE", 0)  # a small range would be read whole
+    monkeypatch.setattr(tables, "TAIL_SIZE", 0)  # a small range would be read whole
     store = RecordingStore()
     tree = build(new_trees(store, range_entries=4096), MODEL)
     trees = new_trees(store, range_entries=4096, cache=SstableCache(tmp_path))

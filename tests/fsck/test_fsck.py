@@ -6,7 +6,7 @@ import pytest
 
 from lakecli.base.layout import DATA, REPOSITORY, SSTABLES
 from lakecli.base.model import CommitId
-from lakecli.committed.scan import SMALLEST_ENTRY
+from lakecli.committed.check import SMALLEST_ENTRY
 from lakecli.errors import IntegrityError
 from lakecli.fsck.check import count_head_entries, fsck, summarise
 from lakecli.fsck.findings import FsckCounts

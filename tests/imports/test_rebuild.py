@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed.rebuild import canonical
+from lakecli.committed.writer import canonical
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import Refused
 from lakecli.fsck.check import fsck

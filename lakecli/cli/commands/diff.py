@@ -249,7 +249,7 @@ def _is_large(repository: Repository, compared: Compared) -> bool:
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)
     if len(left) + len(right) < SPARK_FROM_RANGES:
         return False
-    from lakecli.committed.scan import count_existing
+    from lakecli.committed.check import count_existing
     from lakecli.engine.differences import changed_ranges
 
     changed = changed_ranges(trees, compared)

@@ -24,7 +24,7 @@ _ID_SIZE: Final = 32
 
 
 class RebuiltTrees:
-    """The rebuilt trees of one repository; see `lakecli.committed.rebuild.Rebuilt`."""
+    """The rebuilt trees of one repository; see `lakecli.committed.tree_store.Rebuilt`."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
