@@ -10,7 +10,7 @@ from lakecli.cli.out.answers.sharing import OutsidePlace
 from lakecli.cli.out.text import one_line
 from lakecli.errors import LakeError, Refused
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.outside_places import Place, allowable, look
+from lakecli.repository.reading.outside_places import CountedPlace, allowable, look
 from lakecli.repository.reading.trust import remember, trust_of
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 SHOWN_PLACES = 20
 
 
-def place_records(places: Iterable[Place]) -> list[OutsidePlace]:
+def place_records(places: Iterable[CountedPlace]) -> list[OutsidePlace]:
     """Return the JSON answer about places."""
     return [pick(OutsidePlace, place, place=place.uri) for place in places]
 
 
-def place_lines(places: Sequence[Place]) -> Iterator[str]:
+def place_lines(places: Sequence[CountedPlace]) -> Iterator[str]:
     """Yield a line for each of the first places."""
     for place in places[:SHOWN_PLACES]:
         allowed = "" if place.allowed else " (not allowed)"
@@ -33,7 +33,7 @@ def place_lines(places: Sequence[Place]) -> Iterator[str]:
         yield f"and {len(places) - SHOWN_PLACES} more places"
 
 
-def ask_about_outside(context: Context, repository: Repository) -> list[Place]:
+def ask_about_outside(context: Context, repository: Repository) -> list[CountedPlace]:
     """List the places outside the namespace that a new clone refers to, and ask to allow them.
 
     Without a terminal, print the command that allows them instead.

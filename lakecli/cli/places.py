@@ -19,7 +19,7 @@ from lakecli.repository.across import (
     cp_across,
     cp_tree_across,
 )
-from lakecli.repository.staged.stager import UNCHANGED, Attributes
+from lakecli.repository.staged.stager import UNCHANGED, NewAttributes
 
 TargetUri = Annotated[
     LakeUri,
@@ -85,7 +85,7 @@ def across(
     moves: bool,
     recursive: bool,
     transfer: TransferOptions,
-    attributes: Attributes = UNCHANGED,
+    attributes: NewAttributes = UNCHANGED,
 ) -> None:
     """Copy or move between two repositories, and answer.
 

@@ -201,7 +201,7 @@ class _Export:
             return False, self.target.write(item, self._pieces(store, key, entry))
 
     def _pieces(self, store: ObjectStore, key: str, entry: Entry) -> Iterator[bytes]:
-        for piece in read_located(self._job, store, key, entry):
+        for piece in read_located(self._job.uri, store, key, entry):
             self._workers.check()
             yield piece
             self._hands.progress.advance(size=len(piece))

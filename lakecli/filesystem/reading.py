@@ -127,15 +127,15 @@ class ReadingFileSystem(LookupFileSystem):
             try:
                 data = store.get(key, start=start, length=end - start)
             except ObjectNotFound as error:
-                raise gone(place, store, key) from error
+                raise gone(place.uri, store, key) from error
             if len(data) != end - start:
-                raise damaged(place, store, key)
+                raise damaged(place.uri, store, key)
             return data
 
     def _read(self, place: Place, entry: Entry) -> Iterator[bytes]:
         name = place.name(place.path)
         with transferring(name), lakes.located(self.home, place.repository, entry) as (store, key):
-            yield from read_located(place, store, key, entry)
+            yield from read_located(place.uri, store, key, entry)
 
 
 def is_left_out(path: str) -> bool:

@@ -431,7 +431,7 @@ class _Checker:
         found = None if self._ahead is None else self._ahead.compared(key, checksum)
         if found is None:
             recorded = LakeFsContents(key, entry.size, checksum)
-            found = compare_contents(self._repository, self._store, recorded)
+            found = compare_contents(self._repository.uri, self._store, recorded)
             self._counts.bytes_hashed += found.size
         return found.what
 

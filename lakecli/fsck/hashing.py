@@ -19,7 +19,7 @@ from lakecli.engine.store_location import LEAST_DIGITS, OpenStore, StoreLocation
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.imports.listing import list_between
 from lakecli.repository.data_index import DataObject, Hashed, check_object
-from lakecli.repository.reading.contents import Named, read_located
+from lakecli.repository.reading.contents import read_located
 from lakecli.stores.contract import ObjectInfo
 
 if TYPE_CHECKING:
@@ -182,18 +182,18 @@ class LakeFsContents(NamedTuple):
     checksum: str
 
 
-def compare_contents(named: Named, store: ObjectStore, recorded: LakeFsContents) -> Hashed:
+def compare_contents(uri: str, store: ObjectStore, recorded: LakeFsContents) -> Hashed:
     """Read an object of lakeFS, and compare it with what an entry says.
 
     Args:
-        named: named in errors.
+        uri: the URI of the repository, for errors.
         store: the namespace.
         recorded: what the entry says.
     """
     key, size, checksum = recorded
     read = 0
     try:
-        for piece in read_located(named, store, key, Entry(key, size, checksum, EARLIEST)):
+        for piece in read_located(uri, store, key, Entry(key, size, checksum, EARLIEST)):
             read += len(piece)
     except IntegrityError:
         return Hashed(key, f"its bytes have another MD5 than {checksum}", read)

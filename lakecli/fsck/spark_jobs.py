@@ -476,7 +476,7 @@ def compare_some(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]
                 recorded = LakeFsContents(_decoded(key), size, _decoded(checksum))
                 if size_of(store, recorded.key) != size:
                     continue
-                compared = compare_contents(checking.location, store, recorded)
+                compared = compare_contents(checking.location.uri, store, recorded)
                 read += compared.size
                 if compared.what is not None:
                     defects[recorded.key, recorded.checksum] = compared.what

@@ -53,7 +53,7 @@ from lakecli.base.layout import (
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import Tracked, TrackingStore
-from lakecli.remote.ref_records import InvalidRecord, NotOurs, RefMove, RemoteRef, parse_moves
+from lakecli.remote.ref_records import InvalidRecord, NotOurs, RecordedMove, RemoteRef, parse_moves
 from lakecli.remote.refs import ListedRef, find_ref, iter_refs, read_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.sharing import rollback
@@ -416,7 +416,10 @@ def read_positions(
 
 
 def _positions(
-    ref: RemoteRef, groups: Sequence[Sequence[RefMove]], seen: ObservedMove | None, cutoff: datetime
+    ref: RemoteRef,
+    groups: Sequence[Sequence[RecordedMove]],
+    seen: ObservedMove | None,
+    cutoff: datetime,
 ) -> Positions:
     recent: set[CommitId | None] = set()
     doubtful: set[CommitId | None] = set()
@@ -432,8 +435,8 @@ def _positions(
 
 
 def counted(
-    groups: Sequence[Sequence[RefMove]], seen: ObservedMove | None, cutoff: datetime
-) -> Iterator[RefMove]:
+    groups: Sequence[Sequence[RecordedMove]], seen: ObservedMove | None, cutoff: datetime
+) -> Iterator[RecordedMove]:
     """Yield the moves that may have been made since `cutoff`.
 
     Args:
@@ -463,7 +466,7 @@ def _recent_chunks(store: ObjectStore, cutoff: datetime) -> dict[str, list[Objec
     return found
 
 
-def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[RefMove, ...]:
+def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[RecordedMove, ...]:
     if info.size > MAX_REF_SIZE:
         raise NotOurs(
             f"{info.key} has {info.size} bytes; moves of {ref.kind} {ref.name!r} take at most "

@@ -27,7 +27,7 @@ from lakecli.base.model import RefKind
 from lakecli.base.progress import ignore_step
 from lakecli.base.retry import Retries
 from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
-from lakecli.remote.ref_records import MAX_MOVES, RefMove, RemoteRef, dump_ref
+from lakecli.remote.ref_records import MAX_MOVES, RecordedMove, RemoteRef, dump_ref
 from lakecli.remote.refs import find_ref, iter_moves, spill
 from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, Version
 
@@ -289,7 +289,7 @@ def _moved(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
     """Return the ref after a move, with all its moves and without a version."""
     sequence = (0 if ref is None else ref.sequence) + 1
     _, _, write_id, before, after, who, at, why, pack, _ = intent
-    move = RefMove(sequence, write_id, before, after, who, at, why, pack)
+    move = RecordedMove(sequence, write_id, before, after, who, at, why, pack)
     return RemoteRef(
         kind=intent.kind,
         name=intent.name,

@@ -65,13 +65,13 @@ _MOVE: Final = Record(
 )
 
 
-def move_of(value: object) -> RefMove:
+def move_of(value: object) -> RecordedMove:
     """Validate and return a move; raises `Invalid`."""
     fields = _MOVE.read(value)
     assert isinstance(value, dict)
     unknown = _MOVE.unknown(value)
     extra = json.dumps(unknown, separators=(",", ":")) if unknown else ""
-    return RefMove(before=fields.pop("from"), after=fields.pop("to"), extra=extra, **fields)
+    return RecordedMove(before=fields.pop("from"), after=fields.pop("to"), extra=extra, **fields)
 
 
 _REF: Final = Record(
@@ -117,7 +117,7 @@ class Unwritable(Refused):
     """A ref or moves that `parse_ref` or `parse_moves` would refuse."""
 
 
-class RefMove(NamedTuple):
+class RecordedMove(NamedTuple):
     """One move of a ref.
 
     Attributes:
@@ -163,7 +163,7 @@ class RemoteRef:
     commit_id: CommitId | None
     sequence: int
     write_id: WriteId
-    moves: tuple[RefMove, ...]
+    moves: tuple[RecordedMove, ...]
     version: Version
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -221,7 +221,7 @@ def dump_ref(ref: RemoteRef) -> bytes:
     return _dump(_REF, fields)
 
 
-def parse_moves(what: str, data: bytes) -> tuple[RefMove, ...]:
+def parse_moves(what: str, data: bytes) -> tuple[RecordedMove, ...]:
     """Parse an object of the reflog, and return its moves, newest first.
 
     Args:
@@ -242,7 +242,7 @@ def parse_moves(what: str, data: bytes) -> tuple[RefMove, ...]:
     return moves
 
 
-def dump_moves(moves: tuple[RefMove, ...]) -> bytes:
+def dump_moves(moves: tuple[RecordedMove, ...]) -> bytes:
     """Return the bytes of an object of the reflog.
 
     Raises:
@@ -293,7 +293,7 @@ def _not_ours(what: str, reason: ValueError) -> NotOurs:
     )
 
 
-def _check_moves(moves: tuple[RefMove, ...], newest: int) -> None:
+def _check_moves(moves: tuple[RecordedMove, ...], newest: int) -> None:
     if [move.sequence for move in moves] != list(range(newest, newest - len(moves), -1)):
         raise Invalid("its moves are not numbered consecutively")
 
@@ -304,7 +304,7 @@ def _check_last_move(ref: RemoteRef) -> None:
         raise Invalid("its commit is not that of its last move")
 
 
-def move_fields(move: RefMove) -> dict[str, Any]:
+def move_fields(move: RecordedMove) -> dict[str, Any]:
     """Return the JSON object of a move, as `move_of` reads it."""
     return {
         **(json.loads(move.extra) if move.extra else {}),

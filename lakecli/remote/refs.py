@@ -33,7 +33,7 @@ from lakecli.remote.ref_records import (
     MAX_MOVES,
     InvalidRecord,
     NotOurs,
-    RefMove,
+    RecordedMove,
     RemoteRef,
     dump_moves,
     move_fields,
@@ -137,8 +137,8 @@ KEPT_MOVES: Final = MAX_MOVES // 2 + 1
 
 
 def spill(
-    store: ObjectStore, kind: RefKind, name: str, moves: tuple[RefMove, ...]
-) -> tuple[RefMove, ...]:
+    store: ObjectStore, kind: RefKind, name: str, moves: tuple[RecordedMove, ...]
+) -> tuple[RecordedMove, ...]:
     """Return the moves that stay in the ref's object; write the others to the reflog.
 
     Args:
@@ -160,7 +160,7 @@ def spill(
     return moves[:KEPT_MOVES]
 
 
-def _check_spilled(store: ObjectStore, key: str, moves: tuple[RefMove, ...]) -> None:
+def _check_spilled(store: ObjectStore, key: str, moves: tuple[RecordedMove, ...]) -> None:
     """Verify that a chunk exists: a store may also refuse because of a PUT that fails later."""
     try:
         found = parse_moves(key, get_bounded(store, key, MAX_REF_SIZE))
@@ -176,7 +176,7 @@ def _check_spilled(store: ObjectStore, key: str, moves: tuple[RefMove, ...]) -> 
         )
 
 
-def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[RefMove]:
+def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[RecordedMove]:
     """Yield all moves of a ref, newest first; those in its object cost no request.
 
     One GET reads 16 older moves. The result ends early where older chunks were deleted.
@@ -194,7 +194,7 @@ def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[RefMove]:
         wanted = moves[-1].sequence - 1
 
 
-def find_move(store: ObjectStore, ref: RemoteRef, sequence: int) -> RefMove | None:
+def find_move(store: ObjectStore, ref: RemoteRef, sequence: int) -> RecordedMove | None:
     """Return the move of a ref with a number, or ``None`` if it is kept no longer.
 
     For those in the ref's object no request is sent, for an older one up to three.
@@ -208,7 +208,7 @@ def find_move(store: ObjectStore, ref: RemoteRef, sequence: int) -> RefMove | No
     return next((move for move in moves if move.sequence == sequence), None)
 
 
-def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[RefMove, ...]:
+def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[RecordedMove, ...]:
     """Return older moves from number `newest` down, or none if there are no more."""
     key = reflog_key(ref.kind, ref.name, newest)
     try:
@@ -233,7 +233,11 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[RefMov
 
 
 def put_known_moves(
-    txn: WriteTransaction, repository: bytes, kind: RefKind, name: str, moves: Iterable[RefMove]
+    txn: WriteTransaction,
+    repository: bytes,
+    kind: RefKind,
+    name: str,
+    moves: Iterable[RecordedMove],
 ) -> None:
     """Store moves of a ref; moves that are known already stay unchanged."""
     ReflogStore(txn, repository).put_moves(kind, name, map(move_fields, moves))
@@ -241,7 +245,7 @@ def put_known_moves(
 
 def iter_known_moves(
     txn: ReadTransaction, repository: bytes, kind: RefKind, name: str
-) -> Iterator[RefMove]:
+) -> Iterator[RecordedMove]:
     """Yield the moves of a ref that this clone knows, newest first.
 
     Raises:

@@ -52,7 +52,7 @@ from lakecli.repository.reading.trust import (
     trust_of,
 )
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
-from lakecli.repository.staged.stager import UNCHANGED, Attributes, Stager, remove_unchanged
+from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, remove_unchanged
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
 from lakecli.repository.transfer.readers import PieceReader
@@ -71,7 +71,7 @@ BATCH: Final = 1_024
 class RepositoryPath(NamedTuple):
     """An object or a directory of a repository.
 
-    Attributes:
+    NewAttributes:
         repository: the repository.
         ref: a ref expression; of a destination, and of what is moved, a branch.
         path: of the object, or of the directory.
@@ -85,7 +85,7 @@ class RepositoryPath(NamedTuple):
 class AcrossOptions(NamedTuple):
     """How to copy between repositories.
 
-    Attributes:
+    NewAttributes:
         parallelism: objects to copy at a time.
         progress: counts objects and bytes.
     """
@@ -98,7 +98,7 @@ class AcrossOptions(NamedTuple):
 class AcrossReport:
     """What copying between repositories did.
 
-    Attributes:
+    NewAttributes:
         objects: number of objects staged.
         copied_by_store: those of them that the store copied itself.
         failures: (path, reason), in path order.
@@ -113,7 +113,7 @@ def cp_across(
     source: RepositoryPath,
     target: RepositoryPath,
     *,
-    attributes: Attributes = UNCHANGED,
+    attributes: NewAttributes = UNCHANGED,
     options: AcrossOptions = AcrossOptions(),  # noqa: B008 - immutable
     moves: bool = False,
 ) -> AcrossReport:
@@ -153,7 +153,7 @@ def cp_tree_across(
     source: RepositoryPath,
     target: RepositoryPath,
     *,
-    attributes: Attributes = UNCHANGED,
+    attributes: NewAttributes = UNCHANGED,
     options: AcrossOptions = AcrossOptions(),  # noqa: B008 - immutable
     moves: bool = False,
 ) -> AcrossReport:
@@ -221,7 +221,7 @@ class Across:
         target: is to refer to them.
         options: how to copy.
 
-    Attributes:
+    NewAttributes:
         report: of everything so far; the caller counts what it stages.
         ingest: of the target's namespace; claims what was brought in.
     """
@@ -367,9 +367,9 @@ class Across:
         except BucketNotFound:
             raise
         except NotFound as error:
-            raise gone(self._source, store, key) from error
+            raise gone(self._source.uri, store, key) from error
         if found.size != entry.size:
-            raise damaged(self._source, store, key)
+            raise damaged(self._source.uri, store, key)
         try:
             if copy_across(store, key, self._target.store, key):
                 return True

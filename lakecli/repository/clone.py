@@ -26,8 +26,8 @@ from lakecli.repository.records import clones, namespace, ref_changes
 from lakecli.repository.records.commits import initial_commit
 from lakecli.repository.sharing.fetch import (
     Change,
+    RefsInBucket,
     RefUpdate,
-    Remote,
     notify,
     read_remote,
     take_packs,
@@ -95,7 +95,7 @@ def clone_counted(
     remote = read_remote(repository, {}, progress=progress)
     unpacked = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("register")
-    fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
+    fetched = tracking.LastFetch(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         _check_free(txn, name)
         _check_new(txn, record)
@@ -169,7 +169,7 @@ def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
 
 
 def _register(
-    txn: WriteTransaction, repository: Repository, remote: Remote, unpacked: Unpacked
+    txn: WriteTransaction, repository: Repository, remote: RefsInBucket, unpacked: Unpacked
 ) -> tuple[list[Branch | Tag], tuple[RefUpdate, ...]]:
     """Write the repository and its refs; return the refs, and those that were left out."""
     record = repository.record
@@ -207,7 +207,7 @@ def _register(
     return list(made.values()), tuple(left_out)
 
 
-def _positions(remote: Remote) -> Iterator[tuple[RefKind, str, CommitId]]:
+def _positions(remote: RefsInBucket) -> Iterator[tuple[RefKind, str, CommitId]]:
     """Yield kind, name and commit of the refs that are not deleted, branches first."""
     for ref in remote.refs:
         if ref.commit_id is not None:

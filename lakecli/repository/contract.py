@@ -32,14 +32,6 @@ DEFAULT_CACHE_SIZE = 10 << 30
 DEFAULT_MEMORY_SIZE = 1 << 30
 
 
-def _no_place(_repository: str) -> Sequence[str]:
-    return ()
-
-
-def _no_account(_repository: str) -> Account:
-    return NO_ACCOUNT
-
-
 def _open_store(uri: str, region: str, *, account: Account = NO_ACCOUNT) -> ObjectStore:
     from lakecli.stores.registry import open_store
 
@@ -107,13 +99,13 @@ class Runtime(NamedTuple):
     new_id: Callable[[], bytes]
     command: str = ""
     on_step: Callable[[str], None] = ignore_step
-    trusted: Callable[[str], Sequence[str]] = _no_place
+    trusted: Callable[[str], Sequence[str]] = lambda _repository: ()
     open_store: Callable[[str, str], ObjectStore] = _open_store
     prepare_namespace: Callable[[str], str] = _prepare_namespace
     elapsed: Callable[[], float] = elapsed
     sleep: Callable[[float], None] = sleep
     show_rebuild: Callable[[int], AbstractContextManager[Progress]] = _show_nothing
-    account: Callable[[str], Account] = _no_account
+    account: Callable[[str], Account] = lambda _repository: NO_ACCOUNT
     on_answer: Callable[[GivenLater], None] = _give_at_once
 
     def for_repository(self, name: str) -> Runtime:

@@ -17,8 +17,8 @@ from lakecli.repository.reading.view import check_branch, no_such_path, open_vie
 from lakecli.repository.staged.stager import (
     MAX_ATTEMPTS,
     UNCHANGED,
-    Attributes,
-    Seen,
+    NewAttributes,
+    StagedState,
     Stager,
     claimed_batches,
     kept_changing,
@@ -32,7 +32,7 @@ def cp(
     source: bytes,
     branch: str,
     path: bytes,
-    attributes: Attributes = UNCHANGED,
+    attributes: NewAttributes = UNCHANGED,
 ) -> Entry:
     """Stage at `path` the entry that a ref has at `source`, with other attributes if given.
 
@@ -59,7 +59,7 @@ def cp_tree(
     source: bytes,
     branch: str,
     path: bytes,
-    attributes: Attributes = UNCHANGED,
+    attributes: NewAttributes = UNCHANGED,
 ) -> int:
     """Stage below `path` everything that a ref has below `source`; return how many objects.
 
@@ -97,7 +97,7 @@ def _same() -> UsageError:
 
 
 def update_metadata(
-    repository: Repository, branch: str, paths: Iterable[bytes], attributes: Attributes
+    repository: Repository, branch: str, paths: Iterable[bytes], attributes: NewAttributes
 ) -> None:
     """Stage objects with other attributes, all of them or none; the same ones change nothing.
 
@@ -119,7 +119,7 @@ def update_metadata(
                 changed = attributes.apply(value)
                 if not is_same(value, changed):
                     changes.append((path, changed))
-            seen = Seen.of(view, branch, ordered)
+            seen = StagedState.of(view, branch, ordered)
         claimed = claim_values(repository, changes)
         if not claimed or stager.write_unless_changed([(branch, claimed)], seen):
             return

@@ -13,7 +13,7 @@ from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.reading.view import View, check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import (
     MAX_ATTEMPTS,
-    Seen,
+    StagedState,
     Stager,
     claimed_batches,
     kept_changing,
@@ -47,7 +47,7 @@ def mv(
             entry, value = view.entry(source), view.find(source)
             assert value is not None
             moved = claim_values(repository, [(path, value)])
-            seen = Seen.of(view, source_branch, [source])
+            seen = StagedState.of(view, source_branch, [source])
         if stager.write_unless_changed(_parts(moved, [source], branch, source_branch), seen):
             return entry
     raise kept_changing(repository, source_branch)
@@ -94,7 +94,7 @@ def _move(
     """
     (source_branch, below), (branch, to) = source, target
     paths = [old for old, _ in batch]
-    seen = Seen.of(view, source_branch, paths)
+    seen = StagedState.of(view, source_branch, paths)
     for _ in range(MAX_ATTEMPTS):
         moved = [(to + old[len(below) :], value) for old, value in batch]
         removed = [old for old, _ in batch]
@@ -103,7 +103,7 @@ def _move(
         with open_view(view.repository, source_branch) as now:
             there = [(old, value) for old in paths if (value := now.find(old)) is not None]
             batch = claim_values(view.repository, there)
-            seen = Seen.of(now, source_branch, paths)
+            seen = StagedState.of(now, source_branch, paths)
     raise kept_changing(view.repository, source_branch)
 
 

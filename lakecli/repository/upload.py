@@ -29,7 +29,7 @@ from lakecli.repository.guard.claims import claim_uploaded, claim_values
 from lakecli.repository.reading.addresses import is_external, locate
 from lakecli.repository.reading.contents import md5_of
 from lakecli.repository.reading.view import check_branch, view_of_branch
-from lakecli.repository.staged.stager import MAX_ATTEMPTS, Seen, Stager
+from lakecli.repository.staged.stager import MAX_ATTEMPTS, StagedState, Stager
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import CheckedProgress, Memory, Workers, part_retries
@@ -255,7 +255,7 @@ class Uploader:
             with self._repository.lake.kv.read() as txn:
                 view = view_of_branch(self._repository, txn, self._branch)
                 left = [path for path, value in surplus if is_same(view.find(path), value)]
-                seen = Seen.of(view, self._branch, left)
+                seen = StagedState.of(view, self._branch, left)
             changes = sorted([*claimed, *((path, TOMBSTONE) for path in left)])
             if self._stager.write_unless_changed([(self._branch, changes)], seen):
                 return len(left)
@@ -437,7 +437,7 @@ def stage_together(
                         changed.append((path, TOMBSTONE))
                 elif not is_there:
                     changed.append((path, value))
-            seen = Seen.of(view, branch, removals)
+            seen = StagedState.of(view, branch, removals)
         claimed = claim_values(repository, changed)
         if not claimed:
             return 0

@@ -464,7 +464,7 @@ class Fetcher:
         store, key = locate(self._worktree.repository, entry)
         path = store.local_path(key)
         if path is None:
-            raise gone(self._worktree.repository, store, key)
+            raise gone(self._worktree.repository.uri, store, key)
         source = Path(path)
         mode = self._worktree.linking
         with translated(os.path.join(self._incoming, name)):
@@ -479,7 +479,7 @@ class Fetcher:
                 return
             if digest_at(name, directory) != digest_of(entry):
                 os.unlink(name, dir_fd=directory)
-                raise damaged(self._worktree.repository, store, key)
+                raise damaged(self._worktree.repository.uri, store, key)
             if mode is not LinkMode.HARDLINK:  # the time is that of the object
                 seconds = entry.file_mtime
                 with suppress(OverflowError, OSError):
@@ -493,9 +493,9 @@ class Fetcher:
         try:
             data = store.get(key, start=0, length=entry.size + 1)
         except ObjectNotFound as error:
-            raise gone(self._worktree.repository, store, key) from error
+            raise gone(self._worktree.repository.uri, store, key) from error
         if len(data) != entry.size or blake3(data).hexdigest() != digest_of(entry):
-            raise damaged(self._worktree.repository, store, key)
+            raise damaged(self._worktree.repository.uri, store, key)
         seconds = entry.file_mtime
         with translated(os.path.join(self._incoming, name)):
             place.remove(name)

@@ -22,7 +22,7 @@ from lakecli.errors import ConflictError, LakeError, is_interrupt
 from lakecli.filesystem.files import WrittenFile
 from lakecli.kv.data_file import Sentinel
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.repository.undo.unanswered import Answer
+from lakecli.repository.undo.unanswered import OwedAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +155,7 @@ def test_other_errors_of_destructors_are_reported() -> None:
     assert reported == [failed]
 
 
-@pytest.mark.parametrize("kind", [Sentinel, Answer, WrittenFile])
+@pytest.mark.parametrize("kind", [Sentinel, OwedAnswer, WrittenFile])
 def test_a_destructor_is_silent_where_an_interrupt_came_before_the_constructor(
     kind: type[object], monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakecli.base.ids import CommitId, WriteId
 from lakecli.gc.known_refs import ObservedMove, counted
-from lakecli.remote.ref_records import RefMove
+from lakecli.remote.ref_records import RecordedMove
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = 31
@@ -36,14 +36,14 @@ class History(NamedTuple):
     """
 
     made_on: dict[int, int]
-    groups: list[tuple[int, list[RefMove]]]
+    groups: list[tuple[int, list[RecordedMove]]]
     seen: ObservedMove | None
 
 
 def live(gaps: list[int], offsets: list[int], looks: list[int], today: int) -> History:
     """Live through the days; a gap of days before each move."""
-    inside: list[RefMove] = []
-    groups: list[tuple[int, list[RefMove]]] = []
+    inside: list[RecordedMove] = []
+    groups: list[tuple[int, list[RecordedMove]]] = []
     made_on: dict[int, int] = {}
     last_write: dict[int, ObservedMove] = {}
     day = 0
@@ -52,7 +52,7 @@ def live(gaps: list[int], offsets: list[int], looks: list[int], today: int) -> H
         if day > today:
             break
         at = START + timedelta(days=day + offset)
-        move = RefMove(
+        move = RecordedMove(
             number, WriteId(f"{number:032x}"), None, CommitId(f"{number:064x}"), "who", at, "push"
         )
         inside.insert(0, move)

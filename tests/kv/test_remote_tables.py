@@ -13,7 +13,7 @@ from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import IntentStore, PackedStore, ReflogStore, Tracked, TrackingStore
 from lakecli.kv.env import Table
-from lakecli.remote.ref_records import RefMove
+from lakecli.remote.ref_records import RecordedMove
 from lakecli.remote.refs import iter_known_moves, put_known_moves
 from tests.support.stores import scratch
 
@@ -86,7 +86,7 @@ def test_packs(store: LocalStore) -> None:
 
 def test_moves(store: LocalStore) -> None:
     moves = [
-        RefMove(
+        RecordedMove(
             number,
             WriteId(f"{number:032}"),
             HEAD,

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Branch
     from lakecli.kv.env import ReadTransaction
-    from lakecli.remote.ref_records import RefMove
+    from lakecli.remote.ref_records import RecordedMove
     from lakecli.repository.contract import Repository
-    from lakecli.repository.records.ref_changes import Unsent
+    from lakecli.repository.records.ref_changes import UnsentMove
 
 MAIN: Final = f"{REPOSITORY}/main"
 
@@ -160,9 +160,9 @@ def _sweep_that_stalls(team: Team) -> None:
 
 
 def _sends_blindly(patch: pytest.MonkeyPatch) -> None:
-    verdicts = unsent_moves.Verdict
+    verdicts = unsent_moves.SendDecision
 
-    def judge(_txn: object, _repository: object, move: Unsent, there: object) -> Any:
+    def judge(_txn: object, _repository: object, move: UnsentMove, there: object) -> Any:
         return verdicts.NOTHING if there == move.after else verdicts.SEND
 
     patch.setattr(unsent_moves, "judge", judge)
@@ -198,8 +198,8 @@ def _command_in_1971(team: Team) -> None:
 
 def _dates_by_mover(patch: pytest.MonkeyPatch) -> None:
     def counted(
-        groups: Sequence[Sequence[RefMove]], _seen: object, cutoff: datetime
-    ) -> Iterator[RefMove]:
+        groups: Sequence[Sequence[RecordedMove]], _seen: object, cutoff: datetime
+    ) -> Iterator[RecordedMove]:
         return (move for group in groups for move in group if move.at >= cutoff)
 
     patch.setattr(known_refs, "counted", counted)

@@ -12,7 +12,7 @@ from lakecli.remote.move import Intent, MoveOutcome, apply
 from lakecli.remote.refs import find_ref, iter_moves
 
 if TYPE_CHECKING:
-    from lakecli.remote.ref_records import RefMove
+    from lakecli.remote.ref_records import RecordedMove
     from lakecli.stores.contract import ObjectStore
 
 AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
@@ -53,7 +53,7 @@ def advance(store: ObjectStore, count: int) -> None:
         assert apply(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
 
 
-def checked_moves(store: ObjectStore, name: str = "main") -> list[RefMove]:
+def checked_moves(store: ObjectStore, name: str = "main") -> list[RecordedMove]:
     """Return all moves of a branch, oldest first, once they were seen to be one unbroken chain."""
     ref = find_ref(store, RefKind.BRANCH, name)
     if ref is None:

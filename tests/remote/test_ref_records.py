@@ -16,7 +16,7 @@ from lakecli.base.model import CommitId, RefKind
 from lakecli.remote.ref_records import (
     MAX_MOVES,
     NotOurs,
-    RefMove,
+    RecordedMove,
     RemoteRef,
     Unwritable,
     dump_moves,
@@ -72,7 +72,7 @@ times = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.ju
 def refs(draw: st.DrawFn) -> RemoteRef:
     newest = draw(st.integers(MAX_MOVES, 10**15))
     moves = tuple(
-        RefMove(
+        RecordedMove(
             newest - number,
             draw(write_ids),
             draw(commit_ids),

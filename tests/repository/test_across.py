@@ -17,7 +17,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.trust import OutsideAddress, remember, remembered
 from lakecli.repository.reading.view import open_view
-from lakecli.repository.staged.stager import Attributes, remove_unchanged
+from lakecli.repository.staged.stager import NewAttributes, remove_unchanged
 from lakecli.repository.transfer.readers import PieceReader
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.contract import ANY
@@ -86,7 +86,7 @@ def test_a_copy_is_the_same_entry(source: Repository, target: Repository) -> Non
     stage_entries(source, "main", {b"e": entry})
     cp_across(RepositoryPath(source, "main", b"e"), RepositoryPath(target, "main", b"f"))
     assert entry_at(target, b"f") == entry
-    changed = Attributes("text/new", {"n": "2"})
+    changed = NewAttributes("text/new", {"n": "2"})
     cp_across(
         RepositoryPath(source, "main", b"e"),
         RepositoryPath(target, "main", b"f"),

@@ -28,7 +28,7 @@ def directory(repository: Repository) -> Path:
     return Path(os.fspath(repository.lake.home.store)) / "answers"
 
 
-def begun(repository: Repository) -> unanswered.Answer:
+def begun(repository: Repository) -> unanswered.OwedAnswer:
     made = unanswered.begin(repository, OPERATION, MOVED)
     assert made is not None
     return made

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.model import CommitId, StagingToken
-from lakecli.base.validation import Invalid
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import IntentStore
 from lakecli.repository import branch
@@ -67,26 +66,6 @@ def change_row(repository: Repository, change: dict[str, Any], *removed: str) ->
 def test_a_landing_is_read_as_it_was_written(*, from_staging: bool) -> None:
     landing = LocalMove("merge", (TOKEN, StagingToken(bytes(16))), from_staging)
     assert LocalMove.from_fields(landing.to_fields()) == landing
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        None,
-        [],
-        {"operation": "commit", "from_staging": True},
-        {"operation": "commit", "sealed": []},
-        {"operation": "", "sealed": [], "from_staging": True},
-        {"operation": 1, "sealed": [], "from_staging": True},
-        {"operation": "commit", "sealed": "00", "from_staging": True},
-        {"operation": "commit", "sealed": ["00"], "from_staging": True},
-        {"operation": "commit", "sealed": ["g" * 32], "from_staging": True},
-        {"operation": "commit", "sealed": [], "from_staging": 1},
-    ],
-)
-def test_what_is_no_landing_is_refused(fields: object) -> None:
-    with pytest.raises(Invalid):
-        LocalMove.from_fields(fields)
 
 
 @pytest.mark.parametrize(

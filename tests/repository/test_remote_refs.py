@@ -23,7 +23,7 @@ from tests.support.clones import make_commit
 if TYPE_CHECKING:
     from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.contract import Repository
-    from lakecli.repository.sharing.fetch import Remote
+    from lakecli.repository.sharing.fetch import RefsInBucket
 
 
 class Counting(NoProgress):
@@ -59,7 +59,7 @@ class Bucket:
         self.known[ref.kind, ref.name] = seen
         return seen
 
-    def read(self) -> tuple[Remote, int, int]:
+    def read(self) -> tuple[RefsInBucket, int, int]:
         """Return what is read, how often it was announced, and how many refs were counted."""
         repository: Any = SimpleNamespace(store=self.store)
         announced: list[None] = []

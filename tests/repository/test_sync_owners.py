@@ -20,7 +20,7 @@ from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.pending import unsent_moves
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
-from lakecli.repository.records.ref_changes import Unsent
+from lakecli.repository.records.ref_changes import UnsentMove
 from lakecli.repository.sharing import automatic, sending
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import NonFastForward, StaleLease
@@ -525,9 +525,9 @@ class TestNotes:
         assert (here(bob), there(bob)) == (mine, theirs)
 
 
-def make_move(repository: Repository, *, before: CommitId, after: CommitId) -> Unsent:
+def make_move(repository: Repository, *, before: CommitId, after: CommitId) -> UnsentMove:
     id_ = unsent_moves._row("unsent", RefKind.BRANCH, "main")
-    return Unsent(id_, RefKind.BRANCH, "main", "test", before, after, ())
+    return UnsentMove(id_, RefKind.BRANCH, "main", "test", before, after, ())
 
 
 def make_commit_id(repository: Repository) -> CommitId:
@@ -605,7 +605,7 @@ class TestProcesses:
         second = synced(two, "two")
         pushing = sending.push_note
 
-        def push(repository: Repository, note: Unsent, **options: Any) -> None:
+        def push(repository: Repository, note: UnsentMove, **options: Any) -> None:
             if repository is first.repository:
                 second.catch_up()
             pushing(repository, note, **options)
@@ -649,10 +649,10 @@ class TestProcesses:
         first.catch_up()
         tag.delete(first.repository, "v1")
 
-        def refuse(*_: object, **__: object) -> tuple[unsent_moves.Verdict, CommitId | None]:
+        def refuse(*_: object, **__: object) -> tuple[unsent_moves.SendDecision, CommitId | None]:
             with killed(two) as other:
                 undo(other)
-            return unsent_moves.Verdict.REFUSE, before
+            return unsent_moves.SendDecision.REFUSE, before
 
         monkeypatch.setattr(sending, "_move", refuse)
         with pytest.raises(StaleLease):

@@ -13,7 +13,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.ref_records import RefMove
+from lakecli.remote.ref_records import RecordedMove
 from lakecli.remote.refs import iter_known_moves, put_known_moves
 from lakecli.repository import branch
 from lakecli.repository.contract import Repository
@@ -68,7 +68,8 @@ def put_history(txn: WriteTransaction, repository: Repository) -> list[Moved]:
     at = random.choice(positions)
     for sequence in range(1, random.randrange(2, 12)):
         to = random.choice(positions)
-        moves.append(RefMove(sequence, WriteId(f"{sequence:032x}"), at, to, "me", START, "push"))
+        id_ = WriteId(f"{sequence:032x}")
+        moves.append(RecordedMove(sequence, id_, at, to, "me", START, "push"))
         at = to
     put_known_moves(txn, repository.key, RefKind.BRANCH, "main", moves)
     done: list[Operation] = []

@@ -22,7 +22,7 @@ from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.shareable import CannotShare
 from lakecli.repository.undo.back_in_bucket import _is_left_behind, _is_reversed
 from lakecli.repository.undo.log import find_operation, iter_log
-from lakecli.repository.undo.pushed import Pushed, _has_seen, _has_seen_reset, moved_on
+from lakecli.repository.undo.pushed import PushedRef, _has_seen, _has_seen_reset, moved_on
 from lakecli.repository.undo.unanswered import may_be_left
 from lakecli.repository.undo.undo import _holds, complete, redo, restore, undo
 from tests.support.clones import Clones, auto, here, make_commit, synced, there
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import CommitId
     from lakecli.kv.operations import Operation
-    from lakecli.remote.ref_records import RefMove
+    from lakecli.remote.ref_records import RecordedMove
     from lakecli.repository.contract import Repository
 
 ME: Final = PushOptions(who="Me <me@example.com>")
@@ -310,7 +310,7 @@ def test_all_own_moves_go_back_and_none_before_an_unknown_one(
         top = make_commit(shared, b"3").id
     assert both(eve) == (top, top)
 
-    def known(*arguments: Any) -> Iterator[RefMove]:
+    def known(*arguments: Any) -> Iterator[RecordedMove]:
         return (each for each in iter_known_moves(*arguments) if each.after != sent[1])
 
     if has_gap:
@@ -857,7 +857,7 @@ def test_a_branch_is_left_behind_by_what_is_to_be_sent(world: World) -> None:
 def test_what_has_moved_on_is_looked_at_first_or_reverted(
     world: World, kind: RefKind, before: CommitId | None, after: CommitId | None, hint: str
 ) -> None:
-    error = moved_on(world.ada, Pushed(kind, "main", before, after, after, 1))
+    error = moved_on(world.ada, PushedRef(kind, "main", before, after, after, 1))
     assert isinstance(error, Refused)
     assert error.hint is not None
     assert error.hint.endswith(f": {hint}")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakecli.kv.operations import Operation
     from lakecli.repository.contract import Repository
     from lakecli.repository.sharing.sending import Sent
-    from lakecli.repository.undo.pushed import Pushed
+    from lakecli.repository.undo.pushed import PushedRef
 
 ME: Final = PushOptions("ada <ada@example.com>")
 
@@ -404,7 +404,7 @@ def test_a_bucket_that_does_not_answer_about_a_later_ref_keeps_the_first_one_und
     assert state(one) != before
     real = back_in_bucket._send
 
-    def send(repository: Repository, appended: Operation, pushed: Pushed, *rest: Any) -> Sent:
+    def send(repository: Repository, appended: Operation, pushed: PushedRef, *rest: Any) -> Sent:
         if pushed.name == "dev":
             raise Unreachable("no answer")
         return real(repository, appended, pushed, *rest)

@@ -10,14 +10,14 @@ from lakecli.base.ids import WriteId
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import NothingToDo
 from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
-from lakecli.remote.ref_records import RefMove
+from lakecli.remote.ref_records import RecordedMove
 from lakecli.remote.refs import put_known_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.pending import operations, unsent_moves
 from lakecli.repository.pending.unsent_moves import (
     RENAME,
-    Verdict,
+    SendDecision,
     find_unsent,
     forget,
     forget_rest_of_renaming,
@@ -26,7 +26,7 @@ from lakecli.repository.pending.unsent_moves import (
     judge,
     note_taken_back,
 )
-from lakecli.repository.records.ref_changes import Unsent, branch_change
+from lakecli.repository.records.ref_changes import UnsentMove, branch_change
 from tests.support.clones import make_commit, synced
 from tests.support.lakes import START, stage
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
 
 BRANCH, TAG = RefKind.BRANCH, RefKind.TAG
-SEND, NOTHING, REFUSE = Verdict.SEND, Verdict.NOTHING, Verdict.REFUSE
+SEND, NOTHING, REFUSE = SendDecision.SEND, SendDecision.NOTHING, SendDecision.REFUSE
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def track(repository: Repository, kind: RefKind, commit_id: CommitId | None) -> 
     return tracked
 
 
-def move(kind: RefKind, before: CommitId | None, after: CommitId | None) -> Unsent:
+def move(kind: RefKind, before: CommitId | None, after: CommitId | None) -> UnsentMove:
     id_ = unsent_moves._row("unsent", kind, "main")
-    return Unsent(id_, kind, "main", "test", before, after, ("aa",))
+    return UnsentMove(id_, kind, "main", "test", before, after, ("aa",))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_move_is_sent_if_it_undoes_nothing_of_others(
     before: str,
     after: str,
     there: str,
-    verdict: Verdict,
+    verdict: SendDecision,
 ) -> None:
     track(repository, kind, commits[there])
     wanted = move(kind, commits[before], commits[after])
@@ -103,7 +103,7 @@ def test_a_move_back_brings_nothing_back_that_others_took_back_further(
     """The bucket once stood on 3; somebody has moved it back to 1."""
     track(repository, BRANCH, commits["1"])
     id_, why = WriteId("0f" * 16), "branch reset"
-    back = RefMove(1, id_, commits["3"], commits["1"], "eve", START, why, "")
+    back = RecordedMove(1, id_, commits["3"], commits["1"], "eve", START, why, "")
     with repository.lake.kv.write() as txn:
         put_known_moves(txn, repository.key, BRANCH, "main", [back])
     wanted = move(BRANCH, commits["3"], commits["2"])
@@ -123,7 +123,7 @@ def test_a_ref_that_the_bucket_never_had_is_sent_and_one_that_others_deleted_is_
         assert judge(txn, repository, wanted, None) is REFUSE
 
 
-def noted(repository: Repository, kind: RefKind = BRANCH, name: str = "main") -> Unsent | None:
+def noted(repository: Repository, kind: RefKind = BRANCH, name: str = "main") -> UnsentMove | None:
     with repository.lake.kv.read() as txn:
         return find_unsent(txn, repository, kind, name)
 
@@ -217,9 +217,11 @@ def test_only_the_rest_of_the_same_renaming_is_forgotten(
     first, second = commits["1"], commits["2"]
     refused = move(BRANCH, None, first)._replace(operation=RENAME, replaces="old")
 
-    def other(name: str, operation: str, before: CommitId | None, after: CommitId | None) -> Unsent:
+    def other(
+        name: str, operation: str, before: CommitId | None, after: CommitId | None
+    ) -> UnsentMove:
         id_ = unsent_moves._row("unsent", BRANCH, name)
-        return Unsent(id_, BRANCH, name, operation, before, after, ())
+        return UnsentMove(id_, BRANCH, name, operation, before, after, ())
 
     rest = other("old", RENAME, first, None)
     kept = [

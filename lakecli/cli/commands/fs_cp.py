@@ -12,7 +12,7 @@ from lakecli.cli.params import PrefixUri, Recursive, TransferOptions
 from lakecli.cli.places import TargetUri, across, answer, target_of
 from lakecli.cli.reading import Parser, read_new_metadata
 from lakecli.repository.cp import cp, cp_tree
-from lakecli.repository.staged.stager import Attributes
+from lakecli.repository.staged.stager import NewAttributes
 
 
 def fs_cp(
@@ -54,7 +54,7 @@ def fs_cp(
         lakecli fs cp lakefs://demo/main/a.csv lakefs://demo/main/b.csv --meta owner=ada
         lakecli fs cp -r lakefs://demo/main/data/ lakefs://sales/main/demo-data/
     """
-    attributes = Attributes(content_type, metadata)
+    attributes = NewAttributes(content_type, metadata)
     if source.repository != destination.repository:
         across(
             context,

@@ -14,7 +14,7 @@ from lakecli.cli.reading import Parser, read_new_metadata
 from lakecli.errors import UsageError
 from lakecli.repository.cp import update_metadata
 from lakecli.repository.reading.addresses import full_address
-from lakecli.repository.staged.stager import Attributes
+from lakecli.repository.staged.stager import NewAttributes
 from lakecli.repository.stat import stat
 
 
@@ -49,7 +49,7 @@ def fs_update_metadata(
 
     repository, branch = context.synced_repository(*paths), ref_of(first)
     names = list(dict.fromkeys(map(path_of, paths)))
-    update_metadata(repository, branch, names, Attributes(content_type, metadata))
+    update_metadata(repository, branch, names, NewAttributes(content_type, metadata))
     if context.out.json:
         for name in names:
             entry = stat(repository, branch, name)

@@ -25,7 +25,7 @@ from lakecli.fsck.index import RunnerBulk
 from lakecli.fsck.repair import repair
 from lakecli.repository.contract import Repository
 from lakecli.repository.intact_copies import Repaired, repair_cache
-from lakecli.repository.reading.outside_places import Place, places_in
+from lakecli.repository.reading.outside_places import CountedPlace, places_in
 
 SHOWN_PATHS: Final = 10
 
@@ -241,7 +241,7 @@ def _finding_line(finding: Finding) -> str:
     return ", ".join(parts)
 
 
-def _summary(counts: FsckCounts, outside: Sequence[Place]) -> Checked:
+def _summary(counts: FsckCounts, outside: Sequence[CountedPlace]) -> Checked:
     return Checked(
         type="summary",
         refs=counts.refs,
@@ -260,7 +260,7 @@ def _summary(counts: FsckCounts, outside: Sequence[Place]) -> Checked:
     )
 
 
-def _lines(counts: FsckCounts, outside: Sequence[Place]) -> Iterator[str]:
+def _lines(counts: FsckCounts, outside: Sequence[CountedPlace]) -> Iterator[str]:
     hashed = f", {human_size(counts.bytes_hashed)} read" if counts.bytes_hashed else ""
     yield (
         f"Checked: {counts.refs} refs, {counts.commits} commits, {counts.metaranges} metaranges, "

@@ -26,20 +26,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeVar
 
-from lakecli.base.ids import PackId, WriteId
-from lakecli.base.layout import MAX_SEQUENCE
-from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
-from lakecli.base.validation import (
-    LATEST,
-    Invalid,
-    Record,
-    choice,
-    identifier,
-    nullable,
-    or_empty,
-    text,
-    whole,
-)
+from lakecli.base.ids import MalformedId, PackId, WriteId
+from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import IntegrityError, LostRace, Unreachable
 from lakecli.kv.bucket import IntentStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
@@ -55,32 +43,6 @@ from lakecli.repository.records.ref_changes import Finished, LocalMove, State
 
 _ID_FIELD: Final = "write_id"
 """Rows without it are notes of `lakecli.repository.pending.unsent_moves`."""
-
-_MAX_TEXT: Final = 1 << 20
-
-
-def _moment(value: object) -> datetime:
-    """Return the time that so many seconds since 1970 are; raises `Invalid`."""
-    return datetime.fromtimestamp(whole(0, int(LATEST.timestamp()))(value), UTC)
-
-
-_ROW: Final = Record(
-    {
-        "kind": choice(*NAMED_KINDS),
-        "name": text(1024, min_size=1),
-        "write_id": identifier(WriteId),
-        "before": nullable(identifier(CommitId)),
-        "after": nullable(identifier(CommitId)),
-        "who": text(_MAX_TEXT),
-        "at": _moment,
-        "why": text(_MAX_TEXT),
-        "pack": or_empty(identifier(PackId)),
-        "since": whole(0, MAX_SEQUENCE),
-        "local": nullable(LocalMove.from_fields),
-        "sent": nullable(_moment),
-    }
-)
-
 
 class Begun(NamedTuple):
     """A move that was begun.
@@ -193,16 +155,28 @@ def _put(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
 
 def _load(row: Mapping[str, Any]) -> Begun:
     try:
-        fields = _ROW.read(row)
-    except Invalid as error:
+        before, after = (each and CommitId(each) for each in (row["before"], row["after"]))
+        intent = Intent(
+            RefKind(row["kind"]),
+            row["name"],
+            WriteId(row["write_id"]),
+            before,
+            after,
+            row["who"],
+            datetime.fromtimestamp(row["at"], UTC),
+            row["why"],
+            row["pack"] and PackId(row["pack"]),
+            row["since"],
+        )
+        landing = None if row["local"] is None else LocalMove.from_fields(row["local"])
+        sent = None if row["sent"] is None else datetime.fromtimestamp(row["sent"], UTC)
+    except (KeyError, TypeError, ValueError, MalformedId) as error:
         raise IntegrityError(
             f"an unfinished move of {row.get('kind')} {row.get('name')} in the local store cannot "
             f"be read: {error}",
             hint="the store may be damaged: move it away and clone the repository again",
         ) from error
-    sent = fields.pop("sent")
-    landing = fields.pop("local")
-    return Begun(Intent(**fields), landing, sent)
+    return Begun(intent, landing, sent)
 
 
 def finish_pending(repository: Repository) -> list[Finished]:

@@ -21,7 +21,7 @@ from lakecli.remote.refs import put_known_moves
 from lakecli.repository.contract import Repository
 
 
-class Fetched(NamedTuple):
+class LastFetch(NamedTuple):
     """The last time that all refs were read.
 
     Attributes:
@@ -41,17 +41,17 @@ def positions(txn: ReadTransaction, repository: Repository) -> set[CommitId]:
     return {each.commit_id for each in tracked if each.commit_id is not None}
 
 
-def find_fetched(txn: ReadTransaction, repository: Repository) -> Fetched | None:
+def find_fetched(txn: ReadTransaction, repository: Repository) -> LastFetch | None:
     """Return when all refs were last read, or ``None`` if they never were."""
     data = txn.get(Table.META, _key(repository))
     if data is None:
         return None
     fields = json.loads(data)
     at = datetime.fromtimestamp(fields["at"], UTC)
-    return Fetched(at, fields["phase"], fields["epoch"])
+    return LastFetch(at, fields["phase"], fields["epoch"])
 
 
-def put_fetched(txn: WriteTransaction, repository: Repository, fetched: Fetched) -> None:
+def put_fetched(txn: WriteTransaction, repository: Repository, fetched: LastFetch) -> None:
     """Record that all refs were read."""
     fields = {**fetched._asdict(), "at": int(fetched.at.timestamp())}
     txn.put(Table.META, _key(repository), json.dumps(fields).encode("ascii"))

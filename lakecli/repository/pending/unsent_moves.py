@@ -41,7 +41,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import iter_known_moves
 from lakecli.repository.contract import Repository
-from lakecli.repository.records.ref_changes import Unsent, commit_of, is_local
+from lakecli.repository.records.ref_changes import UnsentMove, commit_of, is_local
 
 RENAME: Final = "branch rename"
 """The kind of the operation that makes a branch and deletes another one."""
@@ -50,7 +50,7 @@ _UNSENT: Final = "unsent"
 _HELD: Final = "held"
 
 
-class Verdict(Enum):
+class SendDecision(Enum):
     """Whether a move made here may be made in the bucket."""
 
     SEND = auto()
@@ -130,15 +130,15 @@ def make(
     operation: str,
     before: CommitId | None,
     after: CommitId | None,
-) -> Unsent:
-    """Return a note of one move of a ref by this command; see `Unsent`."""
+) -> UnsentMove:
+    """Return a note of one move of a ref by this command; see `UnsentMove`."""
     command_id = repository.mover.command_id
     by = () if command_id is None else (command_id.hex(),)
     id_ = _row(_UNSENT, kind, name)
-    return Unsent(id_, kind, name, operation, before, after, by)
+    return UnsentMove(id_, kind, name, operation, before, after, by)
 
 
-def put(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
+def put(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> None:
     """Write a note; it takes the place of another one of the same ref."""
     fields: dict[str, Any] = {
         _UNSENT: True,
@@ -153,7 +153,7 @@ def put(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
     IntentStore(txn, repository.key).put(move.id, {**fields, "by": list(move.by)})
 
 
-def iter_unsent(txn: ReadTransaction, repository: Repository) -> Iterator[Unsent]:
+def iter_unsent(txn: ReadTransaction, repository: Repository) -> Iterator[UnsentMove]:
     """Yield the notes of a repository."""
     for id_, fields in IntentStore(txn, repository.key).iter():
         if fields.get(_UNSENT):
@@ -162,7 +162,7 @@ def iter_unsent(txn: ReadTransaction, repository: Repository) -> Iterator[Unsent
 
 def find_unsent(
     txn: ReadTransaction, repository: Repository, kind: RefKind, name: str
-) -> Unsent | None:
+) -> UnsentMove | None:
     """Return the note of a ref, or ``None``."""
     id_ = _row(_UNSENT, kind, name)
     fields = IntentStore(txn, repository.key).find(id_)
@@ -177,8 +177,8 @@ def is_held(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> b
 
 
 def judge(
-    txn: ReadTransaction, repository: Repository, move: Unsent, there: CommitId | None
-) -> Verdict:
+    txn: ReadTransaction, repository: Repository, move: UnsentMove, there: CommitId | None
+) -> SendDecision:
     """Decide whether a move may be made in the bucket.
 
     Args:
@@ -188,19 +188,19 @@ def judge(
         there: the position of the ref in the bucket; ``None``: it does not exist there.
     """
     if there == move.after:
-        return Verdict.NOTHING
+        return SendDecision.NOTHING
     was_pushed = TrackingStore(txn, repository.key).find(move.kind, move.name) is not None
     if there in (move.before, move.lease or move.before) or (there is None and not was_pushed):
-        return Verdict.SEND
+        return SendDecision.SEND
     # If both sides made a branch of this name, those are two branches.
     if move.kind is RefKind.BRANCH and None not in (there, move.before, move.after):
         return _judge_branch(txn, repository, move, there)
-    return Verdict.REFUSE
+    return SendDecision.REFUSE
 
 
 def _judge_branch(
-    txn: ReadTransaction, repository: Repository, move: Unsent, there: CommitId | None
-) -> Verdict:
+    txn: ReadTransaction, repository: Repository, move: UnsentMove, there: CommitId | None
+) -> SendDecision:
     """Decide as `judge` does on a branch that exists before, after, and elsewhere in the bucket."""
     assert there is not None
     assert move.before is not None
@@ -208,21 +208,21 @@ def _judge_branch(
     refs = RefStore(txn, repository.key)
     goes_back = is_ancestor(refs, move.after, move.before)
     if goes_back and is_ancestor(refs, move.before, there):
-        return Verdict.REFUSE
+        return SendDecision.REFUSE
     if is_ancestor(refs, there, move.after):
         # What others have taken back there already is not brought back.
         was_there = goes_back and _was_there(txn, repository, move)
-        return Verdict.NOTHING if was_there else Verdict.SEND
-    return Verdict.NOTHING if is_ancestor(refs, move.after, there) else Verdict.REFUSE
+        return SendDecision.NOTHING if was_there else SendDecision.SEND
+    return SendDecision.NOTHING if is_ancestor(refs, move.after, there) else SendDecision.REFUSE
 
 
-def _was_there(txn: ReadTransaction, repository: Repository, move: Unsent) -> bool:
+def _was_there(txn: ReadTransaction, repository: Repository, move: UnsentMove) -> bool:
     """Return whether the bucket's ref once stood where a move begins, as far as is known."""
     moves = iter_known_moves(txn, repository.key, move.kind, move.name)
     return any(move.before in (each.before, each.after) for each in moves)
 
 
-def forget(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
+def forget(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> None:
     """Delete the note of a move that was sent or refused; moves added meanwhile stay noted."""
     rows = IntentStore(txn, repository.key)
     present = find_unsent(txn, repository, move.kind, move.name)
@@ -234,7 +234,9 @@ def forget(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
         put(txn, repository, present._replace(before=move.after, lease=None))
 
 
-def forget_rest_of_renaming(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
+def forget_rest_of_renaming(
+    txn: WriteTransaction, repository: Repository, move: UnsentMove
+) -> None:
     """Keep a branch in the bucket under its old name if its new name was refused there."""
     if move.before is not None or not move.replaces:
         return
@@ -256,8 +258,8 @@ def renew_hold(txn: WriteTransaction, repository: Repository, kind: RefKind, nam
 
 
 def note_taken_back(
-    txn: WriteTransaction, repository: Repository, move: Unsent, *, by: bytes
-) -> Unsent | None:
+    txn: WriteTransaction, repository: Repository, move: UnsentMove, *, by: bytes
+) -> UnsentMove | None:
     """Note the way back of a move that another process undid here while it was being sent.
 
     Undoing a move that is still to be sent deletes its note, since nothing is left to send. If it
@@ -316,7 +318,7 @@ def _extend(
     id_ = _row(_UNSENT, change.kind, change.name)
     kind, name = change.kind, change.name
     replaces = replaces or ("" if found is None else found.replaces)
-    made = Unsent(id_, kind, name, operation.kind, before, after, by, replaces, lease)
+    made = UnsentMove(id_, kind, name, operation.kind, before, after, by, replaces, lease)
     put(txn, repository, made)
 
 
@@ -329,8 +331,8 @@ def hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> No
         IntentStore(txn, repository.key).put(id_, fields)
 
 
-def _load(id_: bytes, fields: Mapping[str, Any]) -> Unsent:
-    return Unsent(
+def _load(id_: bytes, fields: Mapping[str, Any]) -> UnsentMove:
+    return UnsentMove(
         id_,
         RefKind(fields["kind"]),
         fields["name"],
@@ -370,7 +372,7 @@ def find(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> C
 
 
 def check(
-    txn: ReadTransaction, repository: Repository, deletion: RefChange, noted: Unsent | None
+    txn: ReadTransaction, repository: Repository, deletion: RefChange, noted: UnsentMove | None
 ) -> None:
     """Refuse to delete a ref here that could not be deleted in the bucket after it.
 

@@ -22,14 +22,6 @@ RANGE: Final = 8 << 20
 """Bytes of one request, after one request for all bytes has failed."""
 
 
-class Named(Protocol):
-    """What errors need of a repository."""
-
-    @property
-    def uri(self) -> str:
-        """``lakefs://name``."""
-
-
 def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
     """Yield an entry's bytes in pieces, and verify them at the end.
 
@@ -38,14 +30,14 @@ def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
         IntegrityError: raised after the last piece: the bytes are not those that were uploaded.
     """
     store, key = locate(repository, entry)
-    return read_located(repository, store, key, entry)
+    return read_located(repository.uri, store, key, entry)
 
 
-def read_located(repository: Named, store: ObjectStore, key: str, entry: Entry) -> Iterator[bytes]:
+def read_located(uri: str, store: ObjectStore, key: str, entry: Entry) -> Iterator[bytes]:
     """Yield an entry's bytes from a store, as `read_object` does.
 
     Args:
-        repository: named in errors.
+        uri: the URI of the repository, for errors.
         store: the store that holds the bytes.
         key: their key in `store`.
         entry: the entry.
@@ -63,9 +55,9 @@ def read_located(repository: Named, store: ObjectStore, key: str, entry: Entry) 
             size += len(piece)
             yield piece
     except ObjectNotFound as error:
-        raise gone(repository, store, key) from error
+        raise gone(uri, store, key) from error
     if size != entry.size or (check is not None and not check.holds()):
-        raise damaged(repository, store, key)
+        raise damaged(uri, store, key)
 
 
 class Hasher(Protocol):
@@ -127,19 +119,19 @@ def digest_of(entry: Entry) -> str | None:
     return None if is_external(entry) else data_digest(entry.physical_address)
 
 
-def gone(repository: Named, store: ObjectStore, key: str) -> NotFound:
+def gone(uri: str, store: ObjectStore, key: str) -> NotFound:
     """Return the error for a missing data object."""
     return NotFound(
         f"the data object is gone: {store.uri}/{key}",
-        hint=f"see what else is missing: lakecli fsck {repository.uri}",
+        hint=f"see what else is missing: lakecli fsck {uri}",
     )
 
 
-def damaged(repository: Named, store: ObjectStore, key: str) -> IntegrityError:
+def damaged(uri: str, store: ObjectStore, key: str) -> IntegrityError:
     """Return the error for a data object with wrong bytes."""
     return IntegrityError(
         f"the data object is damaged: {store.uri}/{key}",
-        hint=f"see what else is: lakecli fsck {repository.uri} --data",
+        hint=f"see what else is: lakecli fsck {uri} --data",
     )
 
 

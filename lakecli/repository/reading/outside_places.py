@@ -22,7 +22,7 @@ OTHERS: Final = "(other places)"
 NO_STORE: Final = "(addresses of no store)"
 
 
-class Place(NamedTuple):
+class CountedPlace(NamedTuple):
     """A place outside the namespace: a bucket, a directory, or a prefix in the namespace's bucket.
 
     Attributes:
@@ -45,7 +45,7 @@ class Outside(NamedTuple):
         ranges: how many ranges the tree has.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[CountedPlace, ...]
     ranges_read: int
     ranges: int
 
@@ -65,18 +65,18 @@ def count_place(counts: dict[str, int], place: str, objects: int = 1) -> None:
     counts[place] = counts.get(place, 0) + objects
 
 
-def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[Place, ...]:
+def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[CountedPlace, ...]:
     """Return the counted places without the namespace itself, the most frequent first."""
     trust = trust_of(repository)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
-        Place(uri, objects, _is_allowed(trust, uri))
+        CountedPlace(uri, objects, _is_allowed(trust, uri))
         for uri, objects in ordered
         if uri != trust.namespace
     )
 
 
-def allowable(places: Iterable[Place], trust: Trust) -> list[str]:
+def allowable(places: Iterable[CountedPlace], trust: Trust) -> list[str]:
     """Return the places that are not allowed and could be."""
     return [
         place.uri

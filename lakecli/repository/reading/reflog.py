@@ -19,7 +19,7 @@ from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, iter_operations
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.ref_records import RefMove
+from lakecli.remote.ref_records import RecordedMove
 from lakecli.remote.refs import find_ref, iter_known_moves, iter_moves, put_known_moves
 from lakecli.repository.contract import Repository
 from lakecli.repository.records.ref_changes import FOLLOWED
@@ -116,7 +116,7 @@ class Past:
         latest = next(iter_operations(self._txn, self._repository.key), None)
         return None if latest is None else latest.at
 
-    def _iter_shared(self, kind: RefKind, name: str) -> Iterator[RefMove]:
+    def _iter_shared(self, kind: RefKind, name: str) -> Iterator[RecordedMove]:
         """Yield the moves in the bucket: those that this clone has kept, then older ones."""
         last = None
         for move in iter_known_moves(self._txn, self._repository.key, kind, name):
@@ -129,7 +129,7 @@ class Past:
             return
         yield from self._read_older(kind, name, tracked.sequence + 1 if last is None else last)
 
-    def _read_older(self, kind: RefKind, name: str, sequence: int) -> Iterator[RefMove]:
+    def _read_older(self, kind: RefKind, name: str, sequence: int) -> Iterator[RecordedMove]:
         """Yield the moves in the bucket before a sequence number, and keep them."""
         ref = find_ref(self._repository.store, kind, name)
         if ref is None:
@@ -140,7 +140,7 @@ class Past:
             self._keep(kind, name, batch)
             yield from batch
 
-    def _keep(self, kind: RefKind, name: str, moves: list[RefMove]) -> None:
+    def _keep(self, kind: RefKind, name: str, moves: list[RecordedMove]) -> None:
         kv = self._repository.lake.kv
         if (
             self._txn.past is None
@@ -206,7 +206,7 @@ def _dated_wrong(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
     return []
 
 
-def _first(first: RefMove, own: list[LoggedMove]) -> list[LoggedMove]:
+def _first(first: RecordedMove, own: list[LoggedMove]) -> list[LoggedMove]:
     """Return the first shared move and this clone's moves before it.
 
     The first push of a ref and the local move to the same commit are one move, with the local date.
@@ -242,5 +242,5 @@ def _who(refs: RefStore, move: LoggedMove) -> str:
     return commit.committer if commit is not None and move.before in commit.parents else ""
 
 
-def _logged(move: RefMove) -> LoggedMove:
+def _logged(move: RecordedMove) -> LoggedMove:
     return LoggedMove(move.before, move.after, move.at, move.who, move.why, shared=True)

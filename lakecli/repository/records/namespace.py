@@ -7,7 +7,7 @@ namespace. lakeFS's own marker follows, so that both systems see that the namesp
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -53,9 +53,6 @@ _MOST_NEEDS: Final = 100
 
 _REPOSITORY: Final = "repository "
 
-KNOWN_NEEDS: Final = frozenset[str]()
-"""The features, named in ``needs_read`` and ``needs_write``, that this version supports."""
-
 
 class NamespaceTaken(AlreadyExists):
     """Another repository, or a lakeFS, lives in the storage namespace."""
@@ -73,8 +70,8 @@ class Description(NamedTuple):
         range_entries: the tree parameter N.
         default_branch: the name of the branch that the repository began with.
         created_at: when it was created, by the clock of that machine.
-        needs_read: features needed to read it that this version does not support.
-        needs_write: features needed to write to it that this version does not support.
+        needs_read: features needed to read it; this version supports none of them.
+        needs_write: features needed to write to it; this version supports none of them.
     """
 
     uuid: RepositoryUuid
@@ -160,8 +157,8 @@ def describe(store: ObjectStore) -> Description | None:
         range_entries=fields["range_entries"],
         default_branch=fields["default_branch"],
         created_at=fields["created"],
-        needs_read=_unknown(fields["needs_read"]),
-        needs_write=_unknown(fields["needs_write"]),
+        needs_read=tuple(fields["needs_read"]),
+        needs_write=tuple(fields["needs_write"]),
     )
 
 
@@ -194,10 +191,6 @@ def check_needs(store: ObjectStore, description: Description, *, writing: bool) 
         raise _newer(store, ", ".join(map(repr, sorted(set(lacking)))))
 
 
-def _unknown(needs: Iterable[str]) -> tuple[str, ...]:
-    return tuple(need for need in needs if need not in KNOWN_NEEDS)
-
-
 def _newer(store: ObjectStore, need: str) -> NewerRepository:
     return NewerRepository(
         f"the repository in {store.uri} needs a newer lakecli: {need}", hint="upgrade lakecli"
@@ -217,17 +210,12 @@ def claim(store: ObjectStore, record: RepositoryRecord, *, retries: Retries | No
         Unreachable: the store neither takes the claim nor shows that of another.
     """
     retries = retries or Retries(CLAIMS)
-    owner = owner_of(store)
-    if owner is None:
+    if owner_of(store) is None:
         marker = find_lakefs_marker(store)
         if marker is not None:
             raise _taken(store, f"a lakeFS repository (found {marker})")
         _create(store, layout.REPOSITORY, _document(record), retries)
-        owner = owner_of(store)
-        if owner is None:
-            raise _not_created(store, layout.REPOSITORY)
-    if owner != record.uuid:
-        raise _taken(store, f"{_REPOSITORY}{owner}")
+    _check_owner(store, record)
     _create(store, layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY, retries)
 
 
@@ -252,11 +240,15 @@ def take_over(
     """
     body = _document(record, {"origin": {"system": LAKEFS, **origin}})
     _create(store, layout.REPOSITORY, body, retries or Retries(CLAIMS))
+    _check_owner(store, record)
+
+
+def _check_owner(store: ObjectStore, record: RepositoryRecord) -> None:
     owner = owner_of(store)
     if owner is None:
         raise _not_created(store, layout.REPOSITORY)
     if owner != record.uuid:
-        raise _taken(store, f"repository {owner}")
+        raise _taken(store, f"{_REPOSITORY}{owner}")
 
 
 def _create(store: ObjectStore, key: str, body: bytes, retries: Retries) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.model import Branch, CommitId, RefKind, StagingToken, Tag
-from lakecli.base.validation import Invalid, Record, boolean, list_of, optional, text
 from lakecli.errors import LakeError
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.remote.move import Intent
@@ -68,31 +66,6 @@ def _tag_fields(tag: Tag | None) -> dict[str, Any] | None:
     return None if tag is None else {"commit_id": tag.commit_id}
 
 
-_TOKEN_DIGITS: Final = 32
-
-
-def _token(value: object) -> StagingToken:
-    """Return the staging token that 32 hex digits are; raises `Invalid`."""
-    digits = text(_TOKEN_DIGITS, min_size=_TOKEN_DIGITS)(value)
-    try:
-        return StagingToken(bytes.fromhex(digits))
-    except ValueError:
-        raise Invalid(f"not a staging token: {digits!r}") from None
-
-
-@cache
-def _record() -> Record:
-    """Return what an intent stores of a move; most commits store none."""
-    return Record(
-        {
-            "operation": text(64, min_size=1),
-            "sealed": list_of(_token, 1 << 20),
-            "from_staging": boolean,
-            "left": optional(list_of(_token, 1 << 20), default=()),
-        }
-    )
-
-
 class LocalMove(NamedTuple):
     """What a move of a branch changes on this machine, besides the head; stored in an intent.
 
@@ -111,29 +84,23 @@ class LocalMove(NamedTuple):
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields by which an intent stores it."""
-        fields: dict[str, Any] = {
-            "operation": self.operation,
+        return {
+            **self._asdict(),
             "sealed": [token.hex() for token in self.sealed],
-            "from_staging": self.from_staging,
+            "left": [token.hex() for token in self.left],
         }
-        if self.left:
-            fields["left"] = [token.hex() for token in self.left]
-        return fields
 
     @classmethod
-    def from_fields(cls, fields: object) -> LocalMove:
-        """Return what an intent stores.
-
-        Raises:
-            Invalid: the fields are not those of a move.
-        """
-        read = _record().read(fields)
-        return cls(
-            read["operation"], tuple(read["sealed"]), read["from_staging"], tuple(read["left"])
+    def from_fields(cls, fields: Mapping[str, Any]) -> LocalMove:
+        """Return what an intent stores; raises `ValueError`, `KeyError` or `TypeError`."""
+        sealed, left = (
+            tuple(StagingToken(bytes.fromhex(token)) for token in fields[name])
+            for name in ("sealed", "left")
         )
+        return cls(fields["operation"], sealed, fields["from_staging"], left)
 
 
-class Unsent(NamedTuple):
+class UnsentMove(NamedTuple):
     """A note: a ref that was moved here and is still to be moved in the bucket.
 
     Attributes:
@@ -198,7 +165,7 @@ class Resumed(NamedTuple):
         error: why the bucket refused it; ``None``: it has it.
     """
 
-    note: Unsent
+    note: UnsentMove
     error: LakeError | None
 
 

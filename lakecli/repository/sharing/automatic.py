@@ -40,10 +40,10 @@ from lakecli.repository.pending import intents, operations, staging_tokens, unse
 from lakecli.repository.pending.branch_moves import follow_head, is_built_from
 from lakecli.repository.pending.intents import CommitUnderWay, finish_pending
 from lakecli.repository.records import ref_changes
-from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, Resumed, Unsent
+from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, Resumed, UnsentMove
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import publish
-from lakecli.repository.sharing.sending import PutBack, push_note
+from lakecli.repository.sharing.sending import push_note
 from lakecli.staging import area
 
 
@@ -204,7 +204,7 @@ class SharedMover:
         *,
         who: Callable[[], str],
         sleep: Callable[[float], None],
-        put_back: PutBack,
+        put_back: Callable[[Repository, UnsentMove, str], bool],
     ) -> None:
         self._command_id = command_id
         self._who = who
@@ -283,7 +283,7 @@ class SharedMover:
             if self._command_id.hex() in note.by:
                 self._push(repository, note)
 
-    def _push(self, repository: Repository, note: Unsent) -> None:
+    def _push(self, repository: Repository, note: UnsentMove) -> None:
 
         command_id, put_back = self._command_id, self._put_back
         push_note(repository, note, who=self._who, command_id=command_id, put_back=put_back)
@@ -294,14 +294,14 @@ class SharedMover:
         self._lost += 1
 
 
-def _notes(repository: Repository) -> list[Unsent]:
+def _notes(repository: Repository) -> list[UnsentMove]:
     """Return the notes, deletions last: a renamed branch always has a name in the bucket."""
     with repository.lake.kv.read() as txn:
         notes = list(unsent_moves.iter_unsent(txn, repository))
     return sorted(notes, key=lambda note: note.after is None)
 
 
-def _is_noted(repository: Repository, move: Unsent) -> bool:
+def _is_noted(repository: Repository, move: UnsentMove) -> bool:
     with repository.lake.kv.read() as txn:
         return unsent_moves.find_unsent(txn, repository, move.kind, move.name) is not None
 

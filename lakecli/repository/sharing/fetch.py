@@ -115,7 +115,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     back = find_back(repository, known, remote)
     unpacked = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("track")
-    fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
+    fetched = tracking.LastFetch(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         went_back = _accept(txn, repository, back)
         updated = _track(txn, repository, remote, unpacked, went_back)
@@ -267,7 +267,7 @@ def _up_to(commit_id: CommitId | None, packs: Iterable[Pack]) -> Iterator[Pack]:
 def _track(
     txn: WriteTransaction,
     repository: Repository,
-    remote: Remote,
+    remote: RefsInBucket,
     unpacked: Unpacked,
     went_back: Mapping[tuple[RefKind, str], Tracked],
 ) -> tuple[RefUpdate, ...]:
@@ -339,7 +339,7 @@ def _take_tag(
     return None
 
 
-class Remote(NamedTuple):
+class RefsInBucket(NamedTuple):
     """The refs of a bucket as they were read.
 
     Attributes:
@@ -363,7 +363,7 @@ class Back(NamedTuple):
 
 
 def find_back(
-    repository: Repository, known: Mapping[tuple[RefKind, str], Tracked], remote: Remote
+    repository: Repository, known: Mapping[tuple[RefKind, str], Tracked], remote: RefsInBucket
 ) -> Back:
     """Find refs that are older than when they were last seen; if there are any, list the packs."""
     seen = list(remote.gone)
@@ -385,7 +385,7 @@ def read_remote(
     wanted: Callable[[RefKind, str], bool] = lambda _kind, _name: True,
     before_reading: Callable[[], object] | None = None,
     progress: Progress = NO_PROGRESS,
-) -> Remote:
+) -> RefsInBucket:
     """Return the refs that moved since they were seen as `known` has them.
 
     Args:
@@ -425,7 +425,7 @@ def read_remote(
     gone = [each for ref, each in unlisted.items() if ref not in answered]
     refs.sort(key=lambda ref: (ref.kind, ref.name))
     damaged = sorted(bad)
-    return Remote(len(listed), tuple(refs), tuple(gone), tuple(damaged))
+    return RefsInBucket(len(listed), tuple(refs), tuple(gone), tuple(damaged))
 
 
 def find_gone_back(repository: Repository) -> list[tuple[RefKind, str]]:

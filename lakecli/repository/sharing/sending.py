@@ -10,7 +10,7 @@ here, except that a ref which was deleted or renamed is put back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from lakecli.base.model import CommitId
 from lakecli.errors import LakeError, OutcomeUnknown, Unreachable
@@ -19,16 +19,9 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import MoveOutcome
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending import tracking, unsent_moves
-from lakecli.repository.pending.unsent_moves import Verdict
-from lakecli.repository.records.ref_changes import Unsent
+from lakecli.repository.pending.unsent_moves import SendDecision
+from lakecli.repository.records.ref_changes import UnsentMove
 from lakecli.repository.sharing.publish import publish, refused
-
-
-class PutBack(Protocol):
-    """Undo here the operation that deleted or renamed a ref, which the bucket has refused."""
-
-    def __call__(self, repository: Repository, refused: Unsent, *, committer: str) -> bool:
-        """Undo it, if the refused move is of such an operation; return whether it was undone."""
 
 
 class Sent(NamedTuple):
@@ -41,18 +34,18 @@ class Sent(NamedTuple):
         way_back: the note of the way back, if another process undid the move here meanwhile.
     """
 
-    verdict: Verdict
+    verdict: SendDecision
     there: CommitId | None
-    way_back: Unsent | None = None
+    way_back: UnsentMove | None = None
 
 
 def push_note(
     repository: Repository,
-    note: Unsent,
+    note: UnsentMove,
     *,
     who: Callable[[], str],
     command_id: bytes,
-    put_back: PutBack | None = None,
+    put_back: Callable[[Repository, UnsentMove, str], bool] | None = None,
 ) -> None:
     """Make a noted move in the bucket, if that undoes nothing that others did.
 
@@ -61,7 +54,8 @@ def push_note(
         note: the move.
         who: returns who moves it, for the shared reflog; called if it is moved.
         command_id: the `BranchMover.command_id` of this command.
-        put_back: called if the move is refused; ``None``: what was done here stays here.
+        put_back: called with the refused move and who made it; it undoes the operation that
+            deleted or renamed a ref, and tells whether it did. ``None``: what was done here stays.
 
     Raises:
         LostRace, AlreadyExists: it would; the note is gone.
@@ -73,9 +67,9 @@ def push_note(
         raise
     except LakeError as error:
         raise not_yet_sent(repository, note, error) from error
-    if sent.verdict is Verdict.REFUSE:
+    if sent.verdict is SendDecision.REFUSE:
         refusal = not_sent(repository, note, sent.there)
-        if put_back is not None and put_back(repository, note, committer=who()):
+        if put_back is not None and put_back(repository, note, who()):
             refusal.message = f"{refusal.message}; this is undone here: {note.operation}"
             refusal.args = (refusal.message,)
         raise refusal
@@ -84,7 +78,7 @@ def push_note(
 
 
 def send_note(
-    repository: Repository, note: Unsent, *, who: Callable[[], str], command_id: bytes
+    repository: Repository, note: UnsentMove, *, who: Callable[[], str], command_id: bytes
 ) -> Sent:
     """Make a noted move in the bucket as `push_note` does, and return what became of it.
 
@@ -94,25 +88,25 @@ def send_note(
     with repository.lake.kv.read() as txn:
         there = TrackingStore(txn, repository.key).position(note.kind, note.name)
         if unsent_moves.find_unsent(txn, repository, note.kind, note.name) is None:
-            return Sent(Verdict.NOTHING, there)  # it was deleted since it was read
+            return Sent(SendDecision.NOTHING, there)  # it was deleted since it was read
         verdict = unsent_moves.judge(txn, repository, note, there)
-    was_sent = verdict is Verdict.SEND
+    was_sent = verdict is SendDecision.SEND
     if was_sent:
         verdict, there = _move(repository, note, there, who=who)
     with repository.lake.kv.write() as txn:
         way_back = None
-        if was_sent and verdict is Verdict.NOTHING:
+        if was_sent and verdict is SendDecision.NOTHING:
             way_back = unsent_moves.note_taken_back(txn, repository, note, by=command_id)
             unsent_moves.renew_hold(txn, repository, note.kind, note.name)
         unsent_moves.forget(txn, repository, note)
-        if verdict is Verdict.REFUSE:
+        if verdict is SendDecision.REFUSE:
             unsent_moves.forget_rest_of_renaming(txn, repository, note)
     return Sent(verdict, there, way_back)
 
 
 def _move(
-    repository: Repository, note: Unsent, there: CommitId | None, *, who: Callable[[], str]
-) -> tuple[Verdict, CommitId | None]:
+    repository: Repository, note: UnsentMove, there: CommitId | None, *, who: Callable[[], str]
+) -> tuple[SendDecision, CommitId | None]:
     """Make a move in the bucket; return what became of it, and where the ref stands there."""
     result = publish(
         repository,
@@ -124,18 +118,18 @@ def _move(
         why=note.operation,
     )
     if result.outcome == MoveOutcome.APPLIED:
-        return Verdict.NOTHING, note.after
+        return SendDecision.NOTHING, note.after
     there = None if result.ref is None else result.ref.commit_id
     with repository.lake.kv.read() as txn:
         here = RefStore(txn, repository.key).position(note.kind, note.name)
     if there not in (note.after, here):
-        return Verdict.REFUSE, there
+        return SendDecision.REFUSE, there
     # Another process of this machine has sent it, or has moved the ref on and sent that.
     tracking.track_now(repository, result.ref)
-    return Verdict.NOTHING, there
+    return SendDecision.NOTHING, there
 
 
-def not_yet_sent(repository: Repository, note: Unsent, error: LakeError) -> LakeError:
+def not_yet_sent(repository: Repository, note: UnsentMove, error: LakeError) -> LakeError:
     """Return an error that says that a ref moved here, though not in the bucket."""
     error.message = f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}"
     error.args = (error.message,)
@@ -147,7 +141,7 @@ def not_yet_sent(repository: Repository, note: Unsent, error: LakeError) -> Lake
     return error
 
 
-def not_sent(repository: Repository, note: Unsent, there: CommitId | None) -> LakeError:
+def not_sent(repository: Repository, note: UnsentMove, there: CommitId | None) -> LakeError:
     """Return the error for a move that the bucket does not get."""
     error = refused(repository, note.kind, note.name, before=there, after=note.after)
     error.message = (

@@ -52,7 +52,7 @@ class ClockOff(Refused):
     """This machine's clock is far from the store's: its dates would mislead other clones."""
 
 
-class Finding(NamedTuple):
+class SharingTest(NamedTuple):
     """The result of testing a namespace.
 
     Attributes:
@@ -169,21 +169,21 @@ def ensure_shareable(repository: Repository) -> None:
         )
 
 
-def find_finding(txn: ReadTransaction, repository: Repository) -> Finding | None:
+def find_finding(txn: ReadTransaction, repository: Repository) -> SharingTest | None:
     """Return the recorded finding; ``None`` if there is none of this namespace and `VERSION`."""
     data = txn.get(Table.META, _key(repository))
     if data is None:
         return None
     fields = json.loads(data)
     at = datetime.fromtimestamp(fields["at"], UTC)
-    found = Finding(fields["reason"], at, fields["version"], fields["namespace"])
+    found = SharingTest(fields["reason"], at, fields["version"], fields["namespace"])
     is_current = (found.version, found.namespace) == (VERSION, _namespace(repository))
     return found if is_current else None
 
 
-def remember(repository: Repository, reason: str) -> Finding:
+def remember(repository: Repository, reason: str) -> SharingTest:
     """Record the result of a test; `reason` is ``""`` if the namespace can be shared."""
-    found = Finding(reason, repository.lake.now(), VERSION, _namespace(repository))
+    found = SharingTest(reason, repository.lake.now(), VERSION, _namespace(repository))
     fields = {**found._asdict(), "at": int(found.at.timestamp())}
     with repository.lake.kv.write() as txn:
         txn.put(Table.META, _key(repository), json.dumps(fields).encode("ascii"))
@@ -228,7 +228,7 @@ def _try_out(repository: Repository) -> str:
         scratch.remove_after_failure()  # sharing needs no permission to delete
 
 
-def _is_recent(repository: Repository, found: Finding) -> bool:
+def _is_recent(repository: Repository, found: SharingTest) -> bool:
     return abs(repository.lake.now() - found.at) < REFUSED_FOR
 
 

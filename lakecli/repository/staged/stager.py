@@ -39,10 +39,10 @@ MAX_ATTEMPTS: Final = 64
 """How often records that change while they are read are read again, at most."""
 
 
-class Seen(NamedTuple):
+class StagedState(NamedTuple):
     """The state of some paths of a branch when it was read.
 
-    Attributes:
+    NewAttributes:
         branch: its name.
         tree: the tree of its head.
         staged: paths, and the staged value, tombstone, or ``None`` of each.
@@ -53,7 +53,7 @@ class Seen(NamedTuple):
     staged: Sequence[tuple[bytes, bytes | None]]
 
     @classmethod
-    def of(cls, view: View, branch: str, paths: Iterable[bytes]) -> Seen:
+    def of(cls, view: View, branch: str, paths: Iterable[bytes]) -> StagedState:
         """Return the state of some paths in the view of a branch."""
         staged = [(path, _staged_value(view.txn, view.tokens, path)) for path in paths]
         return cls(branch, view.commit.metarange_id, staged)
@@ -66,7 +66,7 @@ def _staged_value(
     return next((value for value in found if value is not None), None)
 
 
-def _is_as_seen(txn: WriteTransaction, repository: Repository, seen: Seen) -> bool:
+def _is_as_seen(txn: WriteTransaction, repository: Repository, seen: StagedState) -> bool:
     """Tell whether a branch is as it was seen; trees are compared by ID, not read."""
     branch = branch_at(repository, txn, seen.branch)
     tokens = (branch.staging_token, *branch.sealed_tokens)
@@ -122,7 +122,7 @@ class Stager:
                 area.put_many(txn, present.staging_token, part)
 
     def write_unless_changed(
-        self, parts: Sequence[tuple[str, Sequence[tuple[bytes, ClaimedValue]]]], seen: Seen
+        self, parts: Sequence[tuple[str, Sequence[tuple[bytes, ClaimedValue]]]], seen: StagedState
     ) -> bool:
         """Stage changes of one or two branches in one transaction, or nothing at all.
 
@@ -230,10 +230,10 @@ def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: byte
     return True
 
 
-class Attributes(NamedTuple):
+class NewAttributes(NamedTuple):
     """New attributes of entries.
 
-    Attributes:
+    NewAttributes:
         content_type: the content type; ``None`` keeps that of each entry.
         metadata: replaces the user's metadata; ``None`` keeps that of each entry. Keys that
             clients record, such as the modification time of the file, are kept unless they are
@@ -264,7 +264,7 @@ class Attributes(NamedTuple):
         return encode_entry(entry)
 
 
-UNCHANGED = Attributes()
+UNCHANGED = NewAttributes()
 
 
 def batches_of(view: View, path: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
@@ -316,14 +316,14 @@ def remove_unchanged(
         LostRace: they kept changing.
     """
     repository, left = view.repository, batch
-    seen = Seen.of(view, branch, [path for path, _ in left])
+    seen = StagedState.of(view, branch, [path for path, _ in left])
     for _ in range(MAX_ATTEMPTS):
         deletions = [(path, TOMBSTONE) for path, _ in left]
         if stager.write_unless_changed([(branch, deletions)], seen):
             return len(left)
         with open_view(repository, branch) as now:
             left = [(path, value) for path, value in left if is_same(now.find(path), value)]
-            seen = Seen.of(now, branch, [path for path, _ in left])
+            seen = StagedState.of(now, branch, [path for path, _ in left])
     raise kept_changing(repository, branch)
 
 

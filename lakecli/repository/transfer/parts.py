@@ -338,9 +338,9 @@ class PartFetcher:
         try:
             found = store.head(key)
         except ObjectNotFound as error:
-            raise gone(self.repository, store, key) from error
+            raise gone(self.repository.uri, store, key) from error
         if found.size != entry.size:
-            raise damaged(self.repository, store, key)
+            raise damaged(self.repository.uri, store, key)
         tag = h(f"{key} {entry.size} {self.part_size} ".encode() + name)[:16].hex().encode()
         with destination.partial(name, tag, size=entry.size) as partial:
             assembly = _Assembly(partial, entry.size, self.part_size)
@@ -358,7 +358,7 @@ class PartFetcher:
                 self._fill(store, key, assembly)
             if assembly.digest() != digest_of(entry):
                 partial.drop()
-                raise damaged(self.repository, store, key)
+                raise damaged(self.repository.uri, store, key)
             partial.finish(mtime=mtime)
 
     def _fill(self, store: ObjectStore, key: str, assembly: _Assembly) -> None:

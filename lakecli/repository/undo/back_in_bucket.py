@@ -21,8 +21,8 @@ Every command with automatic sharing imports this module, and few use it: so it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, OutcomeUnknown
@@ -36,29 +36,22 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending import unsent_moves
 from lakecli.repository.pending.intents import when_none_under_way
-from lakecli.repository.pending.unsent_moves import Verdict
+from lakecli.repository.pending.unsent_moves import SendDecision
 from lakecli.repository.records import ref_changes
-from lakecli.repository.records.ref_changes import Unsent, commit_of, is_local, moves_commit
+from lakecli.repository.records.ref_changes import UnsentMove, commit_of, is_local, moves_commit
 from lakecli.repository.sharing.sending import Sent, not_sent, not_yet_sent, push_note, send_note
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo import pushed
 from lakecli.repository.undo.apply import TakeBack, claim_operations
 from lakecli.repository.undo.log import REDOES, RESTORE, UNDO, UNDOES
-from lakecli.repository.undo.pushed import Pushed, moved_on
+from lakecli.repository.undo.pushed import PushedRef, moved_on
 
 _NO_COMMAND: Final = b""
 """The command of notes that are made without automatic sharing."""
 
 
-class PutBack(Protocol):
-    """Put back here what was undone."""
-
-    def __call__(self) -> bool:
-        """Put it back; return ``False`` if another command came between."""
-
-
 def note(
-    txn: WriteTransaction, repository: Repository, appended: Operation, pushed: Sequence[Pushed]
+    txn: WriteTransaction, repository: Repository, appended: Operation, pushed: Sequence[PushedRef]
 ) -> None:
     """Note the refs that are to be moved back in the bucket, in the transaction that undoes.
 
@@ -107,10 +100,10 @@ def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefCha
 def send(
     repository: Repository,
     appended: Operation,
-    pushed: Sequence[Pushed],
+    pushed: Sequence[PushedRef],
     *,
     committer: str,
-    put_back: PutBack,
+    put_back: Callable[[], bool],
 ) -> None:
     """Move refs back in the bucket that `note` has noted.
 
@@ -119,7 +112,8 @@ def send(
         appended: the operation by which they were moved back here.
         pushed: the refs.
         committer: who moves them.
-        put_back: puts everything back here; called if nothing could be moved.
+        put_back: puts everything back here, unless another command came between, and tells
+            whether it did; called if nothing could be moved.
 
     Raises:
         Refused: a ref has moved on in the bucket since. Nothing was undone, unless the message says
@@ -142,7 +136,7 @@ def send(
             raise not_yet_sent(repository, wanted, error) from error
         if sent.way_back is not None:
             _send_again(repository, sent.way_back, committer)
-        if sent.verdict is Verdict.REFUSE:
+        if sent.verdict is SendDecision.REFUSE:
             if not number and put_back():
                 raise moved_on(repository, each)
             refused.append(not_sent(repository, wanted, sent.there))
@@ -150,7 +144,7 @@ def send(
         raise refused[0]
 
 
-def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushed]:
+def complete(repository: Repository, kind: str, *, committer: str) -> list[PushedRef]:
     """Send what an interrupted command has noted; with automatic sharing, it was sent already.
 
     Args:
@@ -174,11 +168,18 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
             notes = [each for each in unsent if each.operation == kind]
         for each in sorted(notes, key=lambda each: each.after is None):
             _send_again(repository, each, committer)
-    return [Pushed(each.kind, each.name, each.after, each.before, each.after, 0) for each in notes]
+    return [
+        PushedRef(kind, name, after, before, after, 0)
+        for _, kind, name, _, before, after, *_ in notes
+    ]
 
 
 def _send(
-    repository: Repository, appended: Operation, pushed: Pushed, wanted: Unsent, committer: str
+    repository: Repository,
+    appended: Operation,
+    pushed: PushedRef,
+    wanted: UnsentMove,
+    committer: str,
 ) -> Sent:
     """Send one note, unless another process has sent it or made it needless."""
     with repository.lake.kv.read() as txn:
@@ -195,7 +196,7 @@ def _send(
         for move in ref.moves
     )
     # The note is gone, too, if another process has sent it and the bucket refused it.
-    return Sent(Verdict.NOTHING if was_made or is_reversed else Verdict.REFUSE, there)
+    return Sent(SendDecision.NOTHING if was_made or is_reversed else SendDecision.REFUSE, there)
 
 
 def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operation) -> bool:
@@ -209,13 +210,13 @@ def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operati
     return False
 
 
-def _send_again(repository: Repository, move: Unsent, committer: str) -> None:
+def _send_again(repository: Repository, move: UnsentMove, committer: str) -> None:
 
     command_id = repository.mover.command_id or _NO_COMMAND
     push_note(repository, move, who=lambda: committer, command_id=command_id)
 
 
-def _renamed(made: Pushed, pushed: Sequence[Pushed]) -> str:
+def _renamed(made: PushedRef, pushed: Sequence[PushedRef]) -> str:
     """Return the name of a branch that gets back its old name, `made`; else ``""``."""
     if made.kind is not RefKind.BRANCH or made.after is not None:
         return ""
@@ -223,7 +224,7 @@ def _renamed(made: Pushed, pushed: Sequence[Pushed]) -> str:
     return next((each.name for each in gone if each.after == made.before), "")
 
 
-def _note_of(repository: Repository, appended: Operation, pushed: Pushed) -> Unsent:
+def _note_of(repository: Repository, appended: Operation, pushed: PushedRef) -> UnsentMove:
     """Return the note of a ref as it is made; other commands may have extended it since."""
     return unsent_moves.make(
         repository,
@@ -235,7 +236,7 @@ def _note_of(repository: Repository, appended: Operation, pushed: Pushed) -> Uns
     )
 
 
-def put_back(repository: Repository, refused: Unsent, *, committer: str) -> bool:
+def put_back(repository: Repository, refused: UnsentMove, committer: str) -> bool:
     """Undo the operation that deleted or renamed a ref, after the bucket refused a move of it.
 
     Args:
@@ -270,7 +271,7 @@ def put_back(repository: Repository, refused: Unsent, *, committer: str) -> bool
     return True
 
 
-def _find(txn: ReadTransaction, repository: Repository, refused: Unsent) -> Operation | None:
+def _find(txn: ReadTransaction, repository: Repository, refused: UnsentMove) -> Operation | None:
     """Return the newest operation on a ref, if it made the refused move and deleted a ref by it."""
     for operation, _ in op_log.iter_logged(txn, repository):
         changes = [each for each in operation.refs if moves_commit(each)]

@@ -47,7 +47,7 @@ class Logged(NamedTuple):
     undone: bool
 
 
-class Target(NamedTuple):
+class UndoTarget(NamedTuple):
     """What undo or redo would reverse.
 
     Attributes:
@@ -93,7 +93,7 @@ def iter_logged(txn: ReadTransaction, repository: Repository) -> Iterator[Logged
             redone.add(operation.metadata[REDOES])
 
 
-def find_undo(txn: ReadTransaction, repository: Repository) -> Target | None:
+def find_undo(txn: ReadTransaction, repository: Repository) -> UndoTarget | None:
     """Return what undo would reverse: the newest operation that is not undone, or ``None``."""
     undone: set[str] = set()
     for operation, _ in iter_logged(txn, repository):
@@ -102,11 +102,11 @@ def find_undo(txn: ReadTransaction, repository: Repository) -> Target | None:
             continue
         concerned = operation.metadata.get(REDOES, operation.id.hex())
         if concerned not in undone and not is_passed_over(operation):
-            return Target(bytes.fromhex(concerned), operation)
+            return UndoTarget(bytes.fromhex(concerned), operation)
     return None
 
 
-def find_redo(txn: ReadTransaction, repository: Repository) -> Target | None:
+def find_redo(txn: ReadTransaction, repository: Repository) -> UndoTarget | None:
     """Return what redo would reverse: the last undo, or ``None`` if something came after it."""
     redone: set[str] = set()
     for operation, _ in iter_logged(txn, repository):
@@ -115,7 +115,7 @@ def find_redo(txn: ReadTransaction, repository: Repository) -> Target | None:
         elif UNDOES in operation.metadata:
             concerned = operation.metadata[UNDOES]
             if concerned not in redone:
-                return Target(bytes.fromhex(concerned), operation)
+                return UndoTarget(bytes.fromhex(concerned), operation)
         elif not is_passed_over(operation):
             return None
     return None

@@ -30,7 +30,7 @@ _BACK: Final = {op_log.UNDO, op_log.RESTORE}
 """Kinds of operations that move branches back; undoing these leaves commits to push, at worst."""
 
 
-class Pushed(NamedTuple):
+class PushedRef(NamedTuple):
     """A ref whose move was pushed.
 
     Attributes:
@@ -52,7 +52,7 @@ class Pushed(NamedTuple):
 
 def find_to_move_back(
     repository: Repository, taken: Sequence[Operation], *, remote: bool
-) -> list[Pushed]:
+) -> list[PushedRef]:
     """Return the refs to move back in the bucket where operations are undone.
 
     Nothing is moved. Where there is anything to move, the bucket is asked whether it can be.
@@ -95,7 +95,7 @@ def check_none_pushed(
     txn: ReadTransaction,
     repository: Repository,
     taken: Sequence[Operation],
-    planned: Sequence[Pushed],
+    planned: Sequence[PushedRef],
     *,
     remote: bool,
 ) -> None:
@@ -122,7 +122,7 @@ def check_none_pushed(
 
 def find_pushed(
     txn: ReadTransaction, repository: Repository, taken: Sequence[Operation], *, remote: bool
-) -> list[Pushed]:
+) -> list[PushedRef]:
     """Return the refs that would fall behind what was pushed of these operations.
 
     With `remote`, these are also branches that an undo or restore has moved back in the bucket, and
@@ -148,7 +148,7 @@ def find_pushed(
             own_runs = _own_runs(moved)
             runs += ((tracked, _pushed_part(own, tracked) if remote else own) for own in own_runs)
     ours = find_ours(txn, repository, [each for _, run in runs for each in run])
-    seen: list[Undone] = []
+    seen: list[UndoneRef] = []
     ends = []
     for tracked, run in runs:
         oldest = next((each for each in reversed(run) if each.key in ours), None)
@@ -162,11 +162,11 @@ def find_pushed(
         if has_seen(txn, repository, tracked, before=before, after=after):
             other = next((each for each in run if each.key not in ours), None)
             above = before if other is None else other.ends[1]
-            seen.append(Undone(tracked, oldest, above))
+            seen.append(UndoneRef(tracked, oldest, above))
             ends.append(after)
     back = find_back(txn, repository, seen)
     return [
-        Pushed(each.kind, each.name, before, after, each.commit_id, each.sequence)
+        PushedRef(each.kind, each.name, before, after, each.commit_id, each.sequence)
         for (each, *_), before, after in zip(seen, back, ends, strict=True)
     ]
 
@@ -269,7 +269,7 @@ def _has_seen_reset(
     )
 
 
-def moved_on(repository: Repository, pushed: Pushed) -> Refused:
+def moved_on(repository: Repository, pushed: PushedRef) -> Refused:
     """Return the error for a ref that others have moved in the bucket since."""
     return Refused(
         f"this was pushed, and {pushed.kind} {pushed.name} has moved on in the bucket since",
@@ -277,7 +277,7 @@ def moved_on(repository: Repository, pushed: Pushed) -> Refused:
     )
 
 
-def _other_way(repository: Repository, pushed: Pushed) -> str:
+def _other_way(repository: Repository, pushed: PushedRef) -> str:
     """Return what to do instead of undoing what others may have seen."""
     uri = f"{repository.uri}/{pushed.name}"
     if pushed.kind is RefKind.BRANCH and pushed.before is not None and pushed.after is not None:
@@ -503,7 +503,7 @@ class _LeftBehind:
         return 0 if commit is None else commit.generation
 
 
-class Undone(NamedTuple):
+class UndoneRef(NamedTuple):
     """A ref whose moves are undone.
 
     Attributes:
@@ -519,7 +519,7 @@ class Undone(NamedTuple):
 
 
 def find_back(
-    txn: ReadTransaction, repository: Repository, undone: Sequence[Undone]
+    txn: ReadTransaction, repository: Repository, undone: Sequence[UndoneRef]
 ) -> list[Position]:
     """Return the positions in the bucket that refs go back to.
 
@@ -553,7 +553,7 @@ def _iter_sent(operation: Operation) -> Iterator[tuple[Ref, str]]:
 
 
 def _back(
-    txn: ReadTransaction, repository: Repository, undone: Undone, sent: Sequence[tuple[int, str]]
+    txn: ReadTransaction, repository: Repository, undone: UndoneRef, sent: Sequence[tuple[int, str]]
 ) -> Position:
     """Return the position in the bucket that a ref goes back to."""
     tracked, moved, above = undone

@@ -42,7 +42,7 @@ _MOVED: Final = Record(
 _CONTENT: Final = Record({"moved": list_of(_MOVED.read, 100_000)})
 
 
-class Answer:
+class OwedAnswer:
     """A lock on the file of an answer.
 
     Attributes:
@@ -105,7 +105,7 @@ class Answer:
 
 def begin(
     repository: Repository, operation: bytes, moved: Sequence[Mapping[str, object]]
-) -> Answer | None:
+) -> OwedAnswer | None:
     """Record that an answer is to be given; return ``None`` if that cannot be recorded.
 
     Args:
@@ -116,7 +116,7 @@ def begin(
     directory = _directory(repository)
     try:
         make_private(directory)
-        answer = Answer(operation, _path(repository, operation), os.O_CREAT | os.O_EXCL)
+        answer = OwedAnswer(operation, _path(repository, operation), os.O_CREAT | os.O_EXCL)
     except OSError:
         return None
     try:
@@ -144,13 +144,13 @@ def is_owed(repository: Repository, operation: bytes) -> bool:
     Call it in a write transaction, as `take_left`.
     """
     try:
-        is_free = Answer(operation, _path(repository, operation), 0).lock()
+        is_free = OwedAnswer(operation, _path(repository, operation), 0).lock()
     except OSError:
         return False
     return not is_free and is_left(repository, operation)
 
 
-def take_left(repository: Repository) -> list[Answer]:
+def take_left(repository: Repository) -> list[OwedAnswer]:
     """Lock and return the answers that were not given by commands whose process is gone.
 
     Call it in a write transaction: a command makes and locks its file in one.
@@ -159,7 +159,7 @@ def take_left(repository: Repository) -> list[Answer]:
     for name in _names(repository):
         try:
             operation = bytes.fromhex(name.rpartition("-")[2])
-            answer = Answer(operation, _path(repository, operation), 0)
+            answer = OwedAnswer(operation, _path(repository, operation), 0)
             if answer.lock():
                 taken.append(answer)
         except (OSError, ValueError):  # another process has just given it; or it is no such file

@@ -26,8 +26,8 @@ from lakecli.repository.records import ref_changes
 from lakecli.repository.undo import back_in_bucket, pushed, unanswered
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.apply import PassedOver, TakeBack, claim_operations, find_passed_over
-from lakecli.repository.undo.log import Target
-from lakecli.repository.undo.pushed import Pushed
+from lakecli.repository.undo.log import UndoTarget
+from lakecli.repository.undo.pushed import PushedRef
 
 
 def undo(
@@ -113,11 +113,11 @@ def redo(repository: Repository) -> Undone:
 
 def _take(
     repository: Repository,
-    target: Target,
+    target: UndoTarget,
     answering: Answering,
     *,
     kind: str,
-    planned: Sequence[Pushed] = (),
+    planned: Sequence[PushedRef] = (),
     remote: bool = False,
 ) -> Undone:
     """Reverse a target, unless something came between."""
@@ -153,7 +153,7 @@ def _take(
     return when_none_under_way(repository, act)
 
 
-def _original(txn: ReadTransaction, repository: Repository, target: Target) -> Operation:
+def _original(txn: ReadTransaction, repository: Repository, target: UndoTarget) -> Operation:
     """Return the user's operation; if it is expired, the one that stands for it."""
     return log.find(txn, repository.key, target.operation) or target.taken_back
 
@@ -223,7 +223,7 @@ def restore(
 
 
 def _send(
-    repository: Repository, appended: Operation, planned: Sequence[Pushed], committer: str
+    repository: Repository, appended: Operation, planned: Sequence[PushedRef], committer: str
 ) -> None:
     """Move refs back in the bucket; if it refuses, put back here what was undone."""
     put_back = partial(_put_back, repository, appended)
@@ -294,7 +294,7 @@ class Undone(NamedTuple):
 
     operation: Operation
     appended: Operation
-    remote: tuple[Pushed, ...] = ()
+    remote: tuple[PushedRef, ...] = ()
     is_completed: bool = False
 
 
@@ -310,10 +310,10 @@ class Answering:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self._answer: unanswered.Answer | None = None
+        self._answer: unanswered.OwedAnswer | None = None
         self.is_another_ones = False
 
-    def begin(self, appended: Operation, planned: Sequence[Pushed]) -> None:
+    def begin(self, appended: Operation, planned: Sequence[PushedRef]) -> None:
         """Record that an operation is to be answered, in the transaction that appends it."""
         moved = [
             {"kind": each.kind, "name": each.name, "before": each.before, "after": each.after}
@@ -321,7 +321,9 @@ class Answering:
         ]
         self._answer = unanswered.begin(self._repository, appended.id, moved)
 
-    def resume(self, txn: ReadTransaction, newest: Operation | None) -> unanswered.Answer | None:
+    def resume(
+        self, txn: ReadTransaction, newest: Operation | None
+    ) -> unanswered.OwedAnswer | None:
         """Take over the answer that a killed command left about an operation, and return it.
 
         Answers about other operations are dropped, since somebody went on without them.
@@ -402,14 +404,14 @@ def complete(
             link = op_log.REDOES if kind == op_log.REDO else op_log.UNDOES
             concerned = log.find(txn, repository.key, bytes.fromhex(newest.metadata.get(link, "")))
         if left is not None:
-            moved = [Pushed(**each, stands=each["after"], sequence=0) for each in left.moved()]
+            moved = [PushedRef(**each, stands=each["after"], sequence=0) for each in left.moved()]
         there = () if kind == op_log.REDO else tuple(moved)
         return Undone(concerned or newest, newest, there, is_completed=True)
 
 
 def _resume(
     repository: Repository, answering: Answering, kind: str, *, remote: bool, restores: str
-) -> unanswered.Answer | None:
+) -> unanswered.OwedAnswer | None:
     """Take over the answer that a command of this kind has left, if it was the last one.
 
     Raises:
