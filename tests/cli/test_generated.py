@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -177,3 +179,19 @@ def test_scripts_know_all_commands_and_options(files: dict[str, str], name: str)
         for option in command.options:
             for flag in option.flags:
                 assert flag in text
+
+
+def test_the_pictures_of_the_readme_show_what_commands_show(tmp_path: Path) -> None:
+    """They differ from run to run in IDs and times only."""
+    subprocess.run([sys.executable, ROOT / ".ci" / "pictures.py", tmp_path], check=True)
+    pictures = ROOT / ".github" / "pictures"
+    assert {path.name for path in tmp_path.iterdir()} == {p.name for p in pictures.iterdir()}
+    for path in pictures.iterdir():
+        assert f"(.github/pictures/{path.name})" in (ROOT / "README.md").read_text()
+        assert _words(path) == _words(tmp_path / path.name), path.name
+
+
+def _words(picture: Path) -> list[str]:
+    """Return the words of a picture that have no digits."""
+    shown = html.unescape(" ".join(re.findall(r"<text [^>]*>(.*?)</text>", picture.read_text())))
+    return [word for word in shown.split() if not re.search(r"\d", word)]

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 ID_WIDTH = 12
 """Digits of a commit ID in a drawing; enough for a ref."""
 
+_LANES = ("red", "green", "yellow", "cyan")
+"""The colours of the columns of a drawing, from the left; one branch keeps its column."""
+
 _MOMENT = "2026-11-24 12:00"
 _SHORTEST = 10
 """Characters of a subject that are shown however narrow the terminal is."""
@@ -57,7 +60,7 @@ def draw(
     for line in lines:
         commit = line.commit
         if commit is None:
-            between.append(line.drawing)
+            between.append(_in_colours(line.drawing, style))
             continue
         called = names.get(commit.id, ())
         subject = one_line(commit.message.partition("\n")[0])
@@ -66,7 +69,7 @@ def draw(
             used += sum(len(quote_path(name)) + 2 for name in called) + 1 if called else 0
             subject = cut(subject, max(_SHORTEST, width - used))
         parts = [
-            line.drawing,
+            _in_colours(line.drawing, style),
             style(commit.id[:ID_WIDTH], "yellow"),
             f"{commit.created_at.astimezone():%Y-%m-%d %H:%M}",
             style(f"({', '.join(map(quote_path, called))})", "green") if called else "",
@@ -74,6 +77,14 @@ def draw(
         ]
         yield Drawn(commit, "\n".join([*between, " ".join(filter(None, parts))]))
         between.clear()
+
+
+def _in_colours(drawing: str, style: Callable[[str, str], str]) -> str:
+    """Colour each column of a drawing; a column is a line and the space beside it."""
+    return "".join(
+        mark if mark.isspace() else style(mark, _LANES[place // 2 % len(_LANES)])
+        for place, mark in enumerate(drawing)
+    )
 
 
 def dot_text(commit: Commit) -> str:

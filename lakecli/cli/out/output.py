@@ -33,6 +33,7 @@ STYLES: Final = {
     "red": "\033[31m",
     "green": "\033[32m",
     "yellow": "\033[33m",
+    "cyan": "\033[36m",
     "bright red": "\033[91m",
     "bright yellow": "\033[93m",
     "bold": "\033[1m",
