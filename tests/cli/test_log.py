@@ -52,7 +52,7 @@ def test_log_prints_all_forms(cli: Cli, history: Demo, golden: Golden) -> None:
 
 def test_log_is_coloured_on_a_terminal(cli: Cli, history: Demo) -> None:
     (line, *_) = cli("log", MAIN, "--graph", terminal=True).lines
-    assert line.startswith(f"* \x1b[33m{history.head()[:12]}\x1b[0m ")
+    assert line.startswith(f"\x1b[31m*\x1b[0m \x1b[33m{history.head()[:12]}\x1b[0m ")
     assert "\x1b[32m(main)\x1b[0m last" in line
 
 
@@ -307,7 +307,7 @@ def test_log_reads_only_the_commits_shown(
     assert 5 < len(read) < 200
 
 
-HEAVY = ("boto3", "botocore", "google", "azure", "pyarrow", "pyspark", "rich", "pydantic", "blake3")
+HEAVY = ("boto3", "botocore", "google", "azure", "pyarrow", "pyspark", "rich", "pydantic")
 
 
 @pytest.mark.parametrize(
