@@ -4,26 +4,15 @@
 
     app            the program: streams and signals of the process
     run            run one command and turn errors into exit codes; exit_codes: their table
-    tree           all commands and groups
+    tree           all commands and groups, and which module a command stands in
     line           read a command line: what commands declare, and the quick way past Typer
     params         shared arguments and options; reading: from typed text to values
-    here           what a command means without a URI; in_place: URIs of storage namespaces
+    default_uri    what a word means that is no URI, or a command without one
     context        settings, lake, clock and output for a command
-    commands       one file for each command; its docstring is the guide to writing one
-    out            answers: text, tables, JSON, progress
+    commands       the commands, and what several share; its docstring is the guide to writing one
+    out            answers: text, tables, JSON, progress, the log
     manual         help, manual pages, topics, completion, answers to mistakes
-    configure      the questions of `lakecli config`
-    logs           --log-level and the requests that --verbose counts
-    plugins        programs that add commands
-    names          --files-from
-    files          files that --output names
-    batch          --files-from and --stdin: many questions to one command
-    engine         --engine, --master, --conf
 
-Shared by several commands: annotations (annotate, blame), bisecting (bisect), collection (gc),
-differences, handoff and presigned (fs presign), lakectl (doctor,
-config list), lakefs (clone, refs-dump, refs-restore), operations and undoing (undo, redo, op),
-outside (trust), places (fs cp, mv), sharing (clone, push, pull, status), syncing (with sync),
-transfers (upload, download), uploads (of several files), worktrees, working_directory, linking and
-working_commit (local).
+A command knows its context and writes to ``context.out``. Everything else of lakecli may be
+imported here, and nothing of lakecli imports this package.
 """

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from io import BytesIO, TextIOWrapper
+from time import sleep
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from lakecli.base.progress import ignore_step
 from lakecli.cli.line.argv import BOOLEANS, Globals, without_secrets
 from lakecli.cli.out.output import Output
 from lakecli.cli.out.text import posix_word
-from lakecli.errors import Refused, UsageError
+from lakecli.errors import NotFound, Refused, Unreachable, UsageError
 from lakecli.settings.home import HomePaths, chosen_home, home_paths
 
 if TYPE_CHECKING:
     from lakecli.base.uri import LakeUri
-    from lakecli.cli.logs import Logs
+    from lakecli.cli.out.logs import Logs
     from lakecli.repository.contract import GivenLater, Home, Repository, Runtime
     from lakecli.repository.handle.lake import Lake
+    from lakecli.repository.records.ref_changes import Finished
     from lakecli.settings.lakectl import LakectlFile
     from lakecli.settings.settings import Settings
 
@@ -74,7 +76,6 @@ class Context:
         stdin: standard input.
         verbose: whether debug messages and tracebacks are wanted.
         command: the words of the command, such as ``branch list``.
-        remotes: the repositories that are read without a clone, by namespace.
         logs: the log of the run, if there is one.
     """
 
@@ -95,7 +96,7 @@ class Context:
         self._lake: Lake | None = None
         self._repositories: list[Repository] = []
         self._answers: list[GivenLater] = []
-        self.remotes: dict[str, Repository] = {}
+        self._remotes: dict[str, Repository] = {}
         self.logs: Logs | None = None
         self.environ = environment.environ
         self.stdin = environment.stdin
@@ -111,14 +112,6 @@ class Context:
             columns=environment.environ.get("COLUMNS", ""),
             pager=None if given.no_pager else environment.environ,
         )
-
-    def takes_namespace(self, text: str) -> bool:
-        """Tell whether the command takes a text as the URI of a storage namespace."""
-        if text.startswith("lakefs://"):
-            return False
-        from lakecli.cli.in_place import is_taken
-
-        return is_taken(text, self)
 
     # -- settings ----------------------------------------------------------------------------
 
@@ -155,6 +148,15 @@ class Context:
         if self.lakectl_file is None:
             return LakectlFile({}, ())
         return read_lakectl_file(self.lakectl_file, required=self._given.config is not None)
+
+    def ignored_of_lakectl(self) -> Iterator[str]:
+        """Yield a line for each setting of lakectl that has no effect, with the reason."""
+        from lakecli.settings.lakectl import ignored_variables, reason
+
+        for name in ignored_variables(self.environ):
+            yield f"{name} is ignored: {reason(name.partition('_')[2])}"
+        for name in self.lakectl.ignored:
+            yield f"{name} in {self.lakectl_file} is ignored: {reason(name)}"
 
     @cached_property
     def settings(self) -> Settings:
@@ -259,14 +261,31 @@ class Context:
                     hint="objects of one repository in another one: lakecli fs cp -r",
                 )
         if uri.namespace is not None:
-            from lakecli.cli.in_place import opened
-
-            return opened(self, uri.namespace, at_op=at_op)
+            return self.repository_in_place(uri.namespace, at_op=at_op)
         if at_op:
             from lakecli.repository.undo.log import repository_at
 
             return repository_at(self.logged_repository(uri, operation=at_op), at_op)
         return self.keep(self.lake().repository(uri.repository))
+
+    def repository_in_place(self, namespace: str, *, at_op: str = "") -> Repository:
+        """Open the repository of a storage namespace for reading, once, without a clone.
+
+        Raises:
+            UsageError: `at_op` is given.
+            NotFound: there is no repository in that namespace.
+        """
+        if at_op:
+            raise UsageError(
+                f"--at-op needs a clone: {namespace} has no operation log",
+                hint="a former state of a branch: BRANCH@{1 day ago}",
+            )
+        if namespace not in self._remotes:
+            from lakecli.repository.open_remote import open_remote
+
+            remote = open_remote(self.lake_home(), self.runtime, namespace)
+            self._remotes[namespace] = self.keep(remote)
+        return self._remotes[namespace]
 
     def synced_repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> Repository:
         """Open the repository that a URI names, and catch up with the bucket as `synced` does.
@@ -314,9 +333,34 @@ class Context:
             return repository
         if not (restores or repository.is_here()):
             return repository
-        from lakecli.cli.syncing import synced
+        from lakecli.repository.handle.lake import LocalRepository
+        from lakecli.repository.sharing.automatic import SharedMover
+        from lakecli.repository.undo.back_in_bucket import put_back
 
-        return synced(self, repository)
+        mover = SharedMover(self.new_id(), who=self.committer, sleep=sleep, put_back=put_back)
+        opened = self.keep(LocalRepository(self.lake(), repository.record, mover=mover))
+        if repository.is_here():
+            self._catch_up(opened)
+        return opened
+
+    def _catch_up(self, repository: Repository) -> None:
+        """Fetch, and tell what became of that which earlier commands left."""
+        try:
+            caught_up = repository.mover.catch_up(repository)
+        except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted
+            self.out.warn(f"cannot fetch, using the state of the last fetch: {error.message}")
+            return
+        self.tell_finished(caught_up.finished)
+        for unsent in caught_up.unsent:
+            self.out.warn(unsent.message)
+            if unsent.hint is not None:
+                self.out.hint(unsent.hint)
+
+    def tell_finished(self, finished: Iterable[Finished]) -> None:
+        """Tell what became of moves in the bucket that an interrupted command began."""
+        for each in finished:
+            show = self.out.warn if each.state == "lost" else self.out.note
+            show(each.text())
 
     def keep(self, repository: Repository) -> Repository:
         """Return a repository after registering it: `finish` pushes, `close` shows its notices."""
@@ -373,8 +417,8 @@ class Context:
             if self.logs is not None and repository.reads is not None:
                 self.logs.add_reads(repository.reads)
         self._repositories.clear()
-        while self.remotes:
-            self.remotes.popitem()[1].lake.close()
+        while self._remotes:
+            self._remotes.popitem()[1].lake.close()
         while self._answers:
             self._answers.pop().leave()
         if self._lake is not None:
@@ -382,6 +426,11 @@ class Context:
             self._lake = None
 
     # -- questions ---------------------------------------------------------------------------
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is somebody to ask."""
+        return self.stdin.isatty() and self.out.stderr_terminal
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask before an action that cannot be undone, unless `yes` was given.
@@ -396,7 +445,7 @@ class Context:
         if yes:
             return
 
-        if not (self.stdin.isatty() and self.out.stderr_terminal):
+        if not self.can_ask:
             raise Refused(
                 f"cannot ask for confirmation without a terminal: {question}",
                 hint="confirm with -y",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.base import uri
 from lakecli.base.uri import LakeUri
+from lakecli.cli.tree import READ_IN_PLACE
 from lakecli.errors import UsageError
 from lakecli.settings.values import parse_duration, parse_size
 
@@ -93,15 +94,19 @@ class Parser(NamedTuple):
 
 def read_repository(text: str, context: Context) -> LakeUri:
     """Read a URI that names a repository; a trailing slash is allowed."""
-    return uri.parse_repository(text, base=context.base_uri, anywhere=context.takes_namespace(text))
+    return uri.parse_repository(
+        text, base=context.base_uri, anywhere=_takes_namespace(text, context)
+    )
 
 
 def read_ref(text: str, context: Context) -> LakeUri:
     """Read a URI that names a branch, a tag or a ref expression; a trailing slash is allowed.
 
-    Without ``lakefs://`` it is a ref of the repository that is meant here, see `here`.
+    Without ``lakefs://`` it is a ref of the repository that is meant here, see `default_uri`.
     """
-    return uri.parse_ref(text, base=base_of(text, context), anywhere=context.takes_namespace(text))
+    return uri.parse_ref(
+        text, base=base_of(text, context), anywhere=_takes_namespace(text, context)
+    )
 
 
 def read_ref_of(other: LakeUri, text: str, context: Context) -> LakeUri:
@@ -111,30 +116,43 @@ def read_ref_of(other: LakeUri, text: str, context: Context) -> LakeUri:
     return uri.parse_ref(text, base=f"{other._replace(ref=None)}/")
 
 
+def _takes_namespace(text: str, context: Context) -> bool:
+    """Tell whether the command takes a text as the URI of a storage namespace."""
+    if text.startswith(uri.SCHEME) or context.command not in READ_IN_PLACE:
+        return False
+    from lakecli.cli.default_uri import takes_namespace
+
+    return takes_namespace(text, context)
+
+
+def _is_uri(text: str, context: Context) -> bool:
+    return text.startswith(uri.SCHEME) or _takes_namespace(text, context)
+
+
 def base_of(text: str, context: Context) -> str:
     """Return what to put before the text of a ref to make it a URI."""
     if text.startswith("lakefs://"):
         return ""
-    if context.takes_namespace(text):
+    if _takes_namespace(text, context):
         return context.base_uri
-    from lakecli.cli.here import base
+    from lakecli.cli.default_uri import base
 
     return base(text, context)
 
 
 def read_ref_or_file(text: str, context: Context) -> LakeUri:
     """Read a URI of a ref or path; in a linked directory a ref, or the name of a file."""
-    if text.startswith("lakefs://") or context.takes_namespace(text):
+    if _is_uri(text, context):
         return read_ref_or_path(text, context)
-    from lakecli.cli import here
+    from lakecli.cli import default_uri as here
 
     return here.read_ref_or_file(text, context)
 
 
 def read_ref_or_own_file(text: str, context: Context) -> LakeUri:
     """Read a URI of a ref; in a linked directory a ref, or the name of a file, which has a path."""
-    if not (text.startswith("lakefs://") or context.takes_namespace(text)):
-        from lakecli.cli.here import existing_file_uri
+    if not (_is_uri(text, context)):
+        from lakecli.cli.default_uri import existing_file_uri
 
         found = existing_file_uri(text, context)
         if found is not None:
@@ -144,9 +162,9 @@ def read_ref_or_own_file(text: str, context: Context) -> LakeUri:
 
 def read_prefix_or_file(text: str, context: Context) -> LakeUri:
     """Read a URI of a path; in a linked directory the name of a file."""
-    if text.startswith("lakefs://") or context.takes_namespace(text):
+    if _is_uri(text, context):
         return read_prefix(text, context)
-    from lakecli.cli import here
+    from lakecli.cli import default_uri as here
 
     return here.read_file_or_prefix(text, context)
 
@@ -206,13 +224,13 @@ def read_repository_or_ref(text: str, context: Context) -> LakeUri:
 
 def read_repository_or_expression(text: str, context: Context) -> LakeUri:
     """Read a URI that names a repository, or a ref expression of it; or a ref, as `read_ref`."""
-    parsed = uri.parse(text, base=base_of(text, context), anywhere=context.takes_namespace(text))
+    parsed = uri.parse(text, base=base_of(text, context), anywhere=_takes_namespace(text, context))
     return parsed if parsed.ref is None else read_ref(text, context)
 
 
 def read_ref_or_path(text: str, context: Context) -> LakeUri:
     """Read a URI that names a ref, or a path of it; a trailing slash after the ref is allowed."""
-    if uri.parse(text, base=context.base_uri, anywhere=context.takes_namespace(text)).path:
+    if uri.parse(text, base=context.base_uri, anywhere=_takes_namespace(text, context)).path:
         return read_path(text, context)
     return read_ref(text, context)
 
@@ -220,14 +238,14 @@ def read_ref_or_path(text: str, context: Context) -> LakeUri:
 def read_path(text: str, context: Context) -> LakeUri:
     """Read a URI that names an object."""
     with _with_the_default(text, context):
-        return uri.parse_path(text, base=context.base_uri, anywhere=context.takes_namespace(text))
+        return uri.parse_path(text, base=context.base_uri, anywhere=_takes_namespace(text, context))
 
 
 def read_prefix(text: str, context: Context) -> LakeUri:
     """Read a URI that names a prefix, or all of a ref: ``lakefs://r/main`` and ``…/main/``."""
     with _with_the_default(text, context):
         return uri.parse_path(
-            text, base=context.base_uri, allow_empty=True, anywhere=context.takes_namespace(text)
+            text, base=context.base_uri, allow_empty=True, anywhere=_takes_namespace(text, context)
         )
 
 
@@ -237,7 +255,7 @@ def _with_the_default(text: str, context: Context) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        from lakecli.cli.here import in_default
+        from lakecli.cli.default_uri import in_default
 
         if ":/" in text or context.base_uri or (meant := in_default(text, context)) is None:
             raise

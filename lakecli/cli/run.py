@@ -22,8 +22,8 @@ from lakecli.cli.tree import COMMANDS, GROUPS, find_command, is_prefix
 from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
 
 if TYPE_CHECKING:
-    from lakecli.cli.logs import Logs
     from lakecli.cli.manual.topics import Topic
+    from lakecli.cli.out.logs import Logs
 
 INTERRUPTED = "interrupted"
 """The kind of an interrupt in JSON errors."""
@@ -76,7 +76,8 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
     code = 0
     try:
         if given.verbose:
-            _explain_lakectl(context)
+            for line in context.ignored_of_lakectl():
+                context.out.debug(line)
         gc.enable()
         code = action(context)
         context.finish()
@@ -101,7 +102,7 @@ def _logs(context: Context, given: Globals, argv: Sequence[str]) -> Logs | None:
     options = (given.log_level, given.log_format, given.log_output)
     if not (given.verbose or any(each is not None for each in options)):
         return None
-    from lakecli.cli.logs import Logs, is_open
+    from lakecli.cli.out.logs import Logs, is_open
 
     if is_open():
         return None
@@ -170,7 +171,7 @@ def _configure(context: Context) -> int:
     Raises:
         UsageError: there is no terminal, so a command is missing.
     """
-    from lakecli.cli.configure import configure, is_asked
+    from lakecli.cli.commands.config import configure, is_asked
 
     if not is_asked(context):
         find_command(("config",), None)
@@ -185,8 +186,8 @@ def _find_plugin(
     Raises:
         UsageError: there is none, so the command is unknown.
     """
+    from lakecli.cli.commands.program import find_plugin, run_plugin
     from lakecli.cli.manual.topics import topic_names
-    from lakecli.cli.plugins import find_plugin, run_plugin
 
     plugin = find_plugin(rest[0], environ) if rest and not words else None
     if plugin is None:
@@ -295,11 +296,3 @@ def _translate(error: BaseException) -> tuple[str, LakeError]:
     return ErrorKind.UNEXPECTED, LakeError(
         f"unexpected {text}", hint="run the command again with --verbose"
     )
-
-
-def _explain_lakectl(context: Context) -> None:
-    """Say which settings of lakectl are ignored, and why."""
-    from lakecli.cli.lakectl import ignored_lines
-
-    for line in ignored_lines(context):
-        context.out.debug(line)

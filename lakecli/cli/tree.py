@@ -1,6 +1,8 @@
 """The table of all commands, and how a command is found and loaded.
 
-The command ``branch list`` is the function ``branch_list`` in ``commands/branch_list.py``.
+The command ``branch list`` is the function ``branch_list`` in the module of its group,
+``commands/branch.py``. Commands of `fs` and those without a group have a module of their own, such
+as ``commands/fs_ls.py`` and ``commands/commit.py``, unless `_TOGETHER` names another one.
 
 Typer would need all commands imported to find one of them. Here only the command that is named is
 imported and built: help of one takes 111 ms of processor time, building all 252 ms (Python's own
@@ -52,6 +54,30 @@ _WORDS: Final = {
 }
 """The commands of each group, and those without a group."""
 
+_TOGETHER: Final = {
+    "blame": "annotate",
+    "cat-sst": "lakefs",
+    "check-ignore": "checkout",
+    "cherry-pick": "merge",
+    "completion": "program",
+    "fetch": "pull",
+    "find-merge-base": "merge",
+    "fs du": "fs_ls",
+    "fs find": "fs_ls",
+    "fs mv": "fs_cp",
+    "fs update-metadata": "fs_stage",
+    "plugin list": "program",
+    "redo": "op",
+    "refs-dump": "lakefs",
+    "refs-restore": "lakefs",
+    "restore": "checkout",
+    "show commit": "rev_parse",
+    "undo": "op",
+    "use": "config",
+    "version": "program",
+}
+"""The commands that stand in the module of others, since both are about the same thing."""
+
 FIRST_COMMANDS: Final = {
     "Start a repository": ("quickstart", "doctor", "repo create", "import", "clone", "use"),
     "Work on a branch": (
@@ -87,6 +113,15 @@ PAGED: Final = frozenset(
 )
 """Commands whose answer goes through a pager on a terminal."""
 
+READ_IN_PLACE: Final = frozenset(
+    {
+        *("annotate", "blame", "branch list", "branch show", "diff", "find-merge-base", "fs cat"),
+        *("fs download", "fs du", "fs find", "fs ls", "fs presign", "fs stat", "log", "reflog"),
+        *("rev-parse", "show commit", "tag list", "tag show"),
+    }
+)
+"""The commands that take NAMESPACE@REF/PATH, too: they only read, and need no clone."""
+
 
 class Command(NamedTuple):
     """A command by its words, such as ``branch list``."""
@@ -95,13 +130,21 @@ class Command(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its module and of its function; a keyword gets an underscore."""
+        """The name of its function; a keyword gets an underscore."""
         name = self.words.replace(" ", "_").replace("-", "_")
         return f"{name}_" if iskeyword(name) else name
 
+    @property
+    def module(self) -> str:
+        """The name of its module in `lakecli.cli.commands`."""
+        if self.words in _TOGETHER:
+            return _TOGETHER[self.words]
+        group, _, rest = self.words.partition(" ")
+        return group if rest and group != "fs" else self.name
+
     def load(self) -> Callable[..., int | None]:
         """Import the command and return its function."""
-        module = import_module(f"lakecli.cli.commands.{self.name}")
+        module = import_module(f"lakecli.cli.commands.{self.module}")
         function: Callable[..., int | None] = getattr(module, self.name)
         return function
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.cli.batch import iter_questions
+from lakecli.cli.commands.names_from_file import iter_questions
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.out.output import Output
 from lakecli.errors import UsageError

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.model import Entry
-from lakecli.cli.out.escaped_bytes import EscapedBytes
 from lakecli.cli.out.output import Guarded, Output
+from lakecli.cli.out.terminal import EscapedBytes
 from lakecli.cli.out.text import harmless, one_line, posix_word, quote_path, shell_word
 from lakecli.cli.tree import COMMANDS
 from lakecli.repository.commit import commit

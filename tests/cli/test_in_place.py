@@ -10,8 +10,7 @@ import pytest
 
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.in_place import READ_IN_PLACE
-from lakecli.cli.tree import COMMANDS
+from lakecli.cli.tree import COMMANDS, READ_IN_PLACE
 from tests.support.azurite import ACCOUNT, new_container
 from tests.support.command_lines import Sample, command_lines
 from tests.support.gcs import new_gcs_bucket

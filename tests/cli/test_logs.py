@@ -12,7 +12,7 @@ import pytest
 
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.logs import harmless
+from lakecli.cli.out.logs import harmless
 from tests.cli.test_startup import modules_after
 from tests.support.servers import SECRET_KEY, new_bucket
 
@@ -62,7 +62,8 @@ def test_a_log_of_json_is_appended_to_a_file(cli: Cli, demo: Demo, tmp_path: Pat
 
 @pytest.mark.usefixtures("demo")
 def test_no_log_costs_nothing() -> None:
-    assert not modules_after("branch", "list", "lakefs://demo") & {"lakecli.cli.logs", "logging"}
+    loaded = modules_after("branch", "list", "lakefs://demo")
+    assert not loaded & {"lakecli.cli.out.logs", "logging"}
 
 
 @pytest.mark.usefixtures("demo")

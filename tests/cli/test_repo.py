@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.cli.commands.repo_create import repo_create
+from lakecli.cli.commands.repo import repo_create
 from lakecli.repository.repo import DEFAULT_BRANCH, DEFAULT_RANGE_ENTRIES
 
 if TYPE_CHECKING:

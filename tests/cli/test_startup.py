@@ -99,7 +99,7 @@ def test_local_commands_load_nothing_heavy(cli: Cli, line: str) -> None:
 def test_only_the_named_command_is_loaded() -> None:
     modules = modules_after("config", "list")
     loaded = {name for name in modules if name.startswith("lakecli.cli.commands.")}
-    assert loaded == {"lakecli.cli.commands.config_list"}
+    assert loaded == {"lakecli.cli.commands.config"}
 
 
 def test_completion_builds_no_command() -> None:

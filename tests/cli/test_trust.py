@@ -377,7 +377,7 @@ def test_clone_asks_in_a_terminal(stage: Stage, monkeypatch: pytest.MonkeyPatch)
 
     stage.plant("other bucket")
     monkeypatch.setattr("lakecli.cli.context.Context.confirm", confirm)
-    monkeypatch.setattr("lakecli.cli.outside._can_ask", lambda _context: True)
+    monkeypatch.setattr("lakecli.cli.context.Context.can_ask", True)
     assert "to allow reading them" in clone(stage).stderr
     assert stage.cli("fs", "cat", f"{MAIN}/t/bad").exit_code == ExitCode.REFUSED
     assert "to allow reading them" not in clone(stage).stderr

@@ -82,7 +82,7 @@ def test_the_log_says_why_spark_did_not_start(log: str, why: str, tmp_path: Path
 
 def test_tracebacks_of_py4j_are_not_shown() -> None:
     program = (
-        "import logging; from lakecli.cli.engine import silence_py4j; silence_py4j();"
+        "import logging; from lakecli.cli.commands.engine import silence_py4j; silence_py4j();"
         "logging.exception('Exception while sending command.')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)

@@ -241,7 +241,7 @@ def _deletion_of_a_parted_branch(team: Team) -> None:
 def _deletes_without_a_position(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(unsent_moves, "find", _nothing)
     patch.setattr(unsent_moves, "check", _nothing)
-    patch.setattr("lakecli.cli.syncing.put_back", _nothing)
+    patch.setattr("lakecli.repository.undo.back_in_bucket.put_back", _nothing)
 
 
 def _deletion_of_an_unpushed_branch(team: Team) -> None:
@@ -281,7 +281,7 @@ def _undo_that_is_repeated(team: Team) -> None:
 
 
 def _finishes_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("lakecli.cli.undoing._has_finished", lambda *_args: False)
+    patch.setattr("lakecli.cli.commands.op._has_finished", lambda *_args: False)
 
 
 def _undo_of_files_that_is_repeated(team: Team) -> None:

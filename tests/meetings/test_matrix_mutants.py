@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from lakecli.base import layout
-from lakecli.cli.commands import branch_reset
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.pending import branch_moves, intents, unsent_moves
@@ -119,8 +118,7 @@ def _sends_what_was_put_back(patch: pytest.MonkeyPatch) -> None:
 
 def _says_that_it_moved(patch: pytest.MonkeyPatch) -> None:
     """`branch reset` does not look whether the branch was put back before it was pushed."""
-    for module in (branch, branch_reset):
-        patch.setattr(module, "is_put_back", lambda *_: False)
+    patch.setattr(branch, "is_put_back", lambda *_: False)
 
 
 def _moves_back_over_others(patch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,13 @@
-'''The commands: one file, one function and one call into the library each.
+'''The commands: one function and one call into the library each, and what several of them share.
 
 How to write ``lakecli branch list``:
 
 1. Add ``list`` to the commands of ``branch`` in ``_WORDS`` in ``cli/tree.py``. A new first word
    needs a line in ``GROUPS`` there.
-2. Write ``commands/branch_list.py`` with a function ``branch_list``::
+2. Write a function ``branch_list`` in ``commands/branch.py``; `lakecli.cli.tree` says which module
+   a command stands in::
 
-    """``lakecli branch list``."""
+    """``lakecli branch``."""
 
     from __future__ import annotations
 
@@ -41,7 +42,7 @@ How to write ``lakecli branch list``:
 
 3. Run ``python -m lakecli.cli.manual.generate``; it writes the man pages and the completion
 scripts.
-4. Write ``tests/cli/test_branch_list.py`` with golden outputs (see ``tests/support/golden.py``).
+4. Write a test in ``tests/cli/test_branch.py`` with golden outputs (``tests/support/golden.py``).
 
 Parameters. The first one is the context. Parameters before ``*`` are arguments, those after it are
 options. Take types from ``cli/params.py``; otherwise write
@@ -79,5 +80,16 @@ Errors are raised, as `lakecli.errors` describes; only ``cli/run.py`` catches th
 returns nothing, or an `ExitCode` such as ``ExitCode.DIFFERENCES``. Before an action that cannot be
 undone it asks: ``context.confirm("delete repository 'r'", yes=yes)`` with ``yes: Yes = False``.
 
-Commands never import each other; code of two commands goes into a module beside ``params.py``.
+Modules of commands never import each other. What several of them share::
+
+    bucket_state      refs that moved in the bucket, and places outside the namespace
+    differences       differences as text and JSON, one by one or counted
+    engine            --engine, --master and --conf
+    log_format        the forms of `log`
+    names_from_file   --files-from and --stdin
+    output_file       files that --output names
+    presigning        presigned URLs
+    refs_manifest     refs dumps of lakeFS
+    transfers         parallelism, progress, dry runs and failures
+    worktrees         linked directories
 '''  # noqa: D214 - the section is that of the example

@@ -1,10 +1,29 @@
-"""``lakecli annotate``."""
+"""``lakecli annotate`` and ``lakecli blame``: the commits that last changed objects."""
 
 from __future__ import annotations
 
-from lakecli.cli.annotations import FirstParent, show_annotations
+from typing import Annotated, Final
+
+from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.context import Context
+from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.changes import Annotation as AnnotationRecord
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import local_date, one_line, quote_path
 from lakecli.cli.params import AtOp, PrefixOrFileUri, Recursive
+from lakecli.repository.annotate import Annotation
+from lakecli.repository.annotate import annotate as open_annotations
+
+FirstParent = Annotated[
+    bool,
+    Option("--first-parent", help="Name the merge that brought a change, not the merged commit"),
+]
+
+_MAX_MESSAGE: Final = 200
+"""Characters shown of a message, with the mark of one that was cut."""
+
+_CUT: Final = "..."
 
 
 def annotate(
@@ -30,3 +49,50 @@ def annotate(
         lakecli annotate -r lakefs://demo/v1.0/data/ --first-parent
     """
     show_annotations(context, path, recursive=recursive, first_parent=first_parent, at_op=at_op)
+
+
+def blame(
+    context: Context,
+    path: PrefixOrFileUri,
+    *,
+    recursive: Recursive = False,
+    first_parent: FirstParent = False,
+    at_op: AtOp = "",
+) -> None:
+    """Show the commit that last changed each object; the same as `lakecli annotate`.
+
+    Examples:
+        lakecli blame lakefs://demo/main/data/orders.csv
+        lakecli blame -r lakefs://demo/main/data/
+    """
+    show_annotations(context, path, recursive=recursive, first_parent=first_parent, at_op=at_op)
+
+
+def show_annotations(
+    context: Context, path: LakeUri, *, recursive: Recursive, first_parent: bool, at_op: str
+) -> None:
+    """Answer with the last commit of each object or common prefix, one line each."""
+    repository = context.synced_repository(path, at_op=at_op)
+    with open_annotations(
+        repository,
+        ref_of(path),
+        path.path or b"",
+        recursive=recursive,
+        first_parent=first_parent,
+    ) as found:
+        context.out.stream(found, record=_record, text=_line)
+
+
+def _record(item: Annotation) -> AnnotationRecord:
+    kind = "common_prefix" if item.is_prefix else "object"
+    return pick(AnnotationRecord, item, type=kind, commit=commit_record(item.commit))
+
+
+def _line(item: Annotation) -> str:
+    commit = item.commit
+    message = commit.message.partition("\n")[0]
+    if len(message) > _MAX_MESSAGE:
+        message = message[: _MAX_MESSAGE - len(_CUT)] + _CUT
+    path, committer = quote_path(item.path), one_line(commit.committer)
+    date = local_date(commit.created_at)
+    return f"{path:<15} {committer:<20} {commit.id[:16]:<20} {date}  {one_line(message)}"

@@ -1,18 +1,26 @@
-"""``lakecli checkout``."""
+"""``lakecli checkout``, ``restore`` and ``check-ignore``: the files of a linked directory."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from lakecli.base.uri import SCHEME, parse_ref, ref_of
+from lakecli.cli.commands.worktrees import (
+    checkout_worktree,
+    open_ignore,
+    open_worktree,
+    restore_files,
+)
 from lakecli.cli.context import Context
+from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.answers.worktree import Ignored
+from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import TransferOptions
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.working_directory import checkout_worktree
-from lakecli.cli.worktrees import open_worktree
 from lakecli.errors import UsageError
 from lakecli.repository import branch
+from lakecli.worktree.ignore import IgnoreMatch
 
 
 def checkout(
@@ -57,3 +65,86 @@ def checkout(
     if create:
         branch.create(worktree.repository, ref, source=worktree.link.ref)
     checkout_worktree(context, worktree, ref=ref, discard=False, force=force, transfer=transfer)
+
+
+def restore(
+    context: Context,
+    files: Annotated[
+        list[str],
+        Argument(metavar="FILE", help="Files or directories of a linked directory"),
+        Completion(Kind.FILE_OF_REF),
+    ],
+    *,
+    source: Annotated[
+        str,
+        Option(
+            "--source",
+            "-s",
+            metavar="REF",
+            help="Take the files of this branch, tag or commit; default: as last synced",
+        ),
+        Completion(Kind.REF),
+    ] = "",
+    transfer: TransferOptions,
+) -> None:
+    """Give files of a linked directory their committed contents.
+
+    Changes of the files are overwritten; `undo` brings them back. After a pull with conflicts, this
+    takes the branch's version of a file and resolves its conflict. Files that were never committed
+    stay.
+
+    Examples:
+        lakecli restore data/orders.csv
+        lakecli restore . --source main~3
+    """
+    restore_files(context, open_worktree(context), files, source=source, transfer=transfer)
+
+
+def check_ignore(
+    context: Context,
+    files: Annotated[
+        list[str],
+        Argument(metavar="FILE", help="Files or directories of a linked directory"),
+        Completion(Kind.FILE),
+    ],
+    *,
+    why: Annotated[
+        bool, Option("--why", help="Show the deciding pattern, and files that are not excluded")
+    ] = False,
+) -> ExitCode:
+    """List the files that .lakefsignore excludes.
+
+    A file .lakefsignore has patterns as in .gitignore, and may be in any directory of a linked
+    directory. A file that the ref has already is never excluded. The exit code is 0 if a file is
+    excluded, and 13 if none is.
+
+    Examples:
+        lakecli check-ignore build/output.log
+        lakecli check-ignore --why *
+    """
+    ignore, relative = open_ignore(context, files)
+    found = [(file, ignore.match(path)) for file, path in zip(files, relative, strict=True)]
+    ignored = [(file, match) for file, match in found if match is not None and match.ignores]
+    context.out.stream(
+        found if why or context.out.json else ignored,
+        record=lambda item: _record(*item),
+        text=lambda item: _line(*item) if why else quote_path(item[0]),
+    )
+    return ExitCode.OK if ignored else ExitCode.DIFFERENCES
+
+
+def _record(file: str, match: IgnoreMatch | None) -> Ignored:
+    return Ignored(
+        path=file,
+        ignored=match is not None and match.ignores,
+        file=None if match is None else match.file,
+        line=None if match is None else match.line,
+        pattern=None if match is None else match.pattern,
+    )
+
+
+def _line(file: str, match: IgnoreMatch | None) -> str:
+    place = "::"
+    if match is not None:
+        place = f"{quote_path(match.file)}:{match.line}:{quote_path(match.pattern)}"
+    return f"{place}\t{quote_path(file)}"

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
+from lakecli.cli.commands.bucket_state import place_lines, place_records, update_lines
+from lakecli.cli.commands.engine import open_runner
+from lakecli.cli.commands.refs_manifest import (
+    NOT_IN_A_DUMP,
+    left_out_lines,
+    left_out_record,
+    read_manifest,
+    show_updates,
+)
 from lakecli.cli.context import Context
-from lakecli.cli.engine import open_runner
-from lakecli.cli.lakefs import left_out_record, read_manifest, show_restored, show_updates
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.sharing import Cloned as ClonedJson
 from lakecli.cli.out.answers.sharing import Damage, RefUpdate
+from lakecli.cli.out.text import one_line
 from lakecli.cli.params import EngineOptions, RepositoryUri
 from lakecli.cli.reading import Completion, EngineName, Kind
-from lakecli.cli.sharing import show_clone, update_lines
-from lakecli.errors import UsageError
+from lakecli.errors import LakeError, Refused, UsageError
 from lakecli.imports.rebuild import count_heads, rebuild_heads
-from lakecli.repository.clone import clone_counted, clone_known
+from lakecli.repository.clone import Cloned, clone_counted, clone_known
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.dump import RefsManifest
-from lakecli.repository.lakefs.restore import clone_from_lakefs
-from lakecli.repository.lakefs.update import update_refs
+from lakecli.repository.lakefs.restore import Restored, clone_from_lakefs
+from lakecli.repository.lakefs.update import Updated, update_refs
+from lakecli.repository.reading.outside_places import CountedPlace, allowable, look
+from lakecli.repository.reading.trust import remember, trust_of
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 
 
@@ -125,7 +136,7 @@ def clone(
             range_entries=DEFAULT_RANGE_ENTRIES,
         )
         rebuilt = _rebuild(context, restored.repository, engine) if rebuild else None
-        show_restored(context, restored, taken_over=take_over)
+        _show_restored(context, restored, taken_over=take_over)
         if rebuilt is not None:
             context.out.note(f"rebuilt trees of branches: {rebuilt}")
         return
@@ -142,7 +153,7 @@ def clone(
             repository.repository,
             progress=progress,
         )
-    show_clone(
+    _show_clone(
         context,
         made,
         source="",
@@ -177,7 +188,7 @@ def _update(
     found, made = known
     updated = update_refs(context.synced(found), manifest)
     cloned = () if made is None else made.left_out
-    show_clone(
+    _show_clone(
         context,
         updated,
         source="lakeFS in ",
@@ -197,3 +208,117 @@ def _rebuild(context: Context, repository: Repository, engine: EngineOptions) ->
     size = None if repository.record.is_borrowed else count_heads(repository)
     with open_runner(context, engine, repository=repository, size=size) as runner:
         return rebuild_heads(repository, runner)
+
+
+def _show_clone(
+    context: Context,
+    made: Cloned | Restored | Updated,
+    *,
+    source: str,
+    left_out: Sequence[RefUpdate],
+    warnings: Iterable[str],
+    damaged: Sequence[Damage] = (),
+    updated: Sequence[RefUpdate] = (),
+) -> None:
+    """Report a new clone, and ask about the places outside its namespace that it needs.
+
+    Args:
+        context: of the command.
+        made: the clone.
+        source: what it was cloned from, before the storage namespace.
+        left_out: the refs that it lacks, for ``--json``.
+        warnings: the same, for people.
+        damaged: the records that were left out.
+        updated: the refs that a newer dump of lakeFS moved.
+    """
+    record = made.repository.record
+    outside = _ask_about_outside(context, made.repository)
+    for line in warnings:
+        context.out.warn(f"left out: {line}")
+    context.keep(made.repository)
+    context.out.emit(
+        pick(
+            ClonedJson,
+            made,
+            record,
+            repository=made.repository.uri,
+            left_out=left_out,
+            damaged=damaged,
+            outside=place_records(outside),
+            updated=updated,
+        ),
+        text=lambda: [
+            f"Repository: {made.repository.uri}",
+            f"Cloned from {source}{one_line(record.storage_namespace)}:",
+            f"branches: {made.branches}",
+            f"tags: {made.tags}",
+            f"commits: {made.commits}",
+            f"default branch: {record.default_branch}",
+        ],
+    )
+
+
+def _ask_about_outside(context: Context, repository: Repository) -> list[CountedPlace]:
+    """List the places outside the namespace that a new clone refers to, and ask to allow them.
+
+    Without a terminal, print the command that allows them instead.
+    """
+    try:
+        found = look(repository)
+    except LakeError as error:
+        context.out.warn(f"cannot check for objects outside the namespace: {error.message}")
+        return []
+    trust = trust_of(repository)
+    unknown = [place for place in found.places if not place.allowed]
+    if not unknown:
+        return list(found.places)
+    part = ""
+    if found.ranges_read < found.ranges:
+        part = f" (counted in {found.ranges_read} of {found.ranges} ranges; fsck counts all)"
+    context.out.warn(f"some objects lie outside the storage namespace{part}:")
+    for line in place_lines(unknown):
+        context.out.note(f"  {line}")
+    wanted = allowable(unknown, trust)
+    if not wanted:
+        context.out.note("they will not be read: lakecli never follows such addresses")
+        return list(found.places)
+    if context.can_ask:
+        try:
+            context.confirm("allow lakecli to read them with your credentials", yes=False)
+        except Refused:
+            pass
+        else:
+            remember(repository, wanted)
+            return [place._replace(allowed=place.uri in wanted) for place in found.places]
+    context.out.note(f"to allow reading them: {one_line(trust.allowing(*wanted))}")
+    return list(found.places)
+
+
+def _show_restored(context: Context, made: Restored, *, taken_over: bool) -> None:
+    """Report a clone that was made of a refs dump, and whose namespace it reads."""
+    _show_clone(
+        context,
+        made,
+        source="lakeFS in ",
+        left_out=[left_out_record(each) for each in made.left_out],
+        warnings=left_out_lines(made.left_out),
+    )
+    context.out.note(NOT_IN_A_DUMP)
+    if taken_over:
+        context.out.note(
+            f"publish the refs to other clones: lakecli push --all {made.repository.uri}"
+        )
+    context.out.note(_TAKEN_OVER if taken_over else _BORROWED)
+
+
+_BORROWED = (
+    "the namespace still belongs to lakeFS: nothing is written to it, and commits made here stay "
+    "on this machine; --take-over claims it for lakecli"
+)
+
+
+_TAKEN_OVER = (
+    "lakeFS's server and its garbage collection do not know what lakecli writes and may delete it: "
+    "make the repository read-only in lakeFS or delete it there (`lakectl repo delete` keeps the "
+    "objects), and stop lakeFS's garbage collection job"
+)

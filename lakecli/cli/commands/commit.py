@@ -84,7 +84,7 @@ def commit(
     """
     check_message(message, allow_empty=allow_empty_message)
     if branch is None:
-        from lakecli.cli.here import linked, ref_here
+        from lakecli.cli.default_uri import linked, ref_here
 
         if linked(context) is not None:
             if (
@@ -99,8 +99,7 @@ def commit(
                     "need a BRANCH",
                     hint="lakecli commit lakefs://REPOSITORY/BRANCH -m TEXT",
                 )
-            from lakecli.cli.working_commit import WorkingCommit, commit_worktree
-            from lakecli.cli.worktrees import open_worktree
+            from lakecli.cli.commands.worktrees import WorkingCommit, commit_worktree, open_worktree
 
             asked = WorkingCommit(message, allow_empty_message, metadata, is_plain=True)
             commit_worktree(context, open_worktree(context), asked)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.base.model import Difference
 from lakecli.base.uri import LakeUri, ref_of
+from lakecli.cli.commands.differences import show_counts, stream_differences, stream_paths
 from lakecli.cli.context import Context
-from lakecli.cli.differences import show_counts, stream_differences, stream_paths
-from lakecli.cli.here import linked, ref_here
+from lakecli.cli.default_uri import linked, ref_here
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.params import AtOp, EngineOptions, Prefix, StatOptions
 from lakecli.cli.reading import Kind, Parser, read_ref_or_own_file
@@ -204,8 +204,7 @@ def _diff_files(
     null: bool,
 ) -> int:
     """Answer with what has changed in the linked directory, and return the number of paths."""
-    from lakecli.cli.working_directory import show_diff
-    from lakecli.cli.worktrees import open_worktree
+    from lakecli.cli.commands.worktrees import open_worktree, show_diff
 
     worktree = open_worktree(context)
     start = len(worktree.link.prefix)
@@ -230,7 +229,7 @@ def _compare(
 ) -> Iterator[Difference]:
     """Compare two trees on the engine that is asked for, or on the faster one."""
     if engine != EngineOptions() or _is_large(repository, compared):
-        from lakecli.cli.engine import SPARK_FROM, open_runner
+        from lakecli.cli.commands.engine import SPARK_FROM, open_runner
 
         runner = stack.enter_context(
             open_runner(context, engine, repository=repository, size=SPARK_FROM)

@@ -10,7 +10,6 @@ from typing import Annotated, Final
 
 from lakecli.base.uri import SCHEME, LakeUri, NotUri
 from lakecli.cli.context import Context
-from lakecli.cli.lakectl import ignored_lines
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.out.answers import pick
 from lakecli.cli.out.answers.checks import Check as CheckRecord
@@ -103,7 +102,7 @@ def doctor(
         lakecli doctor s3://my-bucket/demo
         lakecli doctor /var/lake/demo --json
     """
-    for line in ignored_lines(context):
+    for line in context.ignored_of_lakectl():
         context.out.note(line)
     examination = _examine(context, target)
     if examination.namespace is not None:

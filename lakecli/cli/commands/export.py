@@ -9,16 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 from lakecli.base.uri import LakeUri, parse_ref, ref_of
-from lakecli.cli.context import Context
-from lakecli.cli.engine import SPARK_FROM, open_runner
-from lakecli.cli.files import check_writable, replacing
-from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.objects import Export, ExportManifest, ExportSymlinks
-from lakecli.cli.out.text import human_size
-from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
-from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.transfers import (
+from lakecli.cli.commands.engine import SPARK_FROM, open_runner
+from lakecli.cli.commands.output_file import check_writable, replacing
+from lakecli.cli.commands.transfers import (
     failure_records,
     note_left_out,
     parallelism,
@@ -26,6 +19,13 @@ from lakecli.cli.transfers import (
     raise_failures,
     show_steps,
 )
+from lakecli.cli.context import Context
+from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.objects import Export, ExportManifest, ExportSymlinks
+from lakecli.cli.out.text import human_size
+from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
+from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import UsageError
 from lakecli.exports.manifests import check_can_write, write_manifest, write_symlinks
 from lakecli.exports.records import ExportOptions, ExportReport

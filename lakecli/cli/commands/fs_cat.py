@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import LakeUri, path_of, ref_of
+from lakecli.cli.commands.names_from_file import NamesOptions, are_given
+from lakecli.cli.commands.transfers import PreSign
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.names import NamesOptions, are_given
 from lakecli.cli.params import AtOp, PathOrDirectoryUris
-from lakecli.cli.transfers import PreSign
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import is_external
 from lakecli.repository.reading.contents import read_object
@@ -78,7 +78,7 @@ def fs_cat(
 def _write_many(
     context: Context, root: LakeUri, names: NamesOptions, *, verify: bool, at_op: str
 ) -> None:
-    from lakecli.cli.batch import Missing, iter_found
+    from lakecli.cli.commands.names_from_file import Missing, iter_found
 
     repository = context.synced_repository(root, at_op=at_op)
     end = b"\0" if names.null else b"\n"

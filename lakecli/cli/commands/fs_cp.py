@@ -1,18 +1,34 @@
-"""``lakecli fs cp``."""
+"""``lakecli fs cp`` and ``lakecli fs mv``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated
 
-from lakecli.base.uri import ref_of
+from lakecli.base.uri import LakeUri, path_of, ref_of
+from lakecli.cli.commands.transfers import failure_records, parallelism, progress, raise_failures
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
-from lakecli.cli.params import PrefixUri, Recursive, TransferOptions
-from lakecli.cli.places import TargetUri, across, answer, target_of
-from lakecli.cli.reading import Parser, read_new_metadata
+from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.text import quote_path
+from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive, TransferOptions
+from lakecli.cli.reading import Kind, Parser, read_branch_prefix, read_new_metadata
+from lakecli.errors import UsageError
+from lakecli.repository.across import (
+    AcrossOptions,
+    AcrossReport,
+    RepositoryPath,
+    cp_across,
+    cp_tree_across,
+)
 from lakecli.repository.cp import cp, cp_tree
-from lakecli.repository.staged.stager import NewAttributes
+from lakecli.repository.mv import mv, mv_tree
+from lakecli.repository.staged.stager import UNCHANGED, NewAttributes
+
+TargetUri = Annotated[
+    LakeUri,
+    Argument(metavar="DEST", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
+    Parser(read_branch_prefix, Kind.PATH),
+]
 
 
 def fs_cp(
@@ -83,3 +99,129 @@ def fs_cp(
     )
     count = made if isinstance(made, int) else 1
     answer(context, "copy", source, destination._replace(path=after), count)
+
+
+def fs_mv(
+    context: Context,
+    source: BranchPathUri,
+    destination: TargetUri,
+    *,
+    recursive: Recursive = False,
+    transfer: TransferOptions,
+) -> None:
+    """Move an object, or all objects below a path, to a branch of this or another repository.
+
+    The new paths and the removal of the old ones are uncommitted changes. Within one repository no
+    bytes are copied.
+
+    To another repository the objects are copied as by fs cp, and removed when all copies are
+    staged there; if one fails, nothing is removed. An interrupted move leaves both, and the same
+    command continues it. Undo takes back one repository at a time.
+
+    If DEST is a whole branch or ends in a slash, an object keeps its own name below DEST. With -r
+    the objects below PATH keep their names below DEST.
+
+    Examples:
+        lakecli fs mv lakefs://demo/main/a.csv lakefs://demo/main/b.csv
+        lakecli fs mv -r lakefs://demo/main/incoming/ lakefs://demo/main/data/2026/
+        lakecli fs mv -r lakefs://demo/main/orders/ lakefs://sales/main/orders/
+    """
+    if source.repository != destination.repository:
+        across(context, source, destination, moves=True, recursive=recursive, transfer=transfer)
+        return
+
+    repository = context.synced_repository(source, destination)
+    origin, branch = ref_of(source), ref_of(destination)
+    if recursive:
+        before, after = source.path or b"", destination.path or b""
+        count = mv_tree(repository, source_branch=origin, source=before, branch=branch, path=after)
+    else:
+        before, after = target_of(source, destination)
+        mv(repository, source_branch=origin, source=before, branch=branch, path=after)
+        count = 1
+    answer(context, "move", source, destination._replace(path=after), count)
+
+
+def target_of(source: LakeUri, target: LakeUri) -> tuple[bytes, bytes]:
+    """Return the old and the new path of an object; in a directory it keeps its name.
+
+    Raises:
+        UsageError: one of them is not a valid path of an object.
+    """
+    before, after = path_of(source, hint="all objects: -r"), target.path or b""
+    if not after or after.endswith(b"/"):
+        name = before.rpartition(b"/")[2]
+        if not name:
+            raise UsageError(f"{source} has no file name", hint="give the whole path of DEST")
+        after += name
+    return before, after
+
+
+def answer(
+    context: Context,
+    verb: str,
+    source: LakeUri,
+    target: LakeUri,
+    objects: int,
+    *,
+    report: AcrossReport | None = None,
+) -> None:
+    """Answer with the number of objects copied or moved; raise if some failed.
+
+    Raises:
+        PartialFailure: some failed.
+    """
+    failures = [] if report is None else report.failures
+    record = {
+        "source": str(source),
+        "destination": str(target),
+        "objects": objects,
+        "copied_by_store": 0 if report is None else report.copied_by_store,
+        "failed": len(failures),
+        "failures": failure_records(failures),
+    }
+    counted = f" ({objects} objects)" if objects > 1 else ""
+    context.out.emit(
+        record,
+        text=lambda: [f"{verb}: {quote_path(str(source))} to {quote_path(str(target))}{counted}"],
+    )
+    hint = "all others were copied"
+    if verb == "move":
+        hint += "; nothing was removed"
+    raise_failures(context, failures, verb=verb, hint=hint)
+
+
+def across(
+    context: Context,
+    source: LakeUri,
+    target: LakeUri,
+    *,
+    moves: bool,
+    recursive: bool,
+    transfer: TransferOptions,
+    attributes: NewAttributes = UNCHANGED,
+) -> None:
+    """Copy or move between two repositories, and answer.
+
+    Args:
+        context: of the command.
+        source: an object, or with `recursive` a directory.
+        target: a path of another repository.
+        moves: remove the source afterwards.
+        recursive: all objects below the source.
+        transfer: how to copy.
+        attributes: of copies.
+    """
+    if recursive:
+        before, after = source.path or b"", target.path or b""
+    else:
+        before, after = target_of(source, target)
+    origin = RepositoryPath(context.synced_repository(source), ref_of(source), before)
+    place = RepositoryPath(context.synced_repository(target), ref_of(target), after)
+    verb = "move" if moves else "copy"
+    with progress(context, verb, hidden=transfer.no_progress) as shown:
+        workers = parallelism(context, place.repository, transfer.workers)
+        options = AcrossOptions(workers, shown)
+        carry = cp_tree_across if recursive else cp_across
+        report = carry(origin, place, attributes=attributes, options=options, moves=moves)
+    answer(context, verb, source, target._replace(path=after), report.objects, report=report)

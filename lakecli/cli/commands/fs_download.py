@@ -8,16 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
-from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.names import NamesOptions, read_names
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.objects import Download
-from lakecli.cli.out.common_records import entry_record
-from lakecli.cli.out.text import human_size, local_date, quote_path
-from lakecli.cli.params import AtOp, PrefixUri, Recursive, SelectionOptions, TransferOptions
-from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.transfers import (
+from lakecli.cli.commands.names_from_file import NamesOptions, read_names
+from lakecli.cli.commands.transfers import (
     PreSign,
     check_local,
     check_mirror,
@@ -31,6 +23,14 @@ from lakecli.cli.transfers import (
     show_plan,
     summary_lines,
 )
+from lakecli.cli.context import Context
+from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.objects import Download
+from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.text import human_size, local_date, quote_path
+from lakecli.cli.params import AtOp, PrefixUri, Recursive, SelectionOptions, TransferOptions
+from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import AlreadyExists, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import (

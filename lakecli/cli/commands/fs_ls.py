@@ -1,20 +1,28 @@
-"""``lakecli fs ls``."""
+"""``lakecli fs ls``, ``fs find`` and ``fs du``: the objects below a prefix."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from datetime import datetime
 from functools import lru_cache
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.objects import Usage as UsageRecord
 from lakecli.cli.out.common_records import entry_record
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
+from lakecli.cli.reading import Parser, read_size, read_texts, read_time
 from lakecli.committed.listing import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
+
+if TYPE_CHECKING:
+    from lakecli.repository.du import Usage
 from lakecli.repository.ls import ls
 from lakecli.repository.reading.addresses import full_address
 
@@ -102,3 +110,116 @@ def fs_ls(
                     f"Total size: {total} bytes ({human_size(total)})",
                 ),
             )
+
+
+def fs_find(
+    context: Context,
+    path: PrefixUri,
+    *,
+    names: Annotated[
+        Sequence[str],
+        Option("--name", metavar="PATTERN", help="Only names that match, such as '*.csv'"),
+        Parser(read_texts, repeatable=True),
+    ] = (),
+    min_size: Annotated[
+        int | None,
+        Option("--min-size", metavar="SIZE", help="Only objects of at least this size"),
+        Parser(read_size),
+    ] = None,
+    max_size: Annotated[
+        int | None,
+        Option("--max-size", metavar="SIZE", help="Only objects of at most this size"),
+        Parser(read_size),
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        Option("--since", metavar="TIME", help="Only objects uploaded since this time"),
+        Parser(read_time),
+    ] = None,
+    until: Annotated[
+        datetime | None,
+        Option("--until", metavar="TIME", help="Only objects uploaded until this time"),
+        Parser(read_time),
+    ] = None,
+    null: Annotated[bool, Option("--null", "-z", help="End each URI by NUL, unquoted")] = False,
+    at_op: AtOp = "",
+) -> None:
+    """Find objects by name, size and time.
+
+    The URI of each object below the prefix that meets all conditions is shown, one a line. PATTERN
+    is compared with the last part of the path: * and ? stand for any characters, [a-z] for one of
+    several; if --name is repeated, one match is enough. SIZE is 500, 10kB, 1.5GB or 10GiB. TIME is
+    2026-11-01, "2026-11-01 10:00", today, yesterday or "3 days ago". Uncommitted changes of a
+    branch are included; write BRANCH@ to search the committed objects only.
+
+    Examples:
+        lakecli fs find lakefs://demo/main/ --name '*.parquet' --min-size 1GB
+        lakecli fs find lakefs://demo/main/raw/ --since yesterday --json
+        lakecli fs find lakefs://demo/v1.0/ --max-size 0 -z | xargs -0 -n 1 lakecli fs stat
+    """
+    from lakecli.repository.ls import Wanted, find
+
+    repository, ref = context.synced_repository(path, at_op=at_op), ref_of(path)
+    wanted = Wanted(names, min_size or 0, max_size, since, until)
+    with find(repository, ref, path.path or b"", wanted) as found:
+        if null and not context.out.json:
+            for each, _ in found:
+                context.out.plain(repository.at(ref, os.fsdecode(each)) + "\0")
+            return
+        context.out.stream(
+            found,
+            record=lambda item: entry_record(
+                *item, physical_address=full_address(repository, item[1])
+            ),
+            text=lambda item: quote_path(repository.at(ref, os.fsdecode(item[0]))),
+        )
+
+
+def fs_du(
+    context: Context,
+    path: PrefixUri,
+    *,
+    depth: Annotated[
+        int, Option("--depth", min=0, metavar="N", help="Levels of directories; 0 for the total")
+    ] = 1,
+    shared: Annotated[
+        bool, Option("--shared", help="Also show what other branches and tags have too")
+    ] = False,
+    at_op: AtOp = "",
+) -> None:
+    """Show how much the objects below a prefix take, by directory.
+
+    The columns are the directory, the number of paths, their bytes, and the bytes that are stored
+    for them: bytes that several paths have are stored once, and count for the first of these paths.
+    With --shared, the last column is the part of the stored bytes that other branches or tags have
+    too; their trees are read for that. A directory includes those inside it; the total comes last.
+
+    Uncommitted changes of a branch are included; write BRANCH@ for the committed objects only.
+    Older commits may store more: see `lakecli gc run`. Unless stdout is a terminal, the columns are
+    separated by tabs and sizes are in bytes.
+
+    Examples:
+        lakecli fs du lakefs://demo/main/
+        lakecli fs du lakefs://demo/main/raw/ --depth 2 --shared
+        lakecli fs du lakefs://demo/v1.0/ --depth 0 --json
+    """
+    from lakecli.repository.du import du
+
+    repository = context.synced_repository(path, at_op=at_op)
+    size_of = human_size if context.out.terminal else str
+
+    def row(usage: Usage) -> list[str]:
+        name = "total" if usage.prefix is None else quote_path(usage.prefix)
+        sizes = [usage.size, usage.physical, *([usage.shared] if shared else [])]
+        return [name, str(usage.objects), *map(size_of, sizes)]
+
+    def record(usage: Usage) -> UsageRecord:
+        return pick(UsageRecord, usage, shared=usage.shared if shared else None)
+
+    with du(repository, ref_of(path), path.path or b"", depth=depth, shared=shared) as found:
+        context.out.table(
+            ("Directory", "Objects", "Size", "Stored", *(["Shared"] if shared else [])),
+            found,
+            row=row,
+            record=record,
+        )

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Annotated
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
+from lakecli.cli.commands.names_from_file import NamesOptions, read_names
+from lakecli.cli.commands.presigning import check_manifest, presign_put, presign_tree, presigned
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.handoff import check_manifest, presign_put, presign_tree
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.out.answers import pick
 from lakecli.cli.out.answers.handoff import Presigned
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Expires, Recursive
-from lakecli.cli.presigned import presigned
 from lakecli.cli.reading import Completion, Kind, Parser, read_prefixes
 from lakecli.errors import UsageError
 from lakecli.repository.stat import stat

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from lakecli.base.uri import LakeUri, as_directory, check_path, path_of, ref_of
+from lakecli.cli.commands.names_from_file import NamesOptions, read_names
+from lakecli.cli.commands.transfers import step_line, step_record
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import BranchPathUris, DryRun, Recursive
-from lakecli.cli.transfers import step_line, step_record
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.rm import (

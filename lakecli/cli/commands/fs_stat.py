@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import LakeUri, path_of, ref_of
-from lakecli.cli.batch import Missing, answer, iter_found
+from lakecli.cli.commands.names_from_file import (
+    Missing,
+    NamesOptions,
+    answer,
+    are_given,
+    iter_found,
+)
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.names import NamesOptions, are_given
 from lakecli.cli.out.common_records import entry_record
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri
@@ -76,7 +81,7 @@ def fs_stat(
     if not pre_sign:
         context.out.emit(record, text=lambda: entry_lines(name, entry, physical_address=address))
         return
-    from lakecli.cli.presigned import presigned
+    from lakecli.cli.commands.presigning import presigned
 
     signed = presigned(context, repository, entry, name, expires)
     context.out.emit(

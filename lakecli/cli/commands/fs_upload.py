@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
-from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.names import STANDARD_INPUT, NamesOptions, read_names
-from lakecli.cli.out.common_records import entry_record
-from lakecli.cli.out.text import entry_lines
-from lakecli.cli.params import ContentType, LinkOptions, Metadata, SelectionOptions, TransferOptions
-from lakecli.cli.reading import NO_METADATA, Completion, Kind, read_branch_prefix
-from lakecli.cli.transfers import (
+from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, read_names
+from lakecli.cli.commands.transfers import (
     PreSign,
     check_local,
     check_mirror,
+    failure_records,
     link_policy,
+    note_left_out,
+    note_rest,
     parallelism,
     progress,
+    raise_failures,
     selection,
     show_plan,
+    summary_lines,
 )
+from lakecli.cli.context import Context
+from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.objects import Upload
+from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.text import entry_lines, quote_path
+from lakecli.cli.params import ContentType, LinkOptions, Metadata, SelectionOptions, TransferOptions
+from lakecli.cli.reading import NO_METADATA, Completion, Kind, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
+from lakecli.repository.upload_tree import UploadReport
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
-
 
 _Source = Annotated[
     str,
@@ -155,7 +164,6 @@ def fs_upload(
         if not (is_many or chosen.dry_run):
             _upload_one(context, repository, target, sources[0], options, is_whole=is_whole)
             return
-        from lakecli.cli.uploads import answer, tell_directory, telling_what_is_staged
         from lakecli.repository.upload_tree import plan_file, plan_upload, upload_tree
 
         branch, files = ref_of(target), [Path(each) for each in sources]
@@ -265,3 +273,52 @@ def _path_for(target: LakeUri, source: str, *, is_whole: bool) -> bytes:
     if not path or path.endswith(b"/"):
         return path + os.fsencode(os.path.basename(os.path.normpath(source)))
     return path
+
+
+@contextmanager
+def telling_what_is_staged(context: Context) -> Iterator[UploadReport]:
+    """Give a report to fill; if the upload ends early, note what is staged."""
+    report = UploadReport()
+    try:
+        yield report
+    except BaseException:
+        if report.uploaded or report.unchanged:
+            done = report.uploaded + report.unchanged
+            context.out.note(f"{done} objects are staged; run the same command to continue")
+        raise
+
+
+def tell_directory(context: Context, source: str, target: LakeUri) -> None:
+    """Print the line that lakectl prints before it compares a directory."""
+    directory = source if source.endswith("/") else f"{source}/"
+    context.out.say(
+        "", f"diff 'local://{quote_path(directory)}' <--> '{quote_path(str(target))}'..."
+    )
+
+
+def answer(context: Context, report: UploadReport) -> None:
+    """Answer with what was uploaded.
+
+    Raises:
+        PartialFailure: some files failed.
+    """
+    failures = failure_records(report.failures)
+
+    context.out.emit(
+        lambda: pick(Upload, report, failed=len(failures), failures=failures),
+        text=lambda: summary_lines("Upload", uploaded=report.uploaded, removed=report.deleted),
+    )
+    note_left_out(context, report.left_out)
+    note_rest(
+        context,
+        report.size,
+        unchanged=report.unchanged,
+        excluded=report.excluded,
+        failed=len(failures),
+    )
+    raise_failures(
+        context,
+        report.failures,
+        verb="upload",
+        hint="the others are staged; fix these and repeat the upload, or see --follow and --skip",
+    )

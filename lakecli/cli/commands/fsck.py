@@ -9,12 +9,12 @@ from itertools import chain
 from typing import Annotated, Final
 
 from lakecli.base.progress import Progress
+from lakecli.cli.commands.bucket_state import place_lines, place_records
+from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
-from lakecli.cli.engine import open_runner_of
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.answers.checks import Checked
 from lakecli.cli.out.text import human_size, one_line, quote_path
-from lakecli.cli.outside import place_lines, place_records
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.cli.reading import Parser, read_texts
 from lakecli.errors import UsageError

@@ -7,8 +7,17 @@ from enum import StrEnum
 from typing import Annotated
 
 from lakecli.base.uri import LakeUri, ref_of
+from lakecli.cli.commands.engine import open_runner
+from lakecli.cli.commands.transfers import (
+    failure_records,
+    link_policy,
+    note_left_out,
+    parallelism,
+    progress,
+    raise_failures,
+    show_steps,
+)
 from lakecli.cli.context import Context
-from lakecli.cli.engine import open_runner
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.answers import pick
 from lakecli.cli.out.answers.objects import Imported
@@ -30,15 +39,6 @@ from lakecli.cli.reading import (
     Parser,
     check_message,
     read_branch_prefix,
-)
-from lakecli.cli.transfers import (
-    failure_records,
-    link_policy,
-    note_left_out,
-    parallelism,
-    progress,
-    raise_failures,
-    show_steps,
 )
 from lakecli.errors import UsageError
 from lakecli.imports import addresses as verify_objects

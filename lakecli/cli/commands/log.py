@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from lakecli.base.model import Commit
 from lakecli.base.uri import as_directory, ref_of
+from lakecli.cli.commands.log_format import DOT_END, DOT_START, Drawn, dot_text, draw, ref_names
 from lakecli.cli.context import Context
-from lakecli.cli.here import ref_here
+from lakecli.cli.default_uri import ref_here
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.common_records import commit_record
-from lakecli.cli.out.history_graph import DOT_END, DOT_START, Drawn, dot_text, draw, ref_names
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefOrFileUri, ShowMetarangeId
 from lakecli.cli.reading import Parser, read_list, read_patterns, read_time
@@ -214,7 +214,7 @@ def _formatted(
     """Return the function that writes commits in a format, ``None`` without one."""
     if not text:
         return None
-    from lakecli.cli.out.log_format import Surroundings, compile_format, needs_names
+    from lakecli.cli.commands.log_format import Surroundings, compile_format, needs_names
     from lakecli.repository.tag import iter_tags
 
     line = compile_format(text)

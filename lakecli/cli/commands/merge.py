@@ -1,4 +1,4 @@
-"""``lakecli merge``."""
+"""``lakecli merge``, ``cherry-pick`` and ``find-merge-base``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from typing import Annotated
 
 from lakecli.base.model import ChangeType, Difference, MergeStrategy
 from lakecli.base.uri import LakeUri, ref_of
+from lakecli.cli.commands.differences import show_counts, stream_differences
 from lakecli.cli.context import Context
-from lakecli.cli.differences import show_counts, stream_differences
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (
+    AllowEmptyCommit,
+    AtOp,
     BranchUri,
     DryRun,
     Message,
     Metadata,
+    ParentNumber,
+    RefUri,
     StatOptions,
     Winner,
 )
@@ -23,6 +28,8 @@ from lakecli.cli.reading import NO_METADATA, Kind, Parser, check_message, read_r
 from lakecli.committed.threeway import Conflicts
 from lakecli.errors import UsageError
 from lakecli.repository import merge as merging
+from lakecli.repository.cherry_pick import cherry_pick as pick
+from lakecli.repository.reading.view import find_merge_base as library_find_merge_base
 
 
 def merge(
@@ -109,3 +116,70 @@ def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) ->
     else:
         stream_differences(context.out, collected())
     conflicts.check()
+
+
+def cherry_pick(
+    context: Context,
+    ref: RefUri,
+    branch: BranchUri,
+    *,
+    parent_number: ParentNumber = None,
+    allow_empty_commit: AllowEmptyCommit = False,
+) -> None:
+    """Apply the changes of one commit to a branch.
+
+    The new commit has the message and the metadata of the original. Two metadata keys record the ID
+    and the committer of the original. A merge commit is compared with its first parent unless
+    --parent-number names another.
+
+    Examples:
+        lakecli cherry-pick lakefs://demo/experiment lakefs://demo/main
+        lakecli cherry-pick lakefs://demo/8d7c1b02 lakefs://demo/main
+    """
+    context.out.say(f"Branch: {branch}")
+    made = pick(
+        context.synced_repository(ref, branch),
+        ref_of(ref),
+        ref_of(branch),
+        committer=context.committer(),
+        parent_number=parent_number,
+        allow_empty=allow_empty_commit,
+    )
+    context.out.emit(
+        lambda: commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch))
+    )
+
+
+def find_merge_base(
+    context: Context,
+    source: Annotated[
+        LakeUri,
+        Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF to merge"),
+        Parser(read_ref, Kind.REF),
+    ],
+    destination: Annotated[
+        LakeUri,
+        Argument(metavar="DESTINATION", help="lakefs://REPOSITORY/REF to merge it into"),
+        Parser(read_ref, Kind.REF),
+    ],
+    *,
+    at_op: AtOp = "",
+) -> None:
+    """Show the commit that a merge of two refs would start from.
+
+    This is their best common ancestor, as git merge-base defines it.
+
+    Examples:
+        lakecli find-merge-base lakefs://demo/experiment lakefs://demo/main
+    """
+    context.out.say(f"Source: {source}", f"Destination: {destination}")
+    points = library_find_merge_base(
+        context.synced_repository(source, destination, at_op=at_op),
+        ref_of(source),
+        ref_of(destination),
+    )
+    base, from_, into = points.base.id, points.source.id, points.destination.id
+    context.out.emit(
+        {"base_commit_id": base, "source_commit_id": from_, "destination_commit_id": into},
+        text=lambda: [f'Found base "{base}" when merging "{from_}" into "{into}".'],
+    )

@@ -1,20 +1,53 @@
-"""``lakecli pull``."""
+"""``lakecli fetch`` and ``lakecli pull``."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from lakecli.base.model import MergeStrategy
+from lakecli.cli.commands.bucket_state import (
+    UP_TO_DATE,
+    finish_interrupted,
+    ref_of,
+    short,
+    update_lines,
+)
+from lakecli.cli.commands.worktrees import bring_along
 from lakecli.cli.context import Context
-from lakecli.cli.here import linked, ref_here
+from lakecli.cli.default_uri import linked, ref_here, repository_here
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.sharing import Damage, Pulled, RefUpdate
-from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, Message, Winner
-from lakecli.cli.sharing import finish_interrupted, ref_of, short
-from lakecli.cli.working_directory import bring_along
+from lakecli.cli.out.answers.sharing import Damage, Fetched, Pulled, RefUpdate
+from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, HereRepositoryUri, Message, Winner
 from lakecli.repository.pull import Pulling, PullOptions, PullReport
 from lakecli.repository.pull import pull as pull_branch
+from lakecli.repository.sharing.fetch import fetch as fetch_refs
+
+
+def fetch(context: Context, repository: HereRepositoryUri = None) -> None:
+    """Fetch the branches, tags and commits of the bucket.
+
+    Branches on this machine do not move; main@{upstream} names where main was in the bucket. New
+    tags are created here unless a different tag of the same name exists.
+
+    Examples:
+        lakecli fetch lakefs://demo
+        lakecli log lakefs://demo/main@{upstream}
+    """
+    opened = context.repository(repository_here(repository, context))
+    finish_interrupted(context, opened)
+    with context.out.progress("fetch") as progress:
+        report = fetch_refs(opened, progress=progress)
+    context.out.emit(
+        pick(
+            Fetched,
+            report,
+            repository=opened.uri,
+            updated=[pick(RefUpdate, each) for each in report.updated],
+            damaged=[pick(Damage, each) for each in report.damaged],
+        ),
+        text=lambda: list(update_lines(report.updated)) or [UP_TO_DATE],
+    )
 
 
 def pull(

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lakecli.cli.commands.bucket_state import (
+    UP_TO_DATE,
+    finish_interrupted,
+    pushed_line,
+    read_lease,
+    ref_of,
+)
 from lakecli.cli.context import Context
-from lakecli.cli.here import ref_here, repository_here
+from lakecli.cli.default_uri import ref_here, repository_here
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.answers import pick
 from lakecli.cli.out.answers.sharing import FailedRef, Pushed, PushedRef
 from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri
-from lakecli.cli.sharing import UP_TO_DATE, finish_interrupted, pushed_line, read_lease, ref_of
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.repository import push as pushing
 from lakecli.repository.push import Pushing, PushReport

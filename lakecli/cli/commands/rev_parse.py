@@ -1,4 +1,4 @@
-"""``lakecli rev-parse``."""
+"""``lakecli rev-parse`` and ``lakecli show commit``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, ref_of
-from lakecli.cli.batch import Missing, answer, iter_questions
+from lakecli.cli.commands.names_from_file import Missing, answer, bytes_of, iter_questions
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.names import bytes_of
-from lakecli.cli.params import AtOp, RefUris
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import log_lines
+from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId, StatOptions
 from lakecli.cli.reading import read_ref
 from lakecli.errors import NotFound, UsageError
-from lakecli.repository.log import rev_parse as resolve
+from lakecli.repository import log as library
 
 if TYPE_CHECKING:
     from lakecli.cli.out.answers.history import AskedRef
@@ -59,7 +61,8 @@ def rev_parse(
         return
 
     found = [
-        (uri, resolve(context.synced_repository(uri, at_op=at_op), ref_of(uri))) for uri in refs
+        (uri, library.rev_parse(context.synced_repository(uri, at_op=at_op), ref_of(uri)))
+        for uri in refs
     ]
     context.out.stream(
         found, record=lambda item: _record(*item), text=lambda item: item[1].commit.id
@@ -79,7 +82,7 @@ def _answer_many(context: Context, *, at_op: str) -> None:
             if repository is None or not (at_op or uri.namespace or repository.is_here()):
                 repository = context.synced_repository(uri, at_op=at_op)
                 opened[uri.repository] = repository
-            resolved = resolve(repository, ref_of(uri))
+            resolved = library.rev_parse(repository, ref_of(uri))
         except NotFound:
             seen.missing += 1
             missing: AskedRef = {"uri": text, "missing": True}
@@ -109,3 +112,48 @@ def _record(uri: LakeUri, resolved: Resolved) -> ResolvedRecord:
         base_commit_id=resolved.base_id,
         steps=[pick(Step, step) for step in resolved.steps],
     )
+
+
+def show_commit(
+    context: Context,
+    ref: RefUri,
+    *,
+    show_meta_range_id: ShowMetarangeId = False,
+    at_op: AtOp = "",
+    stat: StatOptions,
+) -> None:
+    """Show one commit.
+
+    With --stat, also what it changed compared with its first parent: paths and bytes by prefix, as
+    `lakecli diff --stat` counts them.
+
+    Examples:
+        lakecli show commit lakefs://demo/main
+        lakecli show commit --stat lakefs://demo/main
+        lakecli show commit lakefs://demo/v1.0~2 --json
+    """
+    repository = context.synced_repository(ref, at_op=at_op)
+    found = library.show_commit(repository, ref_of(ref))
+    if stat.stat:
+        _show_changes(context, repository, found, metarange=show_meta_range_id, depth=stat.depth)
+        return
+    context.out.emit(
+        lambda: commit_record(found),
+        text=lambda: log_lines(found, show_metarange=show_meta_range_id),
+    )
+
+
+def _show_changes(
+    context: Context, repository: Repository, commit: Commit, *, metarange: bool, depth: int
+) -> None:
+    from lakecli.cli.commands.differences import counts_record, show_counts
+    from lakecli.committed.diff import count_changes
+    from lakecli.repository.diff import diff_commit
+
+    changes = diff_commit(repository, commit)
+    if context.out.json:
+        counts = [counts_record(row) for row in count_changes(changes, depth=depth)]
+        context.out.emit({"commit": commit_record(commit), "changes": counts})
+        return
+    context.out.say(*log_lines(commit, show_metarange=metarange), "")
+    show_counts(context.out, changes, depth=depth)

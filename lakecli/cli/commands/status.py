@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakecli.base.model import CommitId
+from lakecli.cli.commands.bucket_state import distance_text, finish_interrupted
 from lakecli.cli.context import Context
-from lakecli.cli.here import linked, repository_or_ref_here
+from lakecli.cli.default_uri import linked, repository_or_ref_here
 from lakecli.cli.out.answers import pick
 from lakecli.cli.out.progress import human_seconds
 from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
-from lakecli.cli.sharing import distance_text, finish_interrupted
 from lakecli.errors import Unreachable
 from lakecli.repository import status as states
 from lakecli.repository.status import BranchStatus
@@ -20,8 +20,8 @@ from lakecli.repository.status import BranchStatus
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lakecli.cli.commands.worktrees import Compared
     from lakecli.cli.out.answers.history import Status
-    from lakecli.cli.worktrees import Compared
     from lakecli.repository.contract import Repository
     from lakecli.repository.records.ref_changes import Finished
     from lakecli.worktree.link import Link
@@ -84,7 +84,7 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
 
 
 def _compare(repository: Repository, root: Path, link: Link) -> Compared:
-    from lakecli.cli.worktrees import compare_here
+    from lakecli.cli.commands.worktrees import compare_here
 
     return compare_here(repository, root, link)
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from lakecli.cli.context import Context, Environment
-from lakecli.cli.here import base as base_here
-from lakecli.cli.here import linked
+from lakecli.cli.default_uri import base as base_here
+from lakecli.cli.default_uri import linked
 from lakecli.cli.line.argv import Globals
 from lakecli.cli.manual.completion.files import iter_files
 from lakecli.cli.manual.completion.in_place import IN_PLACE, is_in_place, iter_in_place

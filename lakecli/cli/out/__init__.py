@@ -2,11 +2,11 @@
 
 ::
 
-    output          the only way to stdout and stderr; escaped_bytes: documents on a terminal
+    output          the only way to stdout and stderr
     text            sizes, dates, quoted names
-    tables, pager   on a terminal
+    tables          aligned on a terminal; terminal: its pager, and documents that are escaped
     json_lines      records as lines of JSON
     answers         the JSON answers; schemas: their documentation; common_records: those used often
     progress        plain lines; progress_bar: on a terminal
-    history_graph   `log --graph`; log_format: `log --format`
+    logs            --log-level, and the requests that --verbose counts
 """

@@ -24,8 +24,8 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.cli.out import text as format_
 
 if TYPE_CHECKING:
-    from lakecli.cli.out.pager import Pager
     from lakecli.cli.out.progress_bar import BarProgress
+    from lakecli.cli.out.terminal import Pager
 
 T = TypeVar("T")
 
@@ -182,7 +182,7 @@ class Output:
         """
         if not self._pager or self._paging is not None or not self._is_on_screen():
             return
-        from lakecli.cli.out.pager import Pager, find_pager
+        from lakecli.cli.out.terminal import Pager, find_pager
 
         command = find_pager(self._pager)
         if not command:
@@ -260,7 +260,7 @@ class Output:
         """
         if not self.stdout_terminal:
             return self.binary()
-        from lakecli.cli.out.escaped_bytes import EscapedBytes
+        from lakecli.cli.out.terminal import EscapedBytes
 
         return cast("BinaryIO", EscapedBytes(self.binary()))
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakecli.cli.here import relative_path
+from lakecli.cli.default_uri import relative_path
 from lakecli.cli.manual.completion.paths import names_at
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import open_view

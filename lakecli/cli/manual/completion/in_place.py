@@ -13,7 +13,6 @@ from typing import Final
 from lakecli.base.layout import REPOSITORY
 from lakecli.base.uri import is_namespace
 from lakecli.cli.context import Context
-from lakecli.cli.in_place import opened
 from lakecli.cli.manual.completion.refs import iter_refs_and_paths
 from lakecli.repository.contract import Repository
 from lakecli.stores.uri import normalise
@@ -69,5 +68,5 @@ def _find(context: Context, namespace: str) -> Repository | None:
     if name is not None:
         return context.lake().repository(name)
     if uri.startswith("local://"):
-        return opened(context, uri, at_op="")
+        return context.repository_in_place(uri)
     return None

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from lakecli.cli.in_place import READ_IN_PLACE
 from lakecli.cli.line.describe import CommandHelp, OptionHelp, global_options
 from lakecli.cli.manual.completion.in_place import IN_PLACE
 from lakecli.cli.manual.topics import topic_names
 from lakecli.cli.reading import Kind
-from lakecli.cli.tree import GROUPS
+from lakecli.cli.tree import GROUPS, READ_IN_PLACE
 
 FILES: Final = {
     Kind.FILE: "file",

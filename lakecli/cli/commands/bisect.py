@@ -1,0 +1,426 @@
+"""``lakecli bisect``: search history for the commit that introduced a problem."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final, NamedTuple
+
+from lakecli.base import uri
+from lakecli.base.model import Commit
+from lakecli.base.uri import LakeUri
+from lakecli.cli.context import Context
+from lakecli.cli.line.declare import Argument
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.changes import Bisection as BisectionRecord
+from lakecli.cli.out.answers.changes import Verdict
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import log_lines, one_line
+from lakecli.cli.params import RepositoryOrRefExpression
+from lakecli.cli.reading import Completion, Kind
+from lakecli.errors import NotFound, Refused, UsageError
+from lakecli.repository.bisect import (
+    BAD,
+    GOOD,
+    SKIP,
+    Said,
+    Session,
+    names_with_session,
+    reset,
+    say,
+    show,
+    start,
+)
+from lakecli.repository.contract import Repository
+
+SKIP_CODE: Final = 125
+"""The exit code of a test that says that a commit cannot be tested."""
+
+_NO_VERDICT: Final = 126
+"""From this exit code on, a shell could not run a program, or a signal ended it."""
+BisectRefs = Annotated[
+    list[str],
+    Argument(metavar="REF", help="Ref or its URI; by default the commit that is being tested"),
+    Completion(Kind.REF),
+]
+BisectRepository = Annotated[
+    str,
+    Argument(metavar="REPOSITORY", help="lakefs://REPOSITORY; by default the one with a session"),
+    Completion(Kind.REPOSITORY),
+]
+
+
+def bisect_start(
+    context: Context,
+    bad: RepositoryOrRefExpression,
+    good: Annotated[
+        list[str],
+        Argument(metavar="GOOD", help="Commit without the problem: a ref or its URI"),
+        Completion(Kind.REF),
+    ] = [],  # noqa: B006 - never changed
+) -> None:
+    """Begin to search history for the first commit with a problem.
+
+    Name a commit that has the problem and commits that have not, here or later by `lakecli bisect
+    bad` and `lakecli bisect good`. Each answer of yours then halves the commits that are left: of
+    1,000 commits, about 10 are tested. Merges are searched as by `git bisect`. To search for a
+    change that is no problem, say `lakecli bisect new` and `lakecli bisect old` instead.
+
+    A repository has one session, which is kept on this machine until `lakecli bisect reset`. While
+    only one repository has a session, the other commands need no argument.
+
+    Examples:
+        lakecli bisect start lakefs://demo/main lakefs://demo/v1.0
+        lakecli bisect start lakefs://demo/main main~100 v1.0
+        lakecli bisect start lakefs://demo
+    """
+    base = context.base_uri
+    uris = [uri.parse_ref(each, base=base) for each in good if _is_uri(each, base)]
+    repository = context.synced_repository(bad, *uris)
+    refs = [
+        uri.ref_of(uri.parse_ref(each, base=base)) if _is_uri(each, base) else each for each in good
+    ]
+    answer(context, repository, start(repository, bad=bad.ref, good=refs))
+
+
+def _is_uri(text: str, base: str) -> bool:
+    return bool(base) or text.startswith(uri.SCHEME)
+
+
+def bisect_bad(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
+    """Record that a commit is bad: it has the problem.
+
+    Without a ref, the commit that is being tested. The answer names the next commit to test, or the
+    first bad commit.
+
+    Examples:
+        lakecli bisect bad
+        lakecli bisect bad lakefs://demo/main
+    """
+    say_and_answer(context, BAD, refs, is_old_new=False)
+
+
+def bisect_good(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
+    """Record that commits are good: they do not have the problem.
+
+    Without a ref, the commit that is being tested. The answer names the next commit to test, or the
+    first bad commit.
+
+    Examples:
+        lakecli bisect good
+        lakecli bisect good lakefs://demo/v1.0 lakefs://demo/main~20
+    """
+    say_and_answer(context, GOOD, refs, is_old_new=False)
+
+
+def bisect_old(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
+    """Record that commits are old: they do not have the change that is searched for.
+
+    This is `bisect good` for a change that is no problem, such as a repair. A session has either
+    good and bad commits, or old and new ones.
+
+    Examples:
+        lakecli bisect old
+        lakecli bisect old lakefs://demo/v1.0
+    """
+    say_and_answer(context, GOOD, refs, is_old_new=True)
+
+
+def bisect_new(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
+    """Record that commits are new: they have the change that is searched for.
+
+    This is `bisect bad` for a change that is no problem, such as a repair. A session has either
+    good and bad commits, or old and new ones.
+
+    Examples:
+        lakecli bisect new
+        lakecli bisect new lakefs://demo/main
+    """
+    say_and_answer(context, BAD, refs, is_old_new=True)
+
+
+def bisect_skip(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
+    """Record that commits cannot be tested.
+
+    Without a ref, the commit that is being tested. The answer names the next commit to test, or the
+    first bad commit.
+
+    Examples:
+        lakecli bisect skip
+        lakecli bisect skip lakefs://demo/main~3
+    """
+    say_and_answer(context, SKIP, refs)
+
+
+class NoVerdict(Refused):
+    """The program that tests commits could not be run, or did not end as a test does."""
+
+
+def bisect_run(
+    context: Context,
+    command: Annotated[
+        list[str],
+        Argument(metavar="COMMAND", help="Program that tests a commit, with its arguments"),
+        Completion(Kind.COMMAND),
+    ],
+) -> None:
+    """Search by a program that tests each commit.
+
+    It exits with 0 if the commit is good, with 125 if the commit cannot be tested, and with 1 to
+    124 if the commit is bad. Another exit code, a signal, or a program that cannot be run ends the
+    search. If several repositories have a session, put lakefs://REPOSITORY before COMMAND.
+
+    The program gets the variables BISECT_ID, BISECT_MESSAGE, BISECT_METARANGE_ID and
+    BISECT_COMMITTER of the commit, and BISECT_URI, such as lakefs://demo/4bd9…. In its arguments,
+    :BISECT_ID: and so on are replaced by the same values.
+
+    Examples:
+        lakecli bisect run ./check.sh
+        lakecli bisect run sh -c 'lakecli fs cat "$BISECT_URI/orders.csv" | grep -q 2026'
+        lakecli bisect run python check.py --commit :BISECT_ID:
+    """
+    first = command[0] if command[0].startswith(uri.SCHEME) else ""
+    words = command[1:] if first else command
+    if not words:
+        raise UsageError("no program to run", hint="lakecli bisect run COMMAND")
+    repository, _ = find_named(context, [first] if first else [])
+    session = show(repository)
+    if session.state is None:
+        raise UsageError(
+            "a good and a bad commit must be known first",
+            hint=f"lakecli bisect good {repository.uri}/REF, lakecli bisect bad "
+            f"{repository.uri}/REF",
+        )
+    while (commit := _current(session)) is not None:
+        shown = f"[{commit.id}] {subject(commit)}"
+        context.out.say(f"== Commit {shown}")
+        code = _run(context, repository, commit, words)
+        verdict = GOOD if code == 0 else SKIP if code == SKIP_CODE else BAD
+        session = say(repository, verdict, [commit.id])
+        context.out.say(f"-- {session.word(verdict).upper()} {shown}")
+    answer(context, repository, session)
+
+
+def _current(session: Session) -> Commit | None:
+    return None if session.state is None else session.state.current
+
+
+def _run(context: Context, repository: Repository, commit: Commit, words: Sequence[str]) -> int:
+    """Run the program on a commit and return its exit code.
+
+    Raises:
+        NoVerdict: it could not be run, was ended by a signal, or its code is no verdict.
+    """
+    import subprocess
+
+    values = {
+        "BISECT_ID": commit.id,
+        "BISECT_MESSAGE": commit.message.replace("\0", ""),
+        "BISECT_METARANGE_ID": commit.metarange_id,
+        "BISECT_COMMITTER": commit.committer.replace("\0", ""),
+        "BISECT_URI": f"{repository.uri}/{commit.id}",
+    }
+    filled = list(words)
+    for name, value in values.items():
+        filled = [word.replace(f":{name}:", value) for word in filled]
+    context.out.flush()
+    try:
+        done = subprocess.run(
+            filled,
+            env={**context.environ, **values},
+            # In JSON mode stdout is for the answer.
+            stdout=2 if context.out.json else None,
+            check=False,
+        )
+    except OSError as error:
+        raise NoVerdict(
+            f"cannot run {filled[0]!r}: {os.strerror(error.errno or 0)}",
+            hint="name a program in PATH or by its path; for a shell: sh -c '...'",
+        ) from None
+    code = done.returncode
+    if not 0 <= code < _NO_VERDICT:
+        ended = f"was ended by signal {-code}" if code < 0 else f"exited with {code}"
+        raise NoVerdict(
+            f"{filled[0]!r} {ended} on commit {commit.id}",
+            hint="exit with 0 (good), 125 (cannot be tested), or 1 to 124 (bad)",
+        )
+    return code
+
+
+def bisect_view(context: Context, repository: BisectRepository = "") -> None:
+    """Show the commits that may be the first bad one, newest first.
+
+    Examples:
+        lakecli bisect view
+        lakecli bisect view lakefs://demo --json
+    """
+    opened, _ = find_named(context, [repository] if repository else [])
+    state = show(opened).state
+    context.out.stream(
+        [] if state is None else state.candidates,
+        record=commit_record,
+        text=lambda commit: "\n".join(log_lines(commit, show_metarange=True)),
+    )
+
+
+def bisect_log(context: Context, repository: BisectRepository = "") -> None:
+    """Show what was recorded in a bisect session.
+
+    The lines are commands that repeat the session.
+
+    Examples:
+        lakecli bisect log
+        lakecli bisect log lakefs://demo > session.sh
+    """
+    opened, _ = find_named(context, [repository] if repository else [])
+    session = show(opened)
+    context.out.say(f"lakecli bisect start {opened.uri}")
+
+    def line(said: Said) -> str:
+        return f"lakecli bisect {session.word(said.verdict)} {opened.uri}/{said.commit_id}"
+
+    context.out.stream(session.said, record=lambda said: pick(Verdict, said), text=line)
+
+
+def bisect_reset(context: Context, repository: BisectRepository = "") -> None:
+    """End a bisect session.
+
+    Branches and objects stay as they are.
+
+    Examples:
+        lakecli bisect reset
+        lakecli bisect reset lakefs://demo
+    """
+    cleared = False
+    if repository or names_with_session(context.lake()):
+        opened, _ = find_named(context, [repository] if repository else [])
+        cleared = reset(opened)
+    context.out.emit({"cleared": cleared}, text=lambda: ["Cleared bisect session"] * cleared)
+    if not cleared:
+        context.out.warn("no active bisect session")
+
+
+class Named(NamedTuple):
+    """What the arguments of a command name.
+
+    Attributes:
+        repository: the repository.
+        refs: expressions, without the URI of the repository alone.
+    """
+
+    repository: Repository
+    refs: Sequence[str]
+
+
+def find_named(context: Context, texts: Sequence[str]) -> Named:
+    """Return the repository with a session that arguments mean, and the refs.
+
+    Raises:
+        NotFound: no repository has a session.
+        UsageError: several have one and no argument says which, or they are of different ones.
+    """
+    uris: list[LakeUri] = []
+    refs: list[str] = []
+    for text in texts:
+        if text.startswith(uri.SCHEME) or context.base_uri:
+            parsed = uri.parse(text, base=context.base_uri)
+            uris.append(parsed)
+            if parsed.ref is not None:
+                refs.append(uri.ref_of(uri.parse_ref(text, base=context.base_uri)))
+        else:
+            refs.append(text)
+    if not uris:
+        uris.append(uri.LakeUri(_only_session(context)))
+    opened = context.synced_repository if refs else context.repository
+    return Named(opened(*uris), refs)
+
+
+def _only_session(context: Context) -> str:
+
+    names = names_with_session(context.lake())
+    if not names:
+        raise NotFound(
+            "no bisect session", hint="lakecli bisect start lakefs://REPOSITORY/BAD GOOD"
+        )
+    if len(names) > 1:
+        raise UsageError(
+            f"several repositories have a bisect session: {', '.join(names)}",
+            hint=f"name one: {uri.SCHEME}{names[0]}",
+        )
+    return names[0]
+
+
+def say_and_answer(
+    context: Context, verdict: str, texts: Sequence[str], *, is_old_new: bool | None = None
+) -> None:
+    """Record a verdict on commits, and show where the search stands."""
+    repository, refs = find_named(context, texts)
+    answer(context, repository, say(repository, verdict, refs, is_old_new=is_old_new))
+
+
+def answer(context: Context, repository: Repository, session: Session) -> None:
+    """Show where a search stands."""
+    context.out.emit(
+        bisection_record(repository, session), text=lambda: _lines(repository, session)
+    )
+
+
+def bisection_record(repository: Repository, session: Session) -> BisectionRecord:
+    """Return the JSON answer about a session."""
+    state = session.state
+    return pick(
+        BisectionRecord,
+        repository=repository.uri,
+        bad=None if session.bad is None else session.bad.id,
+        good=session.good,
+        skipped=session.skipped,
+        current=_record_of(None if state is None else state.current),
+        left=None if state is None or state.current is None else state.left,
+        steps=None if state is None or state.current is None else state.steps,
+        found=_record_of(None if state is None else state.found),
+        untested=[] if state is None else [commit.id for commit in state.untested],
+    )
+
+
+def _record_of(commit: Commit | None) -> object:
+    return None if commit is None else commit_record(commit)
+
+
+def subject(commit: Commit) -> str:
+    """Return the first line of a commit's message."""
+    return one_line(commit.message.partition("\n")[0])
+
+
+def _lines(repository: Repository, session: Session) -> Iterator[str]:
+
+    yield f"Repository: {repository.record.name}"
+    state = session.state
+    if state is None:
+        yield _waiting(repository, session)
+    elif state.found is not None:
+        yield f"Found commit {repository.uri}/{state.found.id} {subject(state.found)}"
+    elif state.untested:
+        yield f"Only skipped commits are left; the first {session.word(BAD)} commit is one of:"
+        for commit in state.untested:
+            yield f"{repository.uri}/{commit.id} {subject(commit)}"
+    elif state.current is not None:
+        if state.is_merge_base:
+            yield "Bisecting: a common ancestor must be tested"
+        else:
+            yield (  # lakectl's words, whatever the numbers
+                f"Bisecting: {state.left} commits left to test after this "
+                f"(roughly {state.steps} steps)"
+            )
+        yield f"Current commit {repository.uri}/{state.current.id} {subject(state.current)}"
+
+
+def _waiting(repository: Repository, session: Session) -> str:
+
+    good, bad = session.word(GOOD), session.word(BAD)
+    if session.bad is not None:
+        uri = f"{repository.uri}/{session.bad.id}"
+        return f"{bad.title()} commit {uri}, waiting for {good} commit"
+    if session.good:
+        uri = f"{repository.uri}/{session.good[-1]}"
+        return f"{good.title()} commit {uri}, waiting for {bad} commit"
+    return f"Missing both {good} and {bad} commits"

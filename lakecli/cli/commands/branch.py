@@ -1,0 +1,445 @@
+"""``lakecli branch``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+from lakecli.base.model import Branch, Commit, RefKind
+from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
+from lakecli.cli.commands.bucket_state import distance_text, pushed_line, read_lease, short
+from lakecli.cli.context import Context
+from lakecli.cli.default_uri import repository_here
+from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.history import BranchShown
+from lakecli.cli.out.common_records import commit_record, ref_record
+from lakecli.cli.out.text import local_date, one_line, quote_path
+from lakecli.cli.params import (
+    AllowEmptyCommit,
+    AtOp,
+    BranchUri,
+    BranchUris,
+    ForceWithLease,
+    HereRepositoryUri,
+    PageOptions,
+    ParentNumber,
+    Yes,
+)
+from lakecli.cli.reading import Completion, Kind, read_ref_of
+from lakecli.errors import UsageError
+from lakecli.repository import branch as library
+from lakecli.repository.contract import Repository
+
+if TYPE_CHECKING:
+    from lakecli.repository.status import BranchStatus
+
+_Long = Annotated[
+    bool,
+    Option("--long", "-v", help="Show the distance of each branch from the bucket, too"),
+]
+
+
+def branch_create(
+    context: Context,
+    branch: BranchUri,
+    *,
+    source: Annotated[
+        str,
+        Option("--source", "-s", metavar="REF", help="REF or lakefs://REPOSITORY/REF to start at"),
+        Completion(Kind.REF),
+    ],
+) -> None:
+    """Create a branch at the commit of another ref.
+
+    No object is copied. Uncommitted changes of the source stay on the source.
+
+    Examples:
+        lakecli branch create lakefs://demo/experiment -s lakefs://demo/main
+        lakecli branch create lakefs://demo/rescue -s main~3
+    """
+    start = read_ref_of(branch, source, context)
+    context.out.say(f"Source ref: {start}")
+    repository = context.synced_repository(branch, start)
+    created = library.create(repository, ref_of(branch), source=ref_of(start))
+    context.out.emit(
+        lambda: ref_record(created),
+        text=lambda: [f"created branch '{created.name}' {created.commit_id}"],
+    )
+
+
+def branch_list(
+    context: Context,
+    repository: HereRepositoryUri = None,
+    *,
+    page: PageOptions,
+    long: _Long = False,
+    at_op: AtOp = "",
+) -> None:
+    """List the branches of a repository, ordered by name.
+
+    On a terminal each branch is shown with the age and the subject of its newest commit.
+
+    With -v or --json, in a repository that was pushed, fetched or cloned, each branch is listed
+    with the number of commits it is ahead of and behind the bucket, as of the last fetch, pull or
+    push.
+
+    Without REPOSITORY, the repository of the linked directory is meant, or what `lakecli use` set.
+
+    Examples:
+        lakecli branch list lakefs://demo
+        lakecli branch list
+        lakecli branch list lakefs://demo -v
+        lakecli branch list lakefs://demo --prefix dev- --amount 0
+        lakecli branch list s3://my-bucket/demo
+    """
+    if repository is None:
+        repository = repository_here(None, context)
+
+    opened = context.synced_repository(repository, at_op=at_op)
+    found = library.iter_branches(opened, prefix=page.prefix, after=page.after)
+    shown = context.out.page(found, amount=page.amount, name=lambda item: item.name)
+    if context.out.terminal and not context.out.json:
+        _list_for_people(context, opened, shown)
+    elif (long or context.out.json) and library.is_shared(opened):
+        _list_shared(context, opened, shown)
+    else:
+        context.out.table(
+            ("Branch", "Commit ID"),
+            shown,
+            row=lambda item: (item.name, item.commit_id),
+            record=ref_record,
+        )
+    context.out.say("")
+
+
+def _list_for_people(context: Context, repository: Repository, found: Iterable[Branch]) -> None:
+    """Show each branch with the age and the first line of its newest commit."""
+    from lakecli.cli.out.text import age, one_line
+    from lakecli.refs.ref_store import RefStore
+    from lakecli.repository.status import with_distances
+
+    is_shared = library.is_shared(repository)
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        heads = (
+            (item, distance, refs.get_commit(item.commit_id))
+            for item, distance in with_distances(repository, found)
+        )
+        context.out.table(
+            ("Branch", "Commit", "Age", *(["Bucket"] if is_shared else []), "Subject"),
+            heads,
+            row=lambda head: (
+                head[0].name,
+                head[0].commit_id,
+                age(head[2].created_at, context.now()),
+                *([distance_text(head[1])] if is_shared else []),
+                one_line(head[2].message.partition("\n")[0]),
+            ),
+            record=lambda head: ref_record(head[0]),
+        )
+
+
+def _list_shared(context: Context, repository: Repository, found: Iterable[Branch]) -> None:
+    from lakecli.cli.out.answers.history import ListedBranch
+    from lakecli.repository.status import with_distances
+
+    context.out.table(
+        ("Branch", "Commit ID", "Bucket"),
+        with_distances(repository, found),
+        row=lambda item: (item[0].name, item[0].commit_id, distance_text(item[1])),
+        record=lambda item: pick(ListedBranch, *item),
+    )
+
+
+def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> None:
+    """Show the commit a branch points to.
+
+    On a terminal and with --json also the date and message of that commit, the distance from the
+    bucket at the last fetch, and how many uncommitted changes there are.
+
+    Examples:
+        lakecli branch show lakefs://demo/main
+        lakecli branch show lakefs://demo/main --json
+    """
+    context.out.say(f"Branch: {branch}")
+    repository = context.synced_repository(branch, at_op=at_op)
+    found = library.show(repository, ref_of(branch))
+    if not (context.out.json or context.out.terminal):
+        context.out.say(f"Commit ID: {found.commit_id}")
+        return
+    from lakecli.repository.log import show_commit
+    from lakecli.repository.status import status
+
+    (state,) = status(repository, found.name)
+    commit = show_commit(repository, found.commit_id)
+
+    def record() -> BranchShown:
+
+        is_default = found.name == repository.record.default_branch
+        return pick(
+            BranchShown, state, state.distance, is_default=is_default, commit=commit_record(commit)
+        )
+
+    context.out.emit(record, text=lambda: _lines(state, commit))
+
+
+def _lines(state: BranchStatus, commit: Commit) -> Iterator[str]:
+
+    yield f"Commit ID: {state.commit_id}"
+    yield f"Date: {local_date(commit.created_at)}"
+    yield f"Message: {one_line(commit.message.partition(chr(10))[0])}"
+    yield f"Bucket: {distance_text(state.distance)}"
+    counts = {"added": state.added, "changed": state.changed, "removed": state.removed}
+    staged = [f"{count} {what}" for what, count in counts.items() if count]
+    yield f"Uncommitted: {', '.join(staged) or 'nothing'}"
+
+
+def branch_rename(
+    context: Context,
+    branch: BranchUri,
+    name: Annotated[
+        str,
+        Argument(metavar="NAME", help="The new name, or lakefs://REPOSITORY/NAME"),
+        Completion(Kind.NOTHING),
+    ],
+) -> None:
+    """Rename a branch.
+
+    The branch must have no uncommitted changes, and must not be the default branch. In the bucket
+    the old branch stays until `lakecli push --delete`, unless `sync = auto`. With that, if the
+    bucket has commits on it that are not here, nothing is renamed, and the exit code is 5. `lakecli
+    undo` takes it back.
+
+    Examples:
+        lakecli branch rename lakefs://demo/experiment trial
+        lakecli branch rename lakefs://demo/experiment lakefs://demo/trial
+    """
+    context.out.say(f"Branch: {branch}")
+    uris = [parse_ref(name)] if name.startswith(SCHEME) else []
+    # A push that ends while this fetches can make the branch follow an older state for a moment.
+    here = context.repository(branch, *uris)
+    expected = library.show(here, ref_of(branch)).commit_id if here.is_here() else None
+    repository = context.synced_repository(branch, *uris)
+    new_name = ref_of(uris[0]) if uris else name
+    renamed = library.rename(repository, ref_of(branch), new_name, expected=expected)
+    context.out.emit(
+        lambda: ref_record(renamed), text=lambda: [f"renamed to '{new_name}' {renamed.commit_id}"]
+    )
+    if not repository.syncs and library.is_shared(repository):
+        uri = repository.uri
+        context.out.hint(
+            f"the bucket is unchanged; to rename it there: lakecli push {uri}/{new_name}, then "
+            f"lakecli push --delete {uri}/{ref_of(branch)}"
+        )
+
+
+def branch_delete(context: Context, branches: BranchUris, *, yes: Yes = False) -> None:
+    """Delete branches of a repository with their uncommitted changes.
+
+    Their commits stay. The default branch cannot be deleted. If one of several branches does not
+    exist, none is deleted. `lakecli undo` restores a branch with its uncommitted changes for 30
+    days.
+
+    With automatic sync, a branch is deleted in the bucket, too. If the bucket has commits on it
+    that are not here, none is deleted, and the exit code is 5.
+
+    Examples:
+        lakecli branch delete lakefs://demo/experiment
+        lakecli branch delete lakefs://demo/try-1 lakefs://demo/try-2 -y
+    """
+    unique = list(dict.fromkeys(branches))
+    context.out.say(*(f"Branch: {branch}" for branch in unique))
+    repository = context.synced_repository(*unique)
+    names = [ref_of(branch) for branch in unique]
+    for name in names:
+        library.check_delete(repository, name)
+    context.confirm(f"delete {_named(names)} and uncommitted changes", yes=yes)
+    for name in names:
+        context.out.emit(ref_record(library.delete(repository, name)))
+
+
+def _named(names: list[str]) -> str:
+    listed = ", ".join(f"'{name}'" for name in names)
+    return f"branch {listed}" if len(names) == 1 else f"branches {listed}"
+
+
+def branch_reset(
+    context: Context,
+    branch: BranchUri,
+    *,
+    prefix: Annotated[
+        str | None, Option("--prefix", metavar="TEXT", help="Only what begins with this")
+    ] = None,
+    object: Annotated[
+        str | None, Option("--object", metavar="PATH", help="Only this object")
+    ] = None,
+    to: Annotated[
+        str,
+        Option("--to", metavar="REF", help="Move the branch to this commit: a ref or its URI"),
+        Completion(Kind.REF),
+    ] = "",
+    force_with_lease: ForceWithLease = None,
+    yes: Yes = False,
+) -> None:
+    """Discard the uncommitted changes of a branch: all, below a prefix, or of one object.
+
+    The paths then have the contents of the last commit. If there are no such changes, nothing
+    happens.
+
+    With --to, the branch is moved to another commit too, back or elsewhere, and all uncommitted
+    changes are discarded. The commits stay; `lakecli undo` takes it back, and `lakecli reflog`
+    shows where the branch was. In the bucket the branch is moved with --force-with-lease only:
+    provided that nobody has moved it there since the last fetch, or, with
+    --force-with-lease=COMMIT, that it is at COMMIT there.
+
+    Examples:
+        lakecli branch reset lakefs://demo/main
+        lakecli branch reset lakefs://demo/main --prefix raw/2026/ -y
+        lakecli branch reset lakefs://demo/main --object raw/2026/01.csv -y
+        lakecli branch reset lakefs://demo/main --to main~2
+        lakecli branch reset lakefs://demo/main --to v1.0 --force-with-lease -y
+    """
+    if prefix is not None and object is not None:
+        raise UsageError("--prefix and --object exclude each other", hint="give one of them")
+    if to and (prefix is not None or object is not None):
+        raise UsageError("--to excludes --prefix and --object", hint="give one of them")
+    if force_with_lease is not None and not to:
+        raise UsageError("--force-with-lease needs --to", hint="--to REF")
+    path = os.fsencode(object if object is not None else prefix or "")
+    check_path(path, allow_empty=object is None)
+    context.out.say(f"Branch: {branch}")
+    repository, name = context.synced_repository(branch), ref_of(branch)
+    found = library.show(repository, name)
+    if to:
+        _move(context, repository, found, to, lease=force_with_lease, yes=yes)
+        return
+    what = f"discard all uncommitted changes of branch '{name}'"
+    if object is not None:
+        context.confirm(f"{what} for object: {quote_path(object)}", yes=yes)
+        count: int | None = library.reset_object(repository, name, path)
+    elif prefix is not None:
+        context.confirm(f"{what} from path: {quote_path(prefix)}", yes=yes)
+        count = library.reset_prefix(repository, name, path)
+    else:
+        context.confirm(what, yes=yes)
+        library.reset(repository, name)
+        count = None
+    context.out.emit(lambda: ref_record(found))
+    if count == 0:
+        context.out.note("no uncommitted changes there")
+
+
+def _move(
+    context: Context,
+    repository: Repository,
+    branch: Branch,
+    to: str,
+    *,
+    lease: str | None,
+    yes: bool,
+) -> None:
+    """Move a branch to the commit that a ref or its URI names, and in the bucket with a lease."""
+    name = branch.name
+    expression = to
+    if to.startswith(SCHEME):
+        named = parse_ref(to)
+        context.repository(named, LakeUri(repository.name))
+        expression = ref_of(named)
+    from lakecli.repository.log import show_commit
+
+    target = show_commit(repository, expression)
+    required = read_lease(repository, lease)
+    where = f"from {short(branch.commit_id)} to {short(target.id)}"
+    context.confirm(f"move branch '{name}' {where} and discard uncommitted changes", yes=yes)
+    moved = library.reset(
+        repository,
+        name,
+        to=target.id,
+        expected=branch.commit_id,
+        is_forced=required is not None,
+    )
+    context.out.emit(lambda: ref_record(moved), text=lambda: [f"Commit ID: {moved.commit_id}"])
+    if required is not None:
+        from lakecli.repository.push import PushOptions, push
+
+        options = PushOptions(who=context.committer(), lease=required)
+        was, now = branch.commit_id, moved.commit_id
+        pushed = push(
+            repository,
+            name,
+            kind=RefKind.BRANCH,
+            options=options,
+            is_wanted=lambda position: not library.is_put_back(repository, was, now, position),
+        )
+        context.out.note(pushed_line(pushed, dry_run=False))
+    elif not repository.syncs and library.is_shared(repository):
+        context.out.hint(
+            "the bucket is unchanged; to move the branch there: "
+            f"lakecli push --force-with-lease {repository.uri}/{name}"
+        )
+
+
+def branch_revert(
+    context: Context,
+    branch: BranchUri,
+    refs: Annotated[
+        list[str],
+        Argument(metavar="REF", help="Commit to revert: a commit ID, a ref, or its URI"),
+        Completion(Kind.REF),
+    ],
+    *,
+    parent_number: ParentNumber = None,
+    allow_empty_commit: AllowEmptyCommit = False,
+    yes: Yes = False,
+) -> None:
+    """Revert commits, with one new commit for each.
+
+    Commits are reverted from left to right. A ref that starts at the branch itself, such as main~1,
+    is resolved after the reverts before it. If a commit cannot be reverted, those before it stay
+    reverted. A merge commit needs --parent-number.
+
+    Examples:
+        lakecli branch revert lakefs://demo/main main~2
+        lakecli branch revert lakefs://demo/main 8d7c1b02 44fe19a3 -y
+        lakecli branch revert lakefs://demo/main main -m 1
+    """
+    from lakecli.repository.revert import revert
+
+    name = ref_of(branch)
+    uris = {text: parse_ref(text) for text in refs if text.startswith(SCHEME)}
+    expressions = [ref_of(uris[text]) if text in uris else text for text in refs]
+    context.out.say(f"Branch: {branch}")
+    repository = context.synced_repository(branch, *uris.values())
+    library.show(repository, name)
+    _check(repository, name, expressions)
+    asked = one_line(" ".join(expressions))
+    context.confirm(f"revert commits {asked} on branch '{name}'", yes=yes)
+    committer = context.committer()
+    commits: list[Commit] = []
+    try:
+        for expression in expressions:
+            commit = revert(
+                repository,
+                name,
+                expression,
+                committer=committer,
+                parent_number=parent_number,
+                allow_empty=allow_empty_commit,
+            )
+            commits.append(commit)
+            context.out.say(f"commit {one_line(expression)} successfully reverted")
+    finally:
+        if commits:
+            context.out.emit({"branch": name, "commits": list(map(commit_record, commits))})
+
+
+def _check(repository: Repository, branch: str, expressions: list[str]) -> None:
+    """Look up what does not move with the branch, so that a typing error reverts nothing."""
+    from lakecli.refs.expression import parse
+    from lakecli.repository.log import show_commit
+
+    for expression in expressions:
+        if parse(expression).base != branch:
+            show_commit(repository, expression)

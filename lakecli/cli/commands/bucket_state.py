@@ -1,0 +1,125 @@
+"""What commands say about the bucket: refs that moved, and places outside the namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from lakecli.base.model import CommitId
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.sharing import OutsidePlace
+from lakecli.cli.out.text import one_line
+from lakecli.refs.names import is_full_commit_id
+from lakecli.repository.reading.view import commit_at
+
+if TYPE_CHECKING:
+    from lakecli.base.uri import LakeUri
+    from lakecli.cli.context import Context
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.push import Lease, Pushed
+    from lakecli.repository.reading.outside_places import CountedPlace
+    from lakecli.repository.records.ref_changes import Finished
+    from lakecli.repository.sharing.fetch import RefUpdate
+    from lakecli.repository.status import Distance
+
+UP_TO_DATE: Final = "everything up to date"
+
+_SHOWN: Final = 12
+"""Digits of a commit ID in a line."""
+
+SHOWN_PLACES = 20
+
+
+def ref_of(uri: LakeUri, repository: Repository) -> str:
+    """Return the branch or tag that a URI names, else the default branch."""
+    return repository.record.default_branch if uri.ref is None else uri.ref
+
+
+def read_lease(repository: Repository, text: str | None) -> Lease | None:
+    """Return the lease that an option asks for; a commit that is not here is taken as typed."""
+    from lakecli.repository.push import Lease
+
+    if text is None:
+        return None
+    if not text:
+        return Lease()
+    if is_full_commit_id(text):
+        return Lease(CommitId(text.lower()))
+    with repository.lake.kv.read() as txn:
+        return Lease(commit_at(repository, txn, text).id)
+
+
+def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:
+    """Finish what an interrupted command left, and show what became of it."""
+    from lakecli.repository.pending.intents import finish_pending
+
+    finished = finish_pending(repository)
+    context.tell_finished(finished)
+    return finished
+
+
+def short(commit_id: CommitId | None) -> str:
+    """Return the beginning of a commit ID, for a line that people read."""
+    return "" if commit_id is None else commit_id[:_SHOWN]
+
+
+def update_lines(updates: tuple[RefUpdate, ...]) -> Iterator[str]:
+    """Yield one line for each ref that moved in the bucket."""
+    from lakecli.repository.sharing.fetch import Change
+
+    told = {
+        Change.NEW: "new, at {after}",
+        Change.MOVED: "{before} -> {after}",
+        Change.FORCED: "{before} -> {after} (forced)",
+        Change.DELETED: "deleted, was {before}",
+        Change.WENT_BACK: "{before} -> {after} (the bucket was restored to an older state)",
+        Change.INCOMPLETE: "at {after}, whose commits are not in the bucket yet; fetch again",
+        Change.DIFFERS: "at {after}; a different one of this name on this machine stays",
+    }
+    for update in updates:
+        after = short(update.after) or "not there"
+        shown = told[update.change].format(before=short(update.before), after=after)
+        yield f"{update.kind} {update.name}: {shown}"
+
+
+def pushed_line(pushed: Pushed, *, dry_run: bool) -> str:
+    """Return the line of a ref that was pushed, or would be."""
+    from lakecli.repository.push import Pushing
+
+    told = {
+        Pushing.CREATED: "created at {after}",
+        Pushing.UPDATED: "{before} -> {after}",
+        Pushing.FORCED: "{before} -> {after} (forced)",
+        Pushing.DELETED: "deleted, was {before}",
+        Pushing.UP_TO_DATE: UP_TO_DATE,
+        Pushing.BEHIND: "nothing to push; the bucket is ahead: {after}",
+    }
+    would = "would be " if dry_run and pushed.before != pushed.after else ""
+    shown = told[pushed.state].format(before=short(pushed.before), after=short(pushed.after))
+    return f"{pushed.kind} {pushed.name}: {would}{shown}"
+
+
+def distance_text(distance: Distance) -> str:
+    """Return how far a branch is ahead of and behind the bucket, in words."""
+    if distance.upstream is None:
+        return "deleted in the bucket" if distance.is_deleted else "never pushed"
+    parts = [
+        f"{word} {count}"
+        for word, count in (("ahead", distance.ahead), ("behind", distance.behind))
+        if count
+    ]
+    return ", ".join(parts) or "up to date"
+
+
+def place_records(places: Iterable[CountedPlace]) -> list[OutsidePlace]:
+    """Return the JSON answer about places."""
+    return [pick(OutsidePlace, place, place=place.uri) for place in places]
+
+
+def place_lines(places: Sequence[CountedPlace]) -> Iterator[str]:
+    """Yield a line for each of the first places."""
+    for place in places[:SHOWN_PLACES]:
+        allowed = "" if place.allowed else " (not allowed)"
+        yield f"{one_line(place.uri)}: {place.objects} objects{allowed}"
+    if len(places) > SHOWN_PLACES:
+        yield f"and {len(places) - SHOWN_PLACES} more places"

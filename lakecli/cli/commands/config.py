@@ -1,0 +1,219 @@
+"""``lakecli config``, and ``lakecli use``, which sets the default repository."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from lakecli.base.uri import LakeUri
+from lakecli.cli.context import Context
+from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.answers.worktree import Used
+from lakecli.cli.params import SettingName
+from lakecli.cli.reading import Kind, Parser, read_repository_or_ref
+from lakecli.errors import NotFound, Refused, UsageError
+from lakecli.settings.file import set_value, unset_value
+from lakecli.settings.keys import SYNC, USE, find_key
+from lakecli.settings.settings import OriginKind, Setting, git_user
+
+ASKED: Final = ("user.name", "user.email", SYNC, "cache.size")
+"""The settings, in the order of the questions. None is secret: credentials are the clouds' own."""
+
+
+def config_get(context: Context, key: SettingName) -> None:
+    """Print the value of a setting.
+
+    This is the value in effect: from the option, else from the environment variable, else from the
+    configuration file, else the default.
+
+    Examples:
+        lakecli config get user.name
+    """
+    setting = context.settings.find(key)
+    if setting.text is None:
+        raise NotFound(f"{key} is not set", hint=f"lakecli config set {key} VALUE")
+    value = setting.text
+    context.out.emit({"key": key, "value": value}, text=lambda: [value])
+
+
+def config_set(
+    context: Context,
+    key: SettingName,
+    value: Annotated[str, Argument(metavar="VALUE", help="New value")],
+) -> None:
+    """Change a setting in the configuration file.
+
+    The file is created if necessary. Comments and other settings in it are kept.
+
+    A repository may have its own `sync` and `trust.addresses`, and for S3 a `profile`, an
+    `endpoint` and a `region`: repo.NAME.profile. See `lakecli help clouds`.
+
+    `lakecli config` alone on a terminal asks for the committer, automatic sync and the size of the
+    cache.
+
+    Examples:
+        lakecli config set user.name "Ada Lovelace"
+        lakecli config set cache.size "2 GiB"
+        lakecli config set repo.sales.profile prod
+    """
+    set_value(context.config_file, key, value)
+    stronger = context.settings.find(key)
+    if stronger.origin in (OriginKind.FLAG, OriginKind.ENVIRONMENT):
+        context.out.warn(f"{stronger.place} still overrides {key}")
+    context.out.emit({"key": key, "value": value, "file": str(context.config_file)})
+
+
+def config_unset(context: Context, key: SettingName) -> None:
+    """Remove a setting from the configuration file.
+
+    Examples:
+        lakecli config unset user.name
+    """
+    unset_value(context.config_file, key)
+    context.out.emit({"key": key, "file": str(context.config_file)})
+
+
+def config_list(
+    context: Context,
+    *,
+    show_origin: Annotated[
+        bool, Option("--show-origin", help="Show where each value comes from")
+    ] = False,
+) -> None:
+    """List all settings and their values.
+
+    A value comes from an option, else from an environment variable, else from the configuration
+    file, else it is the default. Settings of lakectl that have no effect are named, with the
+    reason.
+
+    Examples:
+        lakecli config list
+        lakecli config list --show-origin
+    """
+    columns = ("Key", "Value", "Origin") if show_origin else ("Key", "Value")
+
+    def row(setting: Setting) -> tuple[str, ...]:
+        cells = (setting.key.name, setting.text or "")
+        return (*cells, origin_of(setting)) if show_origin else cells
+
+    def record(setting: Setting) -> dict[str, object]:
+        fields: dict[str, object] = {"key": setting.key.name, "value": setting.text}
+        if show_origin:
+            fields |= {"origin": setting.origin, "place": setting.place or None}
+        return fields
+
+    context.out.table(columns, context.settings, row=row, record=record)
+    for line in context.ignored_of_lakectl():
+        context.out.note(line)
+
+
+def origin_of(setting: Setting) -> str:
+    """Return where a value came from: a flag, a variable, a file, or ``default``."""
+    return setting.place if setting.origin != OriginKind.DEFAULT else "default"
+
+
+def use(
+    context: Context,
+    default: Annotated[
+        LakeUri | None,
+        Argument(metavar="REF", help="lakefs://REPOSITORY[/BRANCH-OR-TAG]"),
+        Parser(read_repository_or_ref, Kind.REF),
+    ] = None,
+    *,
+    unset: Annotated[bool, Option("--unset", help="Remove the default")] = False,
+) -> None:
+    """Set the repository that commands without a URI mean, or show it.
+
+    Then status, diff, commit, log, pull, push, fetch, undo, redo, `op log`, `branch list` and `tag
+    list` need no URI, and refs can be written without lakefs://REPOSITORY/; paths of objects
+    cannot. In a linked directory these commands mean the directory and its branch instead. The
+    default is the setting `use`.
+
+    Examples:
+        lakecli use lakefs://demo
+        lakecli use lakefs://demo/experiment
+        lakecli use
+        lakecli use --unset
+    """
+    if unset and default is not None:
+        raise UsageError("--unset takes no URI", hint="lakecli use --unset")
+    if unset:
+        if context.settings.used is not None:
+            unset_value(context.config_file, USE)
+        context.out.emit(Used(uri=None), text=list)
+        return
+    if default is not None:
+        if default.ref is None:
+            context.repository(default)
+        else:
+            from lakecli.repository.reading.view import commit_at
+
+            repository = context.repository(default)
+            with repository.lake.kv.read() as txn:
+                commit_at(repository, txn, default.ref)
+        set_value(context.config_file, USE, str(default))
+        stronger = context.environ.get("LAKECLI_USE")
+        if stronger:
+            context.out.warn(f"LAKECLI_USE still overrides it: {stronger}")
+        context.out.emit(Used(uri=str(default)), text=lambda: [f"Using {default}"])
+        return
+    used = context.settings.used
+    context.out.emit(
+        Used(uri=used),
+        text=lambda: ["No default is set" if used is None else f"Using {used}"],
+    )
+
+
+def is_asked(context: Context) -> bool:
+    """Tell whether there is somebody to ask."""
+    return context.can_ask and not context.out.json
+
+
+def configure(context: Context) -> int:
+    """Ask for settings, and write those that were changed, all at the end.
+
+    Raises:
+        Refused: the answers ended before the last question; nothing is written.
+    """
+    context.out.note(f"Settings in {context.config_file}. Enter keeps the value in brackets.")
+    known = git_user(context.environ)
+    changed: dict[str, str] = {}
+    for name in ASKED:
+        present = context.settings.find(name).text or known.get(name, "")
+        answer = _ask(context, name, present)
+        if answer not in ("", present):
+            changed[name] = answer
+    for name, text in changed.items():
+        set_value(context.config_file, name, text)
+        context.out.say(f"{name} = {text}")
+        stronger = context.settings.find(name)
+        if stronger.origin in (OriginKind.FLAG, OriginKind.ENVIRONMENT):
+            context.out.warn(f"{stronger.place} still overrides {name}")
+    if not changed:
+        context.out.note("nothing changed")
+    context.out.note("all settings: lakecli config list; credentials: lakecli help clouds")
+    return 0
+
+
+def _ask(context: Context, name: str, present: str) -> str:
+    """Return the answer to a question, ``""`` for the present value; ask again for a wrong one."""
+    key = find_key(name)
+    summary = key.summary.partition("; default")[0]
+    while True:
+        shown = f" [{present}]" if present else f" (such as {key.example})"
+        context.out.ask(f"{name}, {summary}{shown}: ")
+        line = context.stdin.readline()
+        if not line:
+            raise Refused(
+                "no more answers: nothing was changed", hint="lakecli config set KEY VALUE"
+            )
+        answer = line.strip()
+        if not answer:
+            return ""
+        try:
+            key.parse(answer)
+        except UsageError as error:
+            context.out.warn(error.message)
+            if error.hint:
+                context.out.hint(error.hint)
+            continue
+        return answer

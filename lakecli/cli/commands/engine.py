@@ -1,0 +1,124 @@
+"""The runner of bulk work that ``--engine``, ``--master`` and ``--conf`` select."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Final
+
+from lakecli.cli.commands.transfers import parallelism
+from lakecli.cli.context import Context
+from lakecli.cli.params import EngineOptions
+from lakecli.cli.reading import EngineName
+from lakecli.engine.runner import LocalRunner, Runner
+from lakecli.engine.scratch import Scratch
+from lakecli.engine.spark_runner import SparkRunner
+from lakecli.engine.store_location import StoreLocation
+from lakecli.errors import UsageError
+from lakecli.fsck.check import count_head_entries
+from lakecli.repository.contract import Repository
+
+SPARK_FROM: Final = 20_000_000
+"""Objects from which ``--engine auto`` selects Spark, if it is installed: on one machine Spark is
+faster than one process only if its start no longer matters, and shuffling does."""
+
+_SPARK_PACKAGE: Final = "pyspark"
+
+
+@contextmanager
+def open_runner(
+    context: Context,
+    options: EngineOptions,
+    *,
+    repository: Repository,
+    others: Sequence[str] = (),
+    size: int | None = None,
+    parallelism: int = 1,
+) -> Iterator[Runner]:
+    """Open a runner, and close it at the end.
+
+    Args:
+        context: of the command.
+        options: ``auto`` selects Spark from `SPARK_FROM` objects on, and with options for Spark.
+        repository: whose namespace the executors must be able to read.
+        others: URIs of other buckets, prefixes and directories that they must be able to read.
+        size: the number of objects, if known.
+        parallelism: of the runner in this process.
+
+    Raises:
+        UsageError: options for Spark with ``--engine local``.
+        Unsupported: Spark is not installed, or an executor lacks lakecli.
+        PermissionDenied: an executor cannot read a store.
+        Unreachable: no Spark master answers.
+    """
+    if options.engine is EngineName.LOCAL and options.names_spark:
+        raise UsageError(
+            "--master and --conf need Spark", hint="leave them out, or give --engine spark"
+        )
+    if not _takes_spark(options, size=size):
+        with LocalRunner(parallelism=parallelism) as local:
+            yield local
+        return
+
+    silence_py4j()
+    account = repository.lake.runtime.account(repository.name)
+    with SparkRunner(
+        master=options.master,
+        conf=options.conf,
+        environ=context.environ,
+        cache=Path(context.home.cache) / "spark",
+        quick_start=size is not None and size < SPARK_FROM,
+        stores=[
+            (repository.record.storage_namespace, repository.record.region, *account),
+            *((uri, "", *account) for uri in others),
+        ],
+        notice=context.out.note,
+        scratch=None
+        if repository.record.is_borrowed
+        else Scratch(StoreLocation.of(repository), context.new_id()),
+    ) as spark:
+        yield spark
+
+
+def open_runner_of(
+    context: Context, options: EngineOptions, repository: Repository, *, workers: int | None = None
+) -> AbstractContextManager[Runner]:
+    """Open a runner for work on all objects of a repository; see `open_runner`.
+
+    Args:
+        context: of the command.
+        options: ``auto`` selects Spark by the size of the largest branch.
+        repository: whose branches are measured.
+        workers: ``--parallelism``, if given.
+    """
+    is_open = options.engine is EngineName.AUTO
+    size = count_head_entries(repository, check_from=SPARK_FROM) if is_open else None
+    return open_runner(
+        context,
+        options,
+        repository=repository,
+        size=size,
+        parallelism=parallelism(context, repository, workers),
+    )
+
+
+def silence_py4j() -> None:
+    """Keep Py4J from writing tracebacks to stderr; users get our error instead."""
+    import logging
+
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(logging.NullHandler())
+
+
+def _takes_spark(options: EngineOptions, *, size: int | None) -> bool:
+    if options.engine is not EngineName.AUTO:
+        return options.engine is EngineName.SPARK
+    if options.names_spark:
+        return True
+    if size is None or size < SPARK_FROM:
+        return False
+    from importlib.util import find_spec
+
+    return find_spec(_SPARK_PACKAGE) is not None

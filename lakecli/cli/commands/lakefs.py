@@ -1,0 +1,294 @@
+"""``lakecli refs-dump``, ``refs-restore`` and ``cat-sst``: exchange with lakeFS."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from lakecli.base.layout import MAX_TABLE_SIZE
+from lakecli.base.model import RepositoryRecord
+from lakecli.cli.commands.output_file import check_writable, write_whole
+from lakecli.cli.commands.refs_manifest import (
+    NOT_IN_A_DUMP,
+    left_out_lines,
+    left_out_record,
+    read_file,
+    read_manifest,
+    show_updates,
+)
+from lakecli.cli.context import Context
+from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.sharing import RefsManifest, RestoredRefs
+from lakecli.cli.out.text import local_date, one_line, rfc3339
+from lakecli.cli.params import RepositoryUri
+from lakecli.cli.reading import Completion, Kind, Parser, read_texts
+from lakecli.errors import UsageError
+from lakecli.repository.lakefs.dump import format_manifest, manifest_fields
+from lakecli.repository.lakefs.dump_records import iter_records, kind_of
+from lakecli.repository.lakefs.restore import restore_refs
+from lakecli.repository.lakefs.update import update_refs
+from lakecli.repository.push import PushOptions, push_all
+from lakecli.repository.refs_dump import Loss, NotDumped
+from lakecli.repository.refs_dump import refs_dump as dump
+from lakecli.sstable.reader import BytesSource, Table
+from lakecli.stores.contract import get_bounded
+from lakecli.stores.uri import as_url
+
+
+def refs_dump(
+    context: Context,
+    repository: RepositoryUri,
+    *,
+    output: Annotated[
+        str,
+        Option(
+            "--output", "-o", metavar="FILE", help="Write the manifest there; - is standard output"
+        ),
+        Completion(Kind.FILE),
+    ] = "-",
+    push_first: Annotated[
+        bool, Option("--push-first", help="Push all branches and tags before dumping")
+    ] = False,
+    leave_out: Annotated[
+        list[str],
+        Option(
+            "--leave-out",
+            metavar="KIND",
+            help="Dump although this is lost: names, paths, uncommitted or unpushed; repeatable",
+        ),
+        Parser(read_texts, repeatable=True),
+        Completion(Kind.NOTHING),
+    ] = [],  # noqa: B006 - never changed
+) -> None:
+    """Dump the refs of a repository for lakeFS.
+
+    Commits, branches and tags are written into the storage namespace as lakeFS writes them, and the
+    manifest is printed as lakectl refs-dump prints it. A lakeFS server restores the repository from
+    it, with the same commit IDs and without copying data.
+
+    What the dump or lakeFS cannot hold is listed, and nothing is written: names with a colon, paths
+    that are not UTF-8, uncommitted changes, and commits that were not pushed. Paths are checked in
+    the trees of all branches and tags.
+
+    Garbage collection keeps a dump, and all that it refers to, for 30 days. `lakecli gc status`
+    lists the dumps that are kept.
+
+    Examples:
+        lakecli refs-dump lakefs://demo -o refs.json
+        lakecli refs-dump lakefs://demo --push-first --leave-out uncommitted
+    """
+    losses = _parse_losses(leave_out)
+    is_file = output not in ("", "-")
+    if is_file:
+        check_writable(Path(output))
+    opened = context.repository(repository)
+    if push_first:
+        push_all(opened, PushOptions(who=context.committer()))
+    try:
+        dumped = dump(opened, leave_out=losses)
+    except NotDumped as error:
+        for each in error.lost:
+            context.out.warn(f"{each.loss}: {each.what}")
+        kinds = sorted({each.loss for each in error.lost})
+        if len(kinds) > 1:
+            error.hint = "to dump anyway: " + " ".join(f"--leave-out {kind}" for kind in kinds)
+        raise
+    for each in dumped.lost:
+        context.out.warn(f"not in the dump: {each.loss}: {each.what}")
+    if is_file:
+        context.out.say(f"Writing refs to {one_line(output)}")
+        write_whole(Path(output), format_manifest(dumped.manifest))
+    context.out.emit(
+        cast("RefsManifest", manifest_fields(dumped.manifest)),
+        text=lambda: [] if is_file else format_manifest(dumped.manifest).decode().splitlines(),
+    )
+    for line in _next_steps(opened.record, output or "-"):
+        context.out.note(line)
+    context.out.note(f"garbage collection keeps the dump until {local_date(dumped.kept_until)}")
+
+
+def refs_restore(
+    context: Context,
+    repository: RepositoryUri,
+    *,
+    manifest: Annotated[
+        str,
+        Option(
+            "--manifest",
+            "-m",
+            metavar="FILE",
+            help="The manifest that refs-dump printed; - reads standard input",
+        ),
+        Completion(Kind.FILE),
+    ] = "-",
+    update: Annotated[
+        bool,
+        Option("--update", help="Bring what is new in the dump into a repository that has commits"),
+    ] = False,
+) -> None:
+    """Fill a repository with the refs of a lakeFS dump.
+
+    The dump must lie in the repository's own storage namespace. Commits, branches and tags are
+    verified before anything is written. To make a repository of a lakeFS namespace, use
+    lakecli clone --from-lakefs instead.
+
+    Without --update the repository must be empty. With it, the newer commits of lakeFS come in. A
+    branch without commits of its own is fast-forwarded; its uncommitted changes stay. If lakeFS and
+    lakecli both have committed to branch NAME, it stays, and that of lakeFS becomes lakefs:NAME:
+    merge it and delete it. New branches and tags are made; a tag that differs is reported and
+    stays. What lakeFS has deleted stays.
+
+    Examples:
+        lakecli refs-restore lakefs://demo --manifest refs.json
+        lakectl refs-dump lakefs://demo | lakecli refs-restore --update lakefs://demo
+    """
+    context.out.say(f"Repository: {repository}")
+    if update:
+        _update(context, repository, manifest)
+        return
+    restored = restore_refs(context.repository(repository), read_manifest(context, manifest))
+    for line in left_out_lines(restored.left_out):
+        context.out.warn(f"left out: {line}")
+    context.out.emit(
+        pick(
+            RestoredRefs,
+            restored,
+            repository=restored.repository.uri,
+            left_out=[left_out_record(each) for each in restored.left_out],
+            updated=[],
+        ),
+        text=lambda: ["", "All references restored successfully!"],
+    )
+    context.out.note(
+        f"branches: {restored.branches}, tags: {restored.tags}, commits: {restored.commits}"
+    )
+    context.out.note(NOT_IN_A_DUMP)
+
+
+def _update(context: Context, uri: RepositoryUri, source: str) -> None:
+
+    manifest = read_manifest(context, source)
+    updated = update_refs(context.synced_repository(uri), manifest)
+    shown = show_updates(context, updated)
+    context.out.emit(
+        pick(
+            RestoredRefs,
+            updated,
+            repository=updated.repository.uri,
+            left_out=[left_out_record(each) for each in updated.left_out],
+            updated=shown,
+        ),
+        text=lambda: ["", f"New commits: {updated.commits}"],
+    )
+    context.out.note(NOT_IN_A_DUMP)
+
+
+def cat_sst(
+    context: Context,
+    file: Annotated[
+        str,
+        Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="A file, the URI of an object in a storage namespace, or - for standard input",
+        ),
+        Completion(Kind.FILE),
+    ],
+    *,
+    amount: Annotated[
+        int, Option("--amount", metavar="N", help="Show at most N records; -1 shows all")
+    ] = -1,
+) -> None:
+    """Show the records of a range, a metarange or a list of a refs dump.
+
+    These are the SSTables below _lakefs/ in a storage namespace, whether lakecli or lakeFS wrote
+    them, and the commit packs below _lakecli/commits/. Checksums of blocks are verified.
+
+    Examples:
+        lakecli cat-sst -f /var/lake/demo/_lakefs/RANGE_ID --amount 10
+        lakecli cat-sst -f s3://my-bucket/demo/_lakefs/METARANGE_ID --json
+    """
+    table = _read_table(context, file)
+    columns = kind_of(table).columns
+    records = iter_records(table)
+
+    def as_record(values: tuple[Any, ...]) -> Mapping[str, object]:
+        return dict(zip(columns, values, strict=True))
+
+    context.out.table(
+        tuple(name.upper() for name in columns),
+        records if amount < 0 else islice(records, amount),
+        row=lambda values: tuple(map(_shown, values)),
+        record=as_record,
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bytes):
+        return one_line(value.decode("utf-8", "surrogateescape"))
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    if isinstance(value, str | int):
+        return one_line(str(value))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _parse_losses(words: list[str]) -> set[Loss]:
+    """Return what ``--leave-out`` names.
+
+    Raises:
+        UsageError: a word that names nothing.
+    """
+    known = {loss.value: loss for loss in Loss}
+    for word in words:
+        if word not in known:
+            raise UsageError(
+                f"--leave-out {word}: no such kind", hint=f"one of: {', '.join(known)}"
+            )
+    return {known[word] for word in words}
+
+
+_CACHED = 10
+"""Seconds after which lakeFS has forgotten a deleted repository; its cache keeps them for 5."""
+
+
+def _next_steps(record: RepositoryRecord, manifest: str) -> list[str]:
+    """Return how to restore a dump with lakectl, line by line."""
+    name, namespace = record.name, shlex.quote(as_url(record.storage_namespace))
+    create = f"lakectl repo create-bare lakefs://{name} {namespace}"
+    why = "without the wait, its cache would restore into the deleted one"
+    source = "FILE" if manifest == "-" else shlex.quote(manifest)
+    return [
+        "to restore it in lakeFS:",
+        f"lakectl repo delete lakefs://{name} --yes && sleep {_CACHED}",
+        f"{create} --default-branch {record.default_branch}",
+        f"lakectl refs-restore lakefs://{name} --manifest {source}",
+        f"(the first line only if lakeFS has the repository; {why})",
+    ]
+
+
+def _read_table(context: Context, source: str) -> Table:
+    """Read an SSTable from a file, a storage namespace or, for ``-``, standard input.
+
+    Raises:
+        NotFound: there is no such file or object.
+        PermissionDenied: it cannot be read.
+        UsageError: a directory, or a malformed URI.
+        IntegrityError: it is damaged, or no SSTable.
+    """
+    if source == "-":
+        data = context.stdin.buffer.read(MAX_TABLE_SIZE + 1)
+    elif "://" in source:
+        folder, _, key = source.rpartition("/")
+        store, _ = context.runtime.find_store(folder)
+        data = get_bounded(store, key, MAX_TABLE_SIZE)
+    else:
+        data = read_file(source, MAX_TABLE_SIZE)
+    return Table(BytesSource(source, data))

@@ -1,0 +1,392 @@
+"""``lakecli local``: directories that are linked with a path of a ref."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from lakecli.cli.commands.transfers import PreSign, progress
+from lakecli.cli.commands.worktrees import (
+    Directory,
+    NewDirectory,
+    Ours,
+    SearchedDirectory,
+    WorkingCommit,
+    answer_synced,
+    checkout_worktree,
+    commit_worktree,
+    downloads,
+    find_worktree,
+    linked_below,
+    linking,
+    open_worktree,
+    pull_worktree,
+    show_diff,
+    show_status,
+)
+from lakecli.cli.context import Context
+from lakecli.cli.default_uri import absolute
+from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.answers.worktree import LinkedDirectory
+from lakecli.cli.out.text import quote_path
+from lakecli.cli.params import (
+    Exclude,
+    Include,
+    LinkOptions,
+    Message,
+    Metadata,
+    PrefixUri,
+    TransferOptions,
+    Yes,
+)
+from lakecli.cli.reading import NO_METADATA, Completion, Kind
+from lakecli.errors import NotFound, Refused, UsageError
+from lakecli.worktree.create import clone, init
+from lakecli.worktree.git import GitRepository, find_git, ignore_in_git
+from lakecli.worktree.index import DIRECTORIES
+from lakecli.worktree.index import prune as prune_indexes
+from lakecli.worktree.link import find_linked
+from lakecli.worktree.worktree import Worktree
+
+GitIgnore = Annotated[
+    bool,
+    Option("--gitignore/--no-gitignore", help="In a Git work tree, have Git ignore the directory"),
+]
+
+
+def local_clone(
+    context: Context,
+    path: PrefixUri,
+    directory: Annotated[
+        str,
+        Argument(metavar="DIRECTORY", help="An empty or missing directory; default: by PATH"),
+        Completion(Kind.DIRECTORY),
+    ] = "",
+    *,
+    include: Include = (),
+    exclude: Exclude = (),
+    gitignore: GitIgnore = True,
+    transfer: TransferOptions,
+    pre_sign: PreSign = False,
+) -> None:
+    """Link a directory with a path of a ref, and download its objects.
+
+    Each file is verified and gets the modification time that was recorded at its upload. The same
+    command continues an interrupted clone. Objects with a name that Git, lakecli or the system
+    itself uses, such as .git, .lakefs_ref.yaml and .DS_Store, are left out and reported.
+
+    With --include and --exclude the directory is sparse: it has only the objects whose paths below
+    PATH match, as in .gitignore. That is remembered; commits of the directory change nothing else.
+
+    Examples:
+        lakecli local clone lakefs://demo/main/data/ ./data
+        lakecli local clone lakefs://demo/main/events/ --include 'dt=2026-11-*/**'
+    """
+    del pre_sign
+
+    name = os.fsdecode((path.path or b"").rstrip(b"/").rpartition(b"/")[2]) or path.repository
+    if not directory and name in {".", ".."}:
+        raise UsageError(f"the name of {path} is not a valid directory name", hint="name one")
+    root = absolute(directory or name)
+    git = _find_git(context, root, wanted=gitignore)
+    repository = context.synced_repository(path)
+    mode = linking(context, repository)
+    with progress(context, "clone", hidden=transfer.no_progress) as shown:
+        options = replace(downloads(context, repository, transfer.workers), progress=shown)
+        brought = clone(
+            repository, path, root, include=include, exclude=exclude, options=options, linking=mode
+        )
+    _ignore(context, git, root)
+    found = find_worktree(context, str(root))
+    assert found is not None
+    worktree = Worktree(repository, *found, linking=mode)
+    if not brought.failures:
+        context.out.say("", f"Successfully cloned {worktree.link.src} to {root}.")
+    answer_synced(context, worktree, brought, "Clone")
+
+
+def local_init(
+    context: Context,
+    path: PrefixUri,
+    directory: NewDirectory = ".",
+    *,
+    include: Include = (),
+    exclude: Exclude = (),
+    gitignore: GitIgnore = True,
+    force: Annotated[bool, Option("--force", help="Link a directory anew that is linked")] = False,
+) -> None:
+    """Link a directory with a path of a branch, tag or commit.
+
+    No file changes. The directory is compared with the commit that the ref names now, so its files
+    count as added, and objects that it lacks as removed; `local pull` does not bring these. To
+    begin with the objects, use `local clone`.
+
+    The file .lakefs_ref.yaml in the directory has what it is linked with; lakectl reads and writes
+    it too. In a Git work tree, Git ignores the other files of the directory from then on.
+
+    Examples:
+        lakecli local init lakefs://demo/main/data/ ./data
+    """
+    root = absolute(directory)
+    git = _find_git(context, root, wanted=gitignore)
+    worktree = init(
+        context.synced_repository(path), path, root, include=include, exclude=exclude, force=force
+    )
+    _ignore(context, git, root)
+    link = worktree.link
+    context.out.emit(
+        LinkedDirectory(directory=root, uri=str(link.src), commit_id=link.at_head),
+        text=lambda: [f"Successfully linked local directory '{root}' with remote '{link.src}'"],
+    )
+
+
+def local_list(
+    context: Context,
+    directory: SearchedDirectory = ".",
+    *,
+    prune: Annotated[
+        bool, Option("--prune", help="Delete the indexes of directories that are gone")
+    ] = False,
+) -> None:
+    """List the linked directories below a directory.
+
+    In a Git work tree, the whole work tree is searched.
+
+    lakecli keeps an index of the files of each linked directory in its home, so that unchanged
+    files are not read again. An index that was not used for 90 days is deleted. --prune also
+    deletes the indexes of directories that were deleted or moved, but not of those on a disk that
+    is not mounted. If a directory was moved, the next command reads all its files once.
+
+    Examples:
+        lakecli local list
+        lakecli local list --prune
+        lakecli local list ~/projects --json
+    """
+    if prune:
+        for gone in prune_indexes(Path(context.home.store).with_name(DIRECTORIES)):
+            context.out.note(f"index deleted: {quote_path(gone)} is gone")
+    start = absolute(directory)
+    if not start.is_dir():
+        raise NotFound(f"no such directory: {directory}")
+    git = find_git(start, context.environ)
+    context.out.table(
+        ("Directory", "Remote URI", "Synced commit"),
+        find_linked(start if git is None else git.root, trust=context.settings.local_trust),
+        row=lambda item: (
+            quote_path(str(item.directory)),
+            "malformed .lakefs_ref.yaml" if item.link is None else str(item.link.src),
+            "" if item.link is None else item.link.at_head or "",
+        ),
+        record=lambda item: LinkedDirectory(
+            directory=item.directory,
+            uri=None if item.link is None else str(item.link.src),
+            commit_id=None if item.link is None else item.link.at_head,
+        ),
+    )
+
+
+def local_checkout(
+    context: Context,
+    directory: Directory = ".",
+    *,
+    ref: Annotated[
+        str,
+        Option("--ref", "-r", metavar="REF", help="Branch, tag or commit to go to"),
+        Completion(Kind.REF),
+    ] = "",
+    all_: Annotated[bool, Option("--all", help="All linked directories below DIRECTORY")] = False,
+    yes: Yes = False,
+    links: LinkOptions,
+    transfer: TransferOptions,
+    pre_sign: PreSign = False,
+) -> None:
+    """Undo the changes of a linked directory, and go to another ref.
+
+    Without --ref the directory gets the files of the commit that it was last synced with. Changed
+    files are overwritten, new ones are deleted, after a question that -y answers; `undo` brings
+    them back. To go to another ref and keep changes, use `checkout`.
+
+    Examples:
+        lakecli local checkout -y
+        lakecli local checkout ./data --ref v1.0 -y
+        lakecli local checkout --all -y
+    """
+    del pre_sign
+    if all_ and ref:
+        raise UsageError("--all and --ref exclude each other", hint="give one of them")
+    trust = context.settings.local_trust
+    places = linked_below(absolute(directory), trust) if all_ else [directory]
+    for place in places:
+        worktree = open_worktree(context, str(place), links=links)
+        checkout_worktree(context, worktree, ref=ref, discard=True, yes=yes, transfer=transfer)
+
+
+def local_pull(
+    context: Context,
+    directory: Directory = ".",
+    *,
+    force: Annotated[
+        bool, Option("--force", help="Overwrite changed files that the ref has changed too")
+    ] = False,
+    links: LinkOptions,
+    transfer: TransferOptions,
+    pre_sign: PreSign = False,
+) -> None:
+    """Bring what has changed on the ref of a linked directory.
+
+    Changes of the directory stay. Files that were changed on both sides stay as they are, are
+    listed, and have to be resolved before they are committed; the exit code is 4. With --force they
+    are overwritten; `undo` brings them back. Objects with a name that Git, lakecli or the system
+    itself uses, such as .git, .lakefs_ref.yaml and .DS_Store, are left out and reported.
+
+    The ref is read as it is on this machine. To fetch it from the bucket first: `pull`.
+
+    The same command continues whatever was interrupted in the directory.
+
+    Examples:
+        lakecli local pull
+        lakecli local pull ./data --force
+    """
+    del pre_sign
+    worktree = open_worktree(context, directory, links=links)
+    pull_worktree(context, worktree, force=force, transfer=transfer)
+
+
+def local_commit(
+    context: Context,
+    directory: Directory = ".",
+    *,
+    message: Message = "",
+    allow_empty_message: Annotated[
+        bool, Option("--allow-empty-message", help="Commit without a message")
+    ] = False,
+    metadata: Metadata = NO_METADATA,
+    include: Include = (),
+    exclude: Exclude = (),
+    ours: Ours = False,
+    links: LinkOptions,
+    transfer: TransferOptions,
+    force: Annotated[
+        bool,
+        Option("--force", hidden=True, help="Accepted for lakectl compatibility; has no effect"),
+    ] = False,
+    yes: Yes = False,
+    pre_sign: PreSign = False,
+) -> None:
+    """Commit the changes of a linked directory to its branch.
+
+    They become one commit. Nobody ever sees half of them on the branch, and uncommitted changes of
+    the branch stay uncommitted. If others have changed some of the same files, on the branch or in
+    its staging area, they are listed and nothing is committed: see `local pull`, or commit the
+    directory's files with --ours.
+
+    Files with a name that Git, lakecli or the system itself uses, such as .git, .lakefs_ref.yaml
+    and .DS_Store, are left out.
+
+    Afterwards the directory has the new commit, with what others have committed to other paths.
+
+    In a Git work tree, the commit's metadata has the ID of Git's head (git_commit_id) and, if Git
+    has a remote, the URL of that commit there.
+
+    Examples:
+        lakecli local commit -m "Add the numbers of March"
+        lakecli local commit ./data -m "Clean up" --include 'raw/**'
+    """
+    del force, yes, pre_sign
+    commit_worktree(
+        context,
+        open_worktree(context, directory, links=links),
+        WorkingCommit(
+            message=message,
+            allow_empty_message=allow_empty_message,
+            metadata=metadata,
+            include=include,
+            exclude=exclude,
+            ours=ours,
+            workers=transfer.workers,
+            no_progress=transfer.no_progress,
+        ),
+    )
+
+
+def local_status(
+    context: Context,
+    directory: Directory = ".",
+    *,
+    local: Annotated[
+        bool, Option("--local", "-l", help="Show only what has changed in the directory")
+    ] = False,
+    include: Include = (),
+    exclude: Exclude = (),
+    links: LinkOptions,
+) -> None:
+    """Show what has changed in a linked directory, and on its ref.
+
+    The files, the commit that the directory was last synced with, and the ref now are compared. A
+    path has the source local if the file has changed, remote if the ref has, and both if both
+    have: the same change, or a conflict. Contents decide, never times. A file is read only if its
+    size, times or inode have changed since it was read last.
+
+    Files that .lakefsignore excludes are not shown, unless the ref has them. Symbolic links and
+    special files are reported, left out with --skip, or followed with --follow.
+
+    Examples:
+        lakecli local status
+        lakecli local status ./data --local
+        lakecli local status --json
+    """
+    show_status(
+        context,
+        open_worktree(context, directory, links=links),
+        local=local,
+        include=include,
+        exclude=exclude,
+    )
+
+
+def local_diff(
+    context: Context,
+    directory: Directory = ".",
+    *,
+    include: Include = (),
+    exclude: Exclude = (),
+    exit_code: Annotated[
+        bool, Option("--exit-code", help="Exit with 13 if there are differences")
+    ] = False,
+    links: LinkOptions,
+) -> ExitCode:
+    """List what has changed in a linked directory since it was last synced.
+
+    Examples:
+        lakecli local diff
+        lakecli local diff ./data --include '*.csv' --exit-code
+    """
+    worktree = open_worktree(context, directory, links=links)
+    count = show_diff(context, worktree, include=include, exclude=exclude)
+    return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
+
+
+def _find_git(context: Context, root: Path, *, wanted: bool) -> GitRepository | None:
+    """Return the Git repository that a directory to be linked lies in, if it is to ignore it.
+
+    Raises:
+        Refused: the directory is the top of the repository.
+    """
+    above = next((each for each in (root, *root.parents) if each.is_dir()), root)
+    git = find_git(above, context.environ) if wanted else None
+    if git is not None and root.resolve() == git.root.resolve():
+        raise Refused(
+            f"Directory '{root}' is a git repository, please specify a sub-directory",
+            hint="or link it nevertheless: --no-gitignore",
+        )
+    return git
+
+
+def _ignore(context: Context, git: GitRepository | None, root: Path) -> None:
+    """Have Git ignore a directory, which is linked by now."""
+    file = None if git is None else ignore_in_git(git, root)
+    if file is not None:
+        context.out.say(f"Location added to {file}")

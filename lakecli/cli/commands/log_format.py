@@ -1,0 +1,258 @@
+"""The forms of ``log``: ``--format`` with Git's placeholders, ``--graph`` and ``--dot``.
+
+Everything that comes from a commit is escaped as elsewhere; what a format itself holds, such as
+``%x00``, is written unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.base.model import Commit, CommitId
+from lakecli.cli.out.text import cut, harmless, local_date, one_line, quote_path
+from lakecli.errors import UsageError
+
+if TYPE_CHECKING:
+    from lakecli.base.model import Branch, Tag
+    from lakecli.refs.graph_lines import GraphLine
+
+ID_WIDTH = 12
+"""Digits of a commit ID in a drawing; enough for a ref."""
+
+_LANES = ("red", "green", "yellow", "cyan")
+"""The colours of the columns of a drawing, from the left; one branch keeps its column."""
+
+_MOMENT = "2026-11-24 12:00"
+_SHORTEST = 10
+"""Characters of a subject that are shown however narrow the terminal is."""
+
+DOT_START = ("digraph {", '\trankdir="BT"')
+DOT_END = ("", "}")
+_NAMED: Final = {
+    "oneline": "%C(yellow)%h%C(reset) %s",
+    "reference": "%h (%s, %as)",
+}
+"""Formats that have a name, as Git's ``--pretty``."""
+
+_TOKEN: Final = re.compile(
+    r"%(?:x(?P<byte>[0-9a-fA-F]{2})|C\((?P<color>[a-z ]+)\)|C(?P<word>red|green|yellow|blue|reset)"
+    r"|(?P<name>[ac][nedDrtiIs]|[HhTtPpdDsbBn%])|(?P<unknown>.{0,2}))",
+    re.DOTALL,
+)
+_COLORS: Final = {
+    "red": "\033[31m",
+    "green": "\033[32m",
+    "yellow": "\033[33m",
+    "blue": "\033[34m",
+    "bold": "\033[1m",
+    "dim": "\033[2m",
+    "reset": "\033[m",
+}
+_PERSON: Final = re.compile(r"(.*?)\s*<([^<>]*)>\s*")
+
+_AGES: Final = (
+    ("year", 31_536_000),
+    ("month", 2_592_000),
+    ("week", 604_800),
+    ("day", 86_400),
+    ("hour", 3_600),
+    ("minute", 60),
+    ("second", 1),
+)
+
+
+class Drawn(NamedTuple):
+    """A commit and its lines; lines between commits belong to the commit below."""
+
+    commit: Commit
+    text: str
+
+
+def ref_names(branches: Iterable[Branch], tags: Iterable[Tag]) -> dict[CommitId, list[str]]:
+    """Return the names of commits: branches by name, tags as Git shows them."""
+    names: dict[CommitId, list[str]] = {}
+    for branch in branches:
+        names.setdefault(branch.commit_id, []).append(branch.name)
+    for tag in tags:
+        names.setdefault(tag.commit_id, []).append(f"tag: {tag.name}")
+    return names
+
+
+def draw(
+    lines: Iterable[GraphLine],
+    names: Mapping[CommitId, Sequence[str]],
+    style: Callable[[str, str], str],
+    width: int | None = None,
+) -> Iterator[Drawn]:
+    """Yield each commit with its part of the drawing, which ends with the last commit.
+
+    Args:
+        lines: the drawing.
+        names: the names of commits, from `ref_names`.
+        style: colours a text.
+        width: columns that a line may take; subjects are cut. ``None``: as many as it needs.
+    """
+    between: list[str] = []
+    for line in lines:
+        commit = line.commit
+        if commit is None:
+            between.append(_in_colours(line.drawing, style))
+            continue
+        called = names.get(commit.id, ())
+        subject = one_line(commit.message.partition("\n")[0])
+        if width is not None:
+            used = len(line.drawing) + ID_WIDTH + len(_MOMENT) + 3
+            used += sum(len(quote_path(name)) + 2 for name in called) + 1 if called else 0
+            subject = cut(subject, max(_SHORTEST, width - used))
+        parts = [
+            _in_colours(line.drawing, style),
+            style(commit.id[:ID_WIDTH], "yellow"),
+            f"{commit.created_at.astimezone():%Y-%m-%d %H:%M}",
+            style(f"({', '.join(map(quote_path, called))})", "green") if called else "",
+            subject,
+        ]
+        yield Drawn(commit, "\n".join([*between, " ".join(filter(None, parts))]))
+        between.clear()
+
+
+def _in_colours(drawing: str, style: Callable[[str, str], str]) -> str:
+    """Colour each column of a drawing; a column is a line and the space beside it."""
+    return "".join(
+        mark if mark.isspace() else style(mark, _LANES[place // 2 % len(_LANES)])
+        for place, mark in enumerate(drawing)
+    )
+
+
+def dot_text(commit: Commit) -> str:
+    """Return a commit as a node of Graphviz, and the edges to its parents."""
+    from html import escape
+
+    message = "<br/>".join(escape(one_line(line)) for line in commit.message.split("\n"))
+    label = f"{commit.id[:8]}<br/> {message}"
+    if len(commit.parents) > 1:
+        label = f"<b>{label}</b>"
+    node = f'\n\t"{commit.id}" [shape=note label=< {label} >]'
+    return "\n".join([node, *(f'\t"{parent}" -> "{commit.id}";' for parent in commit.parents)])
+
+
+class Surroundings(NamedTuple):
+    """What a format needs besides the commit.
+
+    Attributes:
+        now: the present, for ages.
+        names: the branches and tags of commits, from `history_graph.ref_names`.
+        is_colored: whether colours are written.
+    """
+
+    now: datetime
+    names: Mapping[CommitId, Sequence[str]]
+    is_colored: bool
+
+
+def needs_names(text: str) -> bool:
+    """Tell whether a format shows branches and tags."""
+    return any(found["name"] in {"d", "D"} for found in _TOKEN.finditer(text))
+
+
+def compile_format(text: str) -> Callable[[Commit, Surroundings], str]:
+    """Return the function that writes a commit in a format, with a newline at its end.
+
+    Raises:
+        UsageError: it has a placeholder that is not supported.
+    """
+    text = _NAMED.get(text) or re.sub(r"\At?format:", "", text)
+    parts: list[Callable[[Commit, Surroundings], str]] = []
+    position = 0
+    for found in _TOKEN.finditer(text):
+        parts += [_constant(text[position : found.start()]), _part(found)]
+        position = found.end()
+    parts.append(_constant(text[position:] + "\n"))
+    return lambda commit, around: "".join(part(commit, around) for part in parts)
+
+
+def _constant(text: str) -> Callable[[Commit, Surroundings], str]:
+    return lambda _commit, _around: text
+
+
+def _part(found: re.Match[str]) -> Callable[[Commit, Surroundings], str]:
+    color = found["color"] or found["word"]
+    if found["byte"] is not None:
+        code = int(found["byte"], 16)
+        if code < 0x80:  # noqa: PLR2004 - beyond it, one character is several bytes
+            return _constant(chr(code))
+    elif color is not None and all(word in _COLORS for word in color.split()):
+        codes = "".join(_COLORS[word] for word in color.split())
+        return lambda _commit, around: codes if around.is_colored else ""
+    elif found["name"] is not None:
+        name = found["name"]
+        return lambda commit, around: _value(name, commit, around)
+    raise UsageError(
+        f"unknown placeholder {found[0]!r} in --format",
+        hint="those of Git that are known: %H %h %T %t %P %p %an %ae %ad %aD %aI %ai %as %at %ar "
+        "(also with c for a), %d %D %s %b %B %n %% %x00 %C(yellow)",
+    )
+
+
+def _value(name: str, commit: Commit, around: Surroundings) -> str:
+    if name in _FIELDS:
+        return _FIELDS[name](commit)
+    if name in {"d", "D"}:
+        names = ", ".join(map(quote_path, around.names.get(commit.id, ())))
+        return f" ({names})" if names and name == "d" else names
+    if name[1] in "ne":
+        person = _PERSON.fullmatch(commit.committer)
+        return one_line(commit.committer if person is None else person[1 if name[1] == "n" else 2])
+    if name[1] == "r":
+        return _age(commit.created_at, around.now)
+    return _DATES[name[1]](commit.created_at.astimezone())
+
+
+def _split(message: str) -> tuple[str, str]:
+    """Return the subject of a message, its first paragraph, and the rest."""
+    subject, *rest = re.split(r"\n[ \t]*\n+", message.lstrip("\n"), maxsplit=1)
+    return subject.rstrip("\n"), "".join(rest)
+
+
+def _written_out(when: datetime) -> str:
+    """Return a date as in an e-mail; Git writes days of one digit without a zero."""
+    from email.utils import format_datetime
+
+    return format_datetime(when).replace(", 0", ", ")
+
+
+def _age(when: datetime, now: datetime) -> str:
+    seconds = int((now - when.astimezone(UTC)).total_seconds())
+    if seconds < 0:
+        return "in the future"
+    for unit, size in _AGES:
+        if seconds >= size:
+            count = seconds // size
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "0 seconds ago"
+
+
+_FIELDS: Final[Mapping[str, Callable[[Commit], str]]] = {
+    "H": lambda commit: commit.id,
+    "h": lambda commit: commit.id[:ID_WIDTH],
+    "T": lambda commit: commit.metarange_id,
+    "t": lambda commit: commit.metarange_id[:ID_WIDTH],
+    "P": lambda commit: " ".join(commit.parents),
+    "p": lambda commit: " ".join(parent[:ID_WIDTH] for parent in commit.parents),
+    "s": lambda commit: one_line(" ".join(_split(commit.message)[0].split("\n"))),
+    "b": lambda commit: harmless(_split(commit.message)[1]),
+    "B": lambda commit: harmless(commit.message),
+    "n": lambda _commit: "\n",
+    "%": lambda _commit: "%",
+}
+
+_DATES: Final[Mapping[str, Callable[[datetime], str]]] = {
+    "d": local_date,
+    "D": _written_out,
+    "t": lambda when: str(int(when.timestamp())),
+    "I": lambda when: when.isoformat(timespec="seconds"),
+    "i": lambda when: when.strftime("%Y-%m-%d %H:%M:%S %z"),
+    "s": lambda when: when.strftime("%Y-%m-%d"),
+}

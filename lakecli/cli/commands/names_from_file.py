@@ -1,0 +1,201 @@
+"""Names that a command reads from a file: ``--files-from`` and ``--stdin``.
+
+`read_names` reads all of them first. `iter_found` and `iter_questions` read them one by one, for a
+program that asks a question and waits for its answer: what was read is answered before more is
+read, and every answer is flushed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from io import BufferedIOBase
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, cast
+
+from lakecli.base.model import MAX_PATH_SIZE, Entry
+from lakecli.base.uri import LakeUri, as_directory
+from lakecli.cli.line.declare import Option
+from lakecli.cli.reading import Completion, Kind
+from lakecli.errors import NotFound, PartialFailure, PermissionDenied, UsageError
+
+if TYPE_CHECKING:
+    from lakecli.cli.context import Context
+    from lakecli.repository.reading.reader import Reader
+
+STANDARD_INPUT: Final = "-"
+
+
+_FilesFrom = Annotated[
+    str | None,
+    Option(
+        "--files-from",
+        metavar="FILE",
+        help="Only what FILE names, relative to the given path, one name a line; - for "
+        "standard input",
+    ),
+    Completion(Kind.FILE),
+]
+_Null = Annotated[
+    bool, Option("--null", "-z", help="Names of --files-from end with NUL, not with a newline")
+]
+_READ_SIZE: Final = 1 << 16
+_MAX_QUESTION: Final = 1 << 16
+
+
+class NamesOptions(NamedTuple):
+    """The objects to work on, by name."""
+
+    files_from: _FilesFrom = None
+    null: _Null = False
+
+
+def are_given(options: NamesOptions) -> bool:
+    """Tell whether there is ``--files-from``.
+
+    Raises:
+        UsageError: ``-z`` without it.
+    """
+    if options.null and options.files_from is None:
+        raise UsageError("-z needs --files-from")
+    return options.files_from is not None
+
+
+def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
+    """Return the names of ``--files-from``, each once and in order; ``None`` without the option.
+
+    A name may begin with ``./``, as those of find do. Without any name there is nothing to do,
+    which a note says.
+
+    Raises:
+        UsageError: ``-z`` without a file.
+        NotFound: there is no such file.
+        PermissionDenied: it cannot be read.
+    """
+    if not are_given(options):
+        return None
+    source = options.files_from
+    assert source is not None
+    with open_names(context, source) as file:
+        data = file.read()
+    names = {name.removeprefix(b"./") for name in split_names(data, null=options.null)} - {b""}
+    if not names:
+        note_no_name(context, source)
+    return sorted(names)
+
+
+def bytes_of(context: Context) -> BufferedIOBase:
+    """Return standard input for bytes."""
+    return cast("BufferedIOBase", context.stdin.buffer)
+
+
+@contextmanager
+def open_names(context: Context, source: str) -> Iterator[BufferedIOBase]:
+    """Open the file of ``--files-from``, or standard input.
+
+    Raises:
+        NotFound: there is no such file.
+        PermissionDenied: it cannot be read.
+        UsageError: it is a device, which may have no end.
+    """
+    if source == STANDARD_INPUT:
+        yield bytes_of(context)
+        return
+    try:
+        file = open(source, "rb")  # noqa: PTH123, SIM115 - any bytes in its name; closed below
+    except FileNotFoundError:
+        raise NotFound(f"no file {source}") from None
+    except OSError as error:
+        raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
+    with file:
+        is_device = stat.S_ISCHR(os.fstat(file.fileno()).st_mode)
+        if is_device and not (file.isatty() or source == os.devnull):
+            raise UsageError(f"{source} is a device", hint="give a file, or - for standard input")
+        yield file
+
+
+def note_no_name(context: Context, source: str) -> None:
+    """Note that there is nothing to do."""
+    shown = "standard input" if source == STANDARD_INPUT else source
+    context.out.note(f"there is no name in {shown}: nothing to do")
+
+
+def split_names(data: bytes, *, null: bool) -> list[bytes]:
+    """Split at the ends of lines, as Unix and Windows write them; with `null` at NUL bytes."""
+    if null:
+        return data.split(b"\0")
+    return [line.removesuffix(b"\r") for line in data.split(b"\n")]
+
+
+class Missing:
+    """Counts the questions, and those about what does not exist."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.missing = 0
+
+    def check(self) -> None:
+        """Fail if anything was missing.
+
+        Raises:
+            PartialFailure: it was.
+        """
+        if self.missing:
+            raise PartialFailure(f"{self.missing:,} of {self.asked:,} do not exist")
+
+
+def answer(
+    context: Context, record: Mapping[str, object], text: Callable[[], Iterable[str]]
+) -> None:
+    """Answer one question, at once."""
+    context.out.emit(record, text=text)
+    context.out.flush()
+
+
+def iter_found(
+    context: Context, reader: Reader, root: LakeUri, options: NamesOptions
+) -> Iterator[tuple[bytes, Entry | None]]:
+    """Yield the paths that ``--files-from`` names, below that of the URI, with their entries.
+
+    A name may begin with ``./``, as those of find do; an object of exactly that name comes first.
+
+    Raises:
+        UsageError: a name is longer than any line may be.
+        NotFound: there is no such file.
+        PermissionDenied: it cannot be read.
+    """
+    below = as_directory(root.path or b"")
+    assert options.files_from is not None
+    is_empty = True
+    with open_names(context, options.files_from) as source:
+        for name in iter_questions(source, null=options.null):
+            is_empty = False
+            path, entry = below + name, _find(reader, below + name)
+            if entry is None and name.startswith(b"./"):
+                plain = below + name.removeprefix(b"./")
+                entry = _find(reader, plain)
+                path = path if entry is None else plain
+            yield path, entry
+    if is_empty:
+        note_no_name(context, options.files_from)
+
+
+def _find(reader: Reader, path: bytes) -> Entry | None:
+    return reader.find(path) if len(path) <= MAX_PATH_SIZE else None
+
+
+def iter_questions(source: BufferedIOBase, *, null: bool) -> Iterator[bytes]:
+    """Yield lines, or with `null` what ends with a NUL byte; empty ones are left out.
+
+    Raises:
+        UsageError: one is too long.
+    """
+    end = b"\0" if null else b"\n"
+    rest = b""
+    while data := source.read1(_READ_SIZE):
+        whole, _, rest = (rest + data).rpartition(end)
+        yield from filter(None, split_names(whole, null=null))
+        if len(rest) > _MAX_QUESTION:
+            raise UsageError(f"a line of more than {_MAX_QUESTION:,} bytes", hint="one name a line")
+    yield from filter(None, split_names(rest, null=null))

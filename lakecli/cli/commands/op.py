@@ -1,0 +1,455 @@
+"""``lakecli op``, ``undo`` and ``redo``: the operation log, and taking operations back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+from lakecli.base.model import RefKind
+from lakecli.base.uri import LakeUri
+from lakecli.cli.commands.worktrees import downloads
+from lakecli.cli.context import Context
+from lakecli.cli.default_uri import repository_here
+from lakecli.cli.out.text import age, local_date, one_line, quote_path
+from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, RepositoryUri, Yes
+from lakecli.kv.operations import Operation, RefChange
+from lakecli.repository.contract import Repository
+from lakecli.repository.undo.apply import GONE
+from lakecli.repository.undo.log import (
+    REDO,
+    SHORT_ID,
+    UNDO,
+    UNDOES,
+    find_operation,
+    iter_log,
+    redo_target,
+    staged_paths,
+)
+from lakecli.repository.undo.undo import Undone, complete, restore
+from lakecli.repository.undo.undo import redo as redo_operation
+from lakecli.repository.undo.undo import undo as undo_operation
+from lakecli.worktree.keep import (
+    DIRECTORY,
+    check_directory,
+    is_unfinished,
+    overwrite_again,
+    restore_kept,
+)
+from lakecli.worktree.writer import WriteReport
+
+_COMPLETED: Final = "the {} before was interrupted; it is complete now"
+COLUMNS: Final = ("Operation", "Time", "Kind", "Changes", "Command")
+
+_SHOWN_CHANGES: Final = 3
+
+
+def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remote = False) -> None:
+    """Undo the last operation on a repository.
+
+    An operation is whatever a command changed: a commit, a merge, an upload, a deleted branch with
+    its uncommitted changes, even a deleted repository. Run undo again to undo the operation before
+    it, and redo to redo it. `lakecli op log` lists the operations of the last 30 days.
+
+    A pushed branch or tag stays as it is in the bucket, unless --remote is given or automatic sync
+    is on: then it moves back there too, but never behind what others had pushed before: commits
+    that a merge brought from there stay there. If somebody has moved it since, nothing is undone.
+    While another process is pushing it, undo is refused. Undoing a clone, fetch or pull affects
+    this machine only.
+
+    If an undo is interrupted before all files of a working directory are back, before the bucket
+    has what is undone, or before its answer is printed, the next one completes it, and undoes
+    nothing else.
+
+    Files that restore, checkout or pull --force had overwritten come back into their directory,
+    even if it was renamed. If it is not found, nothing is undone: move it back to its path first.
+
+    Examples:
+        lakecli undo
+        lakecli undo lakefs://demo
+        lakecli undo lakefs://demo --remote
+        lakecli op log lakefs://demo
+    """
+    run_undo(context, repository_here(repository, context), remote=remote)
+
+
+def redo(context: Context, repository: HereRepositoryUri = None) -> None:
+    """Redo the last undone operation.
+
+    Repeat it for each undo, until another command changes the repository. Nothing moves in the
+    bucket; use push for that, unless automatic sync is on. Files of a linked directory that the
+    operation had overwritten are overwritten again, unless they have changed since the undo. A
+    redo that was interrupted is completed if it is repeated: nothing else is redone.
+
+    Examples:
+        lakecli redo lakefs://demo
+    """
+    run_redo(context, repository_here(repository, context))
+
+
+def op_undo(context: Context, repository: RepositoryUri, *, remote: Remote = False) -> None:
+    """Undo the last operation on a repository; the same as lakecli undo.
+
+    Examples:
+        lakecli op undo lakefs://demo
+    """
+    run_undo(context, repository, remote=remote)
+
+
+def op_redo(context: Context, repository: RepositoryUri) -> None:
+    """Redo the last undone operation; the same as lakecli redo.
+
+    Examples:
+        lakecli op redo lakefs://demo
+    """
+    run_redo(context, repository)
+
+
+def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Amount = 100) -> None:
+    """Show the operation log of a repository, newest operation first.
+
+    Each operation is listed with its ID, time, changes and command line. Operations are kept for 30
+    days on the machine that ran them. The log of a deleted repository is kept under its name.
+
+    Without REPOSITORY, the repository of the linked directory is meant, or what `lakecli use` set.
+
+    Examples:
+        lakecli op log
+        lakecli op log lakefs://demo
+        lakecli op log lakefs://demo --amount 5 --json
+    """
+    found = iter_log(context.logged_repository(repository_here(repository, context)))
+    context.out.table(
+        COLUMNS,
+        context.out.first(found, amount=amount),
+        row=lambda item: operation_row(
+            item.operation, undone=item.undone, now=context.now() if context.out.terminal else None
+        ),
+        record=lambda item: operation_record(item.operation, undone=item.undone),
+    )
+
+
+def op_show(
+    context: Context, repository: RepositoryUri, operation: OperationId, *, amount: Amount = 100
+) -> None:
+    """Show one operation: what it changed, and the state before.
+
+    Branches and tags are shown with their commits before and after, and staged paths with what was
+    staged there before.
+
+    Examples:
+        lakecli op show lakefs://demo 4f0c21aa83de
+        lakecli op show lakefs://demo 4f0c --amount 0 --json
+    """
+    opened = context.logged_repository(repository, operation=operation)
+    logged = find_operation(opened, operation)
+    paths, more = _paths(opened, logged.operation, amount)
+    record = operation_record(logged.operation, undone=logged.undone)
+    record["paths"] = [
+        {"branch": branch, "path": path, "before": before} for branch, path, before in paths
+    ]
+
+    def text() -> Iterator[str]:
+        yield from operation_lines(logged.operation, undone=logged.undone)
+        if paths:
+            yield ""
+            yield "Staged paths, with what was staged there before"
+        for branch, path, before in paths:
+            yield f"  {branch}  {quote_path(path)}  {before}"
+
+    context.out.emit(record, text=text)
+    if more:
+        context.out.hint("for more paths run with --amount 0")
+
+
+def _paths(
+    repository: Repository, operation: Operation, amount: int
+) -> tuple[list[tuple[str, bytes, str]], bool]:
+    """Return what was staged where, and whether there is more."""
+    words = {None: "nothing", b"": "deletion"}
+    staged = (
+        (branch, path, words.get(before, "object"))
+        for branch, path, before in staged_paths(repository, operation)
+    )
+    shown = list(islice(staged, amount if amount > 0 else None))
+    return shown, next(staged, None) is not None
+
+
+def op_restore(
+    context: Context,
+    repository: RepositoryUri,
+    operation: OperationId,
+    *,
+    remote: Remote = False,
+    yes: Yes = False,
+) -> None:
+    """Restore a repository to its state right after an operation.
+
+    Branches, tags and uncommitted changes are restored, and the repository itself if it was deleted
+    or created since. This is one operation, which a single undo takes back. To look at that state
+    first, give --at-op to a command that reads.
+
+    Examples:
+        lakecli log lakefs://demo/main --at-op 4f0c21aa83de
+        lakecli op restore lakefs://demo 4f0c21aa83de
+        lakecli op restore lakefs://demo 4f0c -y
+    """
+    logged = context.logged_repository(repository, operation=operation)
+    opened = context.synced(logged, restores=True)
+    wanted = find_operation(opened, operation).operation
+    context.confirm(
+        f"restore {repository} to its state after operation {wanted.id.hex()[:12]}", yes=yes
+    )
+    shared = remote or opened.syncs
+    who = context.committer() if shared else ""
+    done = restore(opened, wanted.id.hex(), remote=shared, committer=who)
+    context.out.emit(
+        operation_record(done, undone=False),
+        text=lambda: [
+            f"Restored {repository} to its state after operation {wanted.id.hex()[:12]}",
+            f"Changed: {changes_line(done)}",
+        ],
+    )
+    warn_of_gone(context, done)
+
+
+def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
+    """Undo the newest operation of a repository, and print it."""
+    repository = context.synced(context.logged_repository(uri, wanted="undo"), restores=True)
+    if _has_finished(context, repository):
+        return
+    shared = remote or repository.syncs
+    committer = context.committer() if shared else ""
+    done = undo_operation(
+        repository, remote=shared, committer=committer, check=partial(_check, repository)
+    )
+    if done.is_completed:
+        context.out.note(_COMPLETED.format("undo"))
+    _answer(context, "Undone", done)
+    if DIRECTORY in done.operation.metadata and not done.is_completed:
+        _bring_back(context, repository, done.operation)
+    if done.operation.kind == "repo create":
+        context.out.note(
+            f"its storage namespace still belongs to it; to restore it: lakecli redo {uri}"
+        )
+
+
+def _check(repository: Repository, operation: Operation) -> None:
+    """Refuse to undo what a command has overwritten in a directory that is not found."""
+    if DIRECTORY in operation.metadata:
+        check_directory(repository, operation)
+
+
+def _has_finished(context: Context, repository: Repository) -> bool:
+    """Bring the rest of the files back if the last undo was interrupted; tell whether it was."""
+    operation = redo_target(repository)
+    if operation is None or DIRECTORY not in operation.metadata:
+        return False
+
+    if not is_unfinished(repository, operation):
+        return False
+    written = _bring_back(context, repository, operation)
+    id_ = operation.id.hex()
+    appended = next(
+        each.operation
+        for each in iter_log(repository)
+        if each.operation.metadata.get(UNDOES) == id_
+    )
+    complete(repository, UNDO, remote=False)  # its answer is this one
+    if not written.can_repeat:
+        context.out.note(_COMPLETED.format("undo"))
+    _answer(context, "Undone", Undone(operation, appended))
+    return True
+
+
+def run_redo(context: Context, uri: LakeUri) -> None:
+    """Redo the last undone operation of a repository, and print it."""
+    repository = context.synced(context.logged_repository(uri, wanted="redo"), restores=True)
+    if (done := complete(repository, REDO, remote=repository.syncs)) is not None:
+        context.out.note(_COMPLETED.format("redo"))
+        _answer(context, "Redone", done)
+        return
+    operation = redo_target(repository)
+    if operation is not None and DIRECTORY in operation.metadata:
+        _overwrite_again(context, repository, operation)
+    _answer(context, "Redone", redo_operation(repository))
+
+
+def _overwrite_again(context: Context, repository: Repository, operation: Operation) -> None:
+    """Overwrite the files again that undo has brought back."""
+    written = overwrite_again(repository, operation, downloads(context, repository, None))
+    if written is None:
+        context.out.warn(
+            f"{operation.metadata[DIRECTORY]} is at another commit, or not linked with "
+            f"{repository.uri} any more: no file was overwritten there"
+        )
+        return
+    count = written.downloaded + written.removed
+    files = "a file was" if count == 1 else f"{count} files were"
+    context.out.note(f"{files} overwritten or removed in {written.directory}")
+    _warn_of_rest(context, written, "overwrite")
+
+
+def _bring_back(context: Context, repository: Repository, operation: Operation) -> WriteReport:
+    """Write the files back that a command on a working directory had overwritten.
+
+    Raises:
+        DirectoryGone: the directory is not found.
+    """
+    written = restore_kept(repository, operation, downloads(context, repository, None))
+    assert written is not None, "the operation has kept files"
+    files = "a file is" if written.downloaded == 1 else f"{written.downloaded} files are"
+    context.out.note(f"{files} back in {written.directory}")
+    _warn_of_rest(context, written, "bring back")
+    if written.can_repeat:
+        context.out.note(f"to bring back the rest: lakecli undo {repository.uri}")
+    return written
+
+
+def _warn_of_rest(context: Context, written: WriteReport, verb: str) -> None:
+    for path in written.kept:
+        context.out.warn(f"{quote_path(path)} has changed since, and stays as it is")
+    for path, why in [*written.impossible, *written.failures]:
+        context.out.warn(f"cannot {verb} {quote_path(path)}: {why}")
+
+
+def _answer(context: Context, word: str, done: Undone) -> None:
+    context.out.emit(lambda: undone_record(done), text=lambda: undone_lines(word, done))
+    warn_of_gone(context, done.appended)
+
+
+def warn_of_gone(context: Context, appended: Operation) -> None:
+    """Warn if garbage collection has deleted objects that an operation restored."""
+    gone = appended.metadata.get(GONE)
+    if gone is not None:
+        context.out.warn(
+            f"garbage collection has deleted {gone} of the restored objects and lists of paths; "
+            "upload these objects again before you push"
+        )
+
+
+def operation_record(operation: Operation, *, undone: bool) -> dict[str, object]:
+    """Return the JSON answer about an operation."""
+    return {
+        "id": operation.id.hex(),
+        "at": operation.at,
+        "kind": operation.kind,
+        "command": operation.command,
+        "refs": _records(operation.refs),
+        "staged": sorted({change.branch for change in operation.staging}),
+        "undone": undone,
+        "metadata": dict(operation.metadata),
+    }
+
+
+def position(change: RefChange, fields: Mapping[str, Any] | None) -> str | None:
+    """Return the commit ID of a ref, or the UUID of a repository; ``None`` if it did not exist."""
+    if fields is None:
+        return None
+    return str(fields["uuid" if change.kind is RefKind.REPOSITORY else "commit_id"])
+
+
+def operation_row(
+    operation: Operation, *, undone: bool, now: datetime | None = None
+) -> tuple[str, ...]:
+    """Return the cells of an operation for `COLUMNS`.
+
+    With the present, the row is for people: it tells the age in place of the time.
+    """
+    return (
+        operation.id.hex()[:SHORT_ID],
+        local_date(operation.at) if now is None else age(operation.at, now),
+        operation.kind + (" (undone)" if undone else ""),
+        changes_line(operation),
+        one_line(operation.command),
+    )
+
+
+def changes_line(operation: Operation) -> str:
+    """Return the changes of an operation in one line."""
+    said = [_change_text(change) for change in operation.refs]
+    # The staging area of a working directory is where its overwritten files are kept.
+    said += [
+        f"{'files' if ' ' in change.branch else 'staging'} of {change.branch}"
+        for change in operation.staging
+    ]
+    said = list(dict.fromkeys(said))
+    if not said:
+        ref = operation.metadata.get("ref")
+        return "none here" if ref is None else f"none here ({one_line(ref)})"
+    more = len(said) - _SHOWN_CHANGES
+    return "; ".join(said[:_SHOWN_CHANGES]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _change_text(change: RefChange) -> str:
+    before, after = position(change, change.before), position(change, change.after)
+    named = f"{change.kind} {change.name}"
+    if before is None or after is None:
+        return f"+ {named}" if before is None else f"- {named}"
+    if before == after:
+        return f"staging of {change.name}"
+    return f"{named} {before[:SHORT_ID]} → {after[:SHORT_ID]}"
+
+
+def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
+    """Yield one operation as ``op show`` prints it, without its staged paths."""
+    yield f"Operation: {operation.id.hex()}"
+    yield f"Time:      {local_date(operation.at)}"
+    yield f"Kind:      {operation.kind}"
+    if operation.command:
+        yield f"Command:   {one_line(operation.command)}"
+    if undone:
+        yield "Undone:    yes"
+    metadata = dict(operation.metadata)
+    if "ref" in metadata:  # a move in the bucket
+        yield f"Ref:       {metadata.pop('kind', '')} {one_line(metadata.pop('ref'))}"
+        for name in ("before", "after"):
+            yield f"{name.capitalize() + ':':<10} {metadata.pop(name, '') or '-'}"
+    for name in sorted(metadata):
+        yield f"{name.capitalize() + ':':<10} {one_line(metadata[name])}"
+    for change in operation.refs:
+        before, after = position(change, change.before), position(change, change.after)
+        yield ""
+        yield f"{change.kind.capitalize()} {change.name}"
+        yield f"  before: {before or '-'}"
+        yield f"  after:  {after or '-'}"
+        if change.kind is RefKind.BRANCH and before == after:
+            yield "  only its uncommitted changes changed"
+
+
+def undone_record(done: Undone) -> dict[str, object]:
+    """Return the JSON answer about an undo or redo."""
+    return {
+        "operation": done.operation.id.hex(),
+        "kind": done.operation.kind,
+        "command": done.operation.command,
+        "appended": done.appended.id.hex(),
+        "refs": _records(done.appended.refs),
+        "staged": sorted({change.branch for change in done.appended.staging}),
+        "remote": [each.name for each in done.remote],
+    }
+
+
+def _records(changes: Sequence[RefChange]) -> list[dict[str, object]]:
+    return [
+        {
+            "kind": change.kind,
+            "name": change.name,
+            "before": position(change, change.before),
+            "after": position(change, change.after),
+        }
+        for change in changes
+    ]
+
+
+def undone_lines(word: str, done: Undone) -> Iterator[str]:
+    """Yield the lines about an undo or redo; `word` is "Undone" or "Redone"."""
+    operation = done.operation
+    yield f"{word} operation {operation.id.hex()[:SHORT_ID]}: {operation.kind}"
+    if operation.command:
+        yield f"Command: {one_line(operation.command)}"
+    yield f"Changed: {changes_line(done.appended)}"
+    for each in done.remote:
+        yield f"Moved back in the bucket: {each.kind} {each.name}"

@@ -1,0 +1,319 @@
+"""Presigned URLs: of one object with its warnings, of many in files, and for uploads."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from lakecli.base.model import Entry
+from lakecli.base.uri import LakeUri, check_path, parse_repository, ref_of
+from lakecli.cli.commands.transfers import check_local, raise_failures
+from lakecli.cli.context import Context
+from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.handoff import CheckedLink, Handoff, IncomingLink, Link
+from lakecli.cli.out.text import human_size, local_date, quote_path
+from lakecli.errors import NotFound, UsageError
+from lakecli.refs.names import check_branch_name
+from lakecli.repository.contract import Repository
+from lakecli.repository.handoff.documents import (
+    FORMATS,
+    SCRIPT,
+    Document,
+    Format,
+    OutputFile,
+    format_of,
+)
+from lakecli.repository.handoff.incoming import UploadLink, new_links
+from lakecli.repository.handoff.links import ObjectLink, ObjectLinks, open_handoff, presign_entry
+from lakecli.repository.handoff.manifest import LinkFinding, LinkState, check, read_manifest
+from lakecli.repository.reading.addresses import may_change
+from lakecli.stores.presigning import PresignedUrl
+
+_SLACK: Final = timedelta(seconds=2)
+"""Signatures have whole seconds."""
+_SHOWN_AT_ONCE: Final = 32
+"""Objects that the progress counts at once."""
+
+_SCRIPT_MODE: Final = 0o700
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+
+def lifetime(context: Context, asked: timedelta | None) -> timedelta:
+    """Return the lifetime of a URL: `asked`, else the setting."""
+    return context.settings.presign_expires if asked is None else asked
+
+
+def warn_of_early_end(context: Context, wanted: datetime, end: datetime, *, what: str) -> None:
+    """Warn if a URL expires earlier than asked for; `what` is such as ``the URL expires``."""
+    if end >= wanted - _SLACK:
+        return
+
+    context.out.warn(
+        f"{what} earlier than asked for, at {local_date(end)}: the store's signatures or the "
+        "credentials expire then"
+    )
+
+
+def warn_of_outside(context: Context, count: int, repository: str) -> None:
+    """Warn that objects outside the namespace may change before they are read."""
+    context.out.warn(
+        f"{count} of the objects lie{'s' if count == 1 else ''} outside the storage namespace, and "
+        f"may be changed or deleted there; to check them: lakecli fsck {repository} --external"
+    )
+
+
+def presigned(
+    context: Context,
+    repository: Repository,
+    entry: Entry,
+    path: bytes,
+    asked: timedelta | None,
+    *,
+    inline: bool = False,
+) -> PresignedUrl:
+    """Return a URL of an object, and warn if it expires earlier than asked for.
+
+    Raises:
+        Unsupported: the storage namespace does not support URLs.
+    """
+    wanted = lifetime(context, asked)
+    start = context.now()
+    signed = presign_entry(repository, entry, path, expires_in=wanted, inline=inline)
+    warn_of_early_end(context, start + wanted, signed.expires_at, what="the URL expires")
+    if may_change(entry):
+        warn_of_outside(context, 1, repository.uri)
+    return signed
+
+
+def presign_tree(
+    context: Context,
+    uri: LakeUri,
+    asked: timedelta | None,
+    *,
+    format_name: str | None,
+    manifest: Path | None,
+    script: Path | None,
+    title: str,
+    inline: bool,
+    names: list[bytes] | None,
+) -> None:
+    """Sign a URL for everything below a path, and print the URLs or write them to files."""
+    repository = context.synced_repository(uri)
+    with ExitStack() as stack:
+        wanted = lifetime(context, asked)
+        handoff = stack.enter_context(
+            open_handoff(
+                repository,
+                ref_of(uri),
+                uri.path or b"",
+                expires_in=wanted,
+                inline=inline,
+                names=names,
+            )
+        )
+        documents = _documents(context, stack, format_name, manifest, script)
+        links = _counted(context, handoff)
+        if documents:
+            for link in links:
+                for _, document in documents:
+                    document.add(link)
+        else:
+            context.out.stream(
+                links, record=lambda link: pick(Link, link), text=lambda link: link.url
+            )
+        header = handoff.header._replace(title=title, sender=context.committer())
+        for file, document in documents:
+            if file is None:
+                document.write(context.out.document(), header, handoff.totals)
+            else:
+                file.write(document, header, handoff.totals)
+        if manifest is not None or script is not None:
+            _tell_files(context, handoff, manifest, script)
+        if handoff.totals.outside:
+            warn_of_outside(context, handoff.totals.outside, handoff.header.repository)
+        _tell_end(context, handoff, wanted)
+        _raise_failures(context, handoff, [document for _, document in documents])
+
+
+def _documents(
+    context: Context,
+    stack: ExitStack,
+    format_name: str | None,
+    manifest: Path | None,
+    script: Path | None,
+) -> list[tuple[OutputFile | None, Document]]:
+    """Return documents with their files, which are writable; ``None`` is stdout."""
+    for given in (manifest, script):
+        if given is not None:
+            check_local(given, hint="write the file to this machine")
+    targets: list[tuple[OutputFile | None, Format]] = []
+    if manifest is not None:
+        format_ = FORMATS[format_name] if format_name else format_of(manifest)
+        targets.append((OutputFile(manifest), format_))
+    elif format_name is not None:
+        if context.out.json:
+            raise UsageError("--format and --json exclude each other", hint="give one of them")
+        targets.append((None, FORMATS[format_name]))
+    if script is not None:
+        targets.append((OutputFile(script, _SCRIPT_MODE), SCRIPT))
+    for file, _ in targets:
+        if file is not None:
+            file.check()
+    return [(file, stack.enter_context(Document(format_))) for file, format_ in targets]
+
+
+def _counted(context: Context, handoff: ObjectLinks) -> Iterator[ObjectLink]:
+    with context.out.progress("presign") as shown:
+        items = size = 0
+        for link in handoff:
+            yield link
+            items, size = items + 1, size + link.size
+            if items == _SHOWN_AT_ONCE:
+                shown.advance(items=items, size=size)
+                items = size = 0
+        shown.advance(items=items, size=size)
+
+
+def _tell_files(
+    context: Context, handoff: ObjectLinks, manifest: Path | None, script: Path | None
+) -> None:
+
+    header, totals = handoff.header, handoff.totals
+    files = {"manifest": manifest, "script": script}
+
+    def lines() -> Iterator[str]:
+        for what, file in files.items():
+            if file is not None:
+                yield f"{what.capitalize()}: {quote_path(str(file))}"
+        yield f"Commit ID: {header.commit_id}"
+        yield f"Objects: {totals.count}"
+        yield f"Size: {human_size(totals.size)}"
+
+    context.out.emit(pick(Handoff, totals, header, **files), text=lines)
+
+
+def _tell_end(context: Context, handoff: ObjectLinks, wanted: timedelta) -> None:
+    header, end = handoff.header, handoff.totals.expires_at
+    if header.uncommitted:
+        context.out.warn(
+            f"some of these are uncommitted changes of {header.ref}; "
+            f"{header.ref}@ names the committed state"
+        )
+    if end is None:
+        return
+    warn_of_early_end(context, header.created_at + wanted, end, what="the first URL expires")
+    if not context.out.json:
+        context.out.note(
+            f"{_objects(handoff.totals.count)}, all URLs valid until {local_date(end)}"
+        )
+
+
+def _raise_failures(context: Context, handoff: ObjectLinks, documents: Sequence[Document]) -> None:
+
+    left_out = {path: why for document in documents for path, why in document.left_out}
+    failures = sorted([*handoff.failures, *left_out.items()])
+    raise_failures(context, failures, verb="hand over", hint="all others were handed over")
+
+
+def _objects(count: int) -> str:
+    return "1 object" if count == 1 else f"{count} objects"
+
+
+def check_manifest(context: Context, file: Path) -> ExitCode:
+    """Print what has expired or changed since a manifest was written."""
+    counts: dict[str, int] = {}
+    now = context.now()
+    first_end: timedelta | None = None
+    try:
+        opened = file.open(encoding="utf-8", errors="surrogateescape", newline="")
+    except FileNotFoundError:
+        raise NotFound(f"no such file: {file}") from None
+    with opened:
+        source, items = read_manifest(opened)
+        repository = context.lake().repository(parse_repository(source.repository).repository)
+        for checked in check(repository, source, items, now=now):
+            words = _words(checked)
+            for word in words or ["fine"]:
+                counts[word] = counts.get(word, 0) + 1
+            first_end = checked.left if first_end is None else min(first_end, checked.left)
+            if context.out.json or words:
+                context.out.stream([checked], record=_checked_record, text=_checked_text)
+    fine, total = counts.pop("fine", 0), sum(counts.values())
+    context.out.say(
+        f"{fine} as in {source.repository}/{source.ref}"
+        + "".join(f", {count} {word}" for word, count in sorted(counts.items()))
+    )
+    if first_end is not None:
+        context.out.say(f"First expiry: {local_date(now + first_end)}, {_duration(first_end)}")
+    return ExitCode.DIFFERENCES if total else ExitCode.OK
+
+
+def _words(checked: LinkFinding) -> list[str]:
+
+    words = [] if checked.state is LinkState.SAME else [checked.state.value]
+    return [*words, "expired"] if checked.is_expired else words
+
+
+def _checked_text(checked: LinkFinding) -> str:
+    return f"{', '.join(_words(checked))}\t{quote_path(checked.path)}"
+
+
+def _checked_record(checked: LinkFinding) -> CheckedLink:
+
+    left = int(checked.left.total_seconds())
+    return pick(CheckedLink, checked, expired=checked.is_expired, seconds_left=left)
+
+
+def _duration(left: timedelta) -> str:
+    """Return a duration in its two largest units, as "in …" or "… ago"."""
+    seconds = abs(int(left.total_seconds()))
+    parts: list[str] = []
+    for size, unit in _UNITS:
+        amount, seconds = divmod(seconds, size)
+        if amount or parts or unit == "s":
+            parts.append(f"{amount}{unit}")
+    text = " ".join(parts[:2])
+    return f"in {text}" if left.total_seconds() > 0 else f"{text} ago"
+
+
+def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, count: int) -> None:
+    """Print URLs for uploads, and the commands that send and stage an object."""
+    branch, path = ref_of(uri), uri.path or b""
+    check_branch_name(branch)
+    check_path(path)
+    wanted = lifetime(context, asked)
+    start = context.now()
+    repository = context.synced_repository(uri)
+    links = new_links(repository, branch, count=count, expires_in=wanted)
+    link = next(links)
+    context.out.stream([link], record=_incoming_record, text=_incoming_text)
+    context.out.stream(
+        links, record=_incoming_record, text=lambda link: f"\n{_incoming_text(link)}"
+    )
+    warn_of_early_end(context, start + wanted, link.signed.expires_at, what="the URL expires")
+    if not context.out.json:
+        headers = "".join(f" -H '{name}: {value}'" for name, value in link.signed.headers.items())
+        place = shlex.quote(str(uri)) if str(uri).isprintable() else "PATH"
+        context.out.note(f"to send a file: curl -f -T FILE{headers} 'URL'")
+        context.out.note(f"then, to stage it: lakecli fs stage {place} --incoming ID")
+
+
+def _incoming_record(link: UploadLink) -> IncomingLink:
+
+    return pick(IncomingLink, link, link.signed)
+
+
+def _incoming_text(link: UploadLink) -> str:
+    lines = [
+        f"ID: {link.id}",
+        f"URL: {link.signed.url}",
+        *(f"Header: {name}: {value}" for name, value in link.signed.headers.items()),
+        f"Expires: {local_date(link.signed.expires_at)}",
+        f"Physical Address: {link.physical_address}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,82 @@
+"""Shared by the commands that read a refs dump of lakeFS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakecli.base.parsing import read_bytes
+from lakecli.cli.commands.bucket_state import UP_TO_DATE, short
+from lakecli.cli.context import Context
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.sharing import RefUpdate
+from lakecli.errors import NotFound, PermissionDenied, UsageError
+from lakecli.repository.lakefs.dump import MAX_SIZE, LeftOut, RefsManifest, parse_manifest
+from lakecli.repository.lakefs.update import ASIDE, RefState, Updated
+
+
+def read_manifest(context: Context, source: str) -> RefsManifest:
+    """Read a manifest from a file, or from standard input for ``-``.
+
+    Raises:
+        NotFound: there is no such file.
+        PermissionDenied: the file cannot be read.
+        UsageError: the text is no manifest.
+    """
+    if source == "-":
+        return parse_manifest(context.stdin.buffer.read(MAX_SIZE + 1))
+    return parse_manifest(read_file(source, MAX_SIZE))
+
+
+def read_file(source: str, max_size: int) -> bytes:
+    """Read a file, and no more than one byte beyond what it may have."""
+    try:
+        return read_bytes(source, max_size)
+    except FileNotFoundError:
+        raise NotFound(f"no file {source}", hint="give the file, or - for standard input") from None
+    except IsADirectoryError:
+        raise UsageError(f"{source} is a directory", hint="give a file in it") from None
+    except OSError as error:
+        raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
+
+
+def left_out_record(left_out: LeftOut) -> RefUpdate:
+    """Return a ref that was left out, for ``--json``."""
+    kind, name, commit_id = left_out
+    return RefUpdate(kind=kind, name=name, before=None, after=commit_id, change="illegal name")
+
+
+def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
+    """Yield one line for each ref of a dump that lakecli cannot hold."""
+    for each in left_out:
+        why = "an illegal name, or that of a branch"
+        yield f"{each.kind} {each.name!r} at {each.commit_id}: {why}"
+
+
+def show_updates(context: Context, updated: Updated) -> list[RefUpdate]:
+    """Tell which refs a newer dump moved, and return them for ``--json``."""
+    uri = updated.repository.uri
+    for each in updated.updated:
+        before, after, ref = short(each.before), short(each.after), f"{each.kind} {each.name}"
+        if each.change is RefState.NEW:
+            context.out.note(f"{ref}: new, at {after}")
+        elif each.change is RefState.MOVED:
+            context.out.note(f"{ref}: {before} -> {after}")
+        elif each.change is RefState.DIFFERS:
+            context.out.warn(f"{ref}: at {after} in lakeFS; a different one of this name stays")
+        else:
+            name = each.name.removeprefix(ASIDE)
+            context.out.warn(
+                f"branch {name} has commits of its own; that of lakeFS is {each.name}, at {after}"
+            )
+            context.out.hint(f"merge it: lakecli merge {uri}/{each.name} {uri}/{name}")
+    if not updated.updated:
+        context.out.note(UP_TO_DATE)
+    for line in left_out_lines(updated.left_out):
+        context.out.warn(f"left out: {line}")
+    return [pick(RefUpdate, each) for each in updated.updated]
+
+
+NOT_IN_A_DUMP = (
+    "not in a refs dump: uncommitted changes, branch protection rules, hidden flags of branches, "
+    "and the default branch unless the file names it"
+)

@@ -1,0 +1,133 @@
+"""``lakecli repo``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from lakecli.cli.context import Context
+from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.common_records import repository_record
+from lakecli.cli.out.text import local_date, one_line
+from lakecli.cli.params import PageOptions, RepositoryUri, Yes
+from lakecli.cli.reading import Completion, Kind
+
+
+def repo_create(
+    context: Context,
+    repository: RepositoryUri,
+    storage_namespace: Annotated[
+        str,
+        Argument(
+            metavar="NAMESPACE",
+            help="s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path",
+        ),
+        Completion(Kind.DIRECTORY),
+    ],
+    *,
+    default_branch: Annotated[
+        str, Option("--default-branch", "-d", metavar="NAME", help="Name of the first branch")
+    ] = "main",
+    range_entries: Annotated[
+        int,
+        Option(
+            "--range-entries",
+            metavar="N",
+            help="Average paths per range, a power of two from 16; cannot be changed later",
+        ),
+    ] = 8192,
+) -> None:
+    """Create a repository in a storage namespace.
+
+    The namespace belongs to this repository alone. The default branch gets an empty first commit. A
+    directory is created if necessary; a bucket must exist. Other objects in the namespace are left
+    alone and not versioned, which a note says; a namespace that contains that of another repository
+    is refused. If the command is interrupted, run it
+    again to finish.
+
+    Examples:
+        lakecli repo create lakefs://demo local:///var/lake/demo
+        lakecli repo create lakefs://demo s3://my-bucket/demo -d trunk
+    """
+    from lakecli.repository import repo
+
+    context.out.say(f"Repository: {repository}")
+    created = repo.create(
+        context.lake(),
+        repository.repository,
+        storage_namespace,
+        default_branch=default_branch,
+        range_entries=range_entries,
+    )
+    record = created.record
+    context.out.emit(
+        lambda: repository_record(record),
+        text=lambda: [
+            f"Repository '{record.name}' created:",
+            f"storage namespace: {one_line(record.storage_namespace)}",
+            f"default branch: {record.default_branch}",
+            f"timestamp: {int(record.created_at.timestamp())}",
+        ],
+    )
+    others = repo.find_other_objects(created)
+    if others.total:
+        more = "or more " if others.total == repo.LISTED else ""
+        context.out.note(
+            f"the namespace holds {others.total:,} {more}other objects, such as "
+            f"{others.example!r}; none of them is versioned"
+        )
+        context.out.hint(
+            "to version objects where they are, create the repository in a prefix beside them: "
+            f"lakecli import --from {one_line(record.storage_namespace)} "
+            f"--to {repository}/{record.default_branch}/"
+        )
+
+
+def repo_list(
+    context: Context,
+    *,
+    page: PageOptions,
+) -> None:
+    """List the repositories on this machine, ordered by name.
+
+    Examples:
+        lakecli repo list
+        lakecli repo list --json --amount 0
+    """
+    found = context.lake().repositories(prefix=page.prefix, after=page.after)
+    context.out.table(
+        ("Repository", "Creation Date", "Default Ref Name", "Storage ID", "Storage Namespace"),
+        context.out.page(found, amount=page.amount, name=lambda item: item.name),
+        row=lambda item: (
+            item.name,
+            local_date(item.created_at),
+            item.default_branch,
+            item.name,  # as lakectl fills this column
+            one_line(item.storage_namespace),
+        ),
+        record=repository_record,
+    )
+    context.out.say("")
+
+
+def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False) -> None:
+    """Delete a repository from this machine; the objects in its namespace stay.
+
+    Branches, tags, commits and uncommitted changes are removed from this machine. Nothing is
+    deleted from the bucket or directory, and it still belongs to this repository. `lakecli undo`
+    restores everything for 30 days.
+
+    Examples:
+        lakecli repo delete lakefs://demo
+        lakecli repo delete lakefs://demo -y
+    """
+    from lakecli.repository import repo
+
+    context.out.say(f"Repository: {repository}")
+    name = context.synced_repository(repository).name
+    context.confirm(f"delete repository '{name}' and all its branches, tags and commits", yes=yes)
+    record = repo.delete(context.lake(), name)
+    context.out.emit(
+        lambda: repository_record(record),
+        text=lambda: [f"Repository '{name}' deleted"],
+    )
+    context.out.note(f"its objects stay in {one_line(record.storage_namespace)}")

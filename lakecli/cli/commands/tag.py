@@ -1,0 +1,106 @@
+"""``lakecli tag``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from lakecli.base.uri import ref_of
+from lakecli.cli.context import Context
+from lakecli.cli.default_uri import repository_here
+from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.common_records import ref_record
+from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions, TagUri, TagUris, Yes
+from lakecli.cli.reading import Completion, Kind, read_ref_of
+from lakecli.repository import tag as library
+
+
+def tag_create(
+    context: Context,
+    tag: TagUri,
+    ref: Annotated[
+        str,
+        Argument(metavar="REF", help="REF or lakefs://REPOSITORY/REF to name"),
+        Completion(Kind.REF),
+    ],
+    *,
+    force: Annotated[bool, Option("--force", "-f", help="Move the tag if it exists")] = False,
+) -> None:
+    """Create a tag: a name for a commit.
+
+    Examples:
+        lakecli tag create lakefs://demo/v1.0 main
+        lakecli tag create lakefs://demo/latest lakefs://demo/main~1 -f
+    """
+    start = read_ref_of(tag, ref, context)
+    made = library.create(
+        context.synced_repository(tag, start), ref_of(tag), ref_of(start), force=force
+    )
+    context.out.emit(
+        lambda: ref_record(made),
+        text=lambda: [f"Created tag '{made.name}' ({made.commit_id})"],
+    )
+
+
+def tag_list(
+    context: Context,
+    repository: HereRepositoryUri = None,
+    *,
+    page: PageOptions,
+    at_op: AtOp = "",
+) -> None:
+    """List the tags of a repository, ordered by name.
+
+    Without REPOSITORY, the repository of the linked directory is meant, or what `lakecli use` set.
+
+    Examples:
+        lakecli tag list lakefs://demo
+        lakecli tag list
+        lakecli tag list lakefs://demo --prefix v1. --amount 0
+    """
+    if repository is None:
+        repository = repository_here(None, context)
+
+    found = library.iter_tags(
+        context.synced_repository(repository, at_op=at_op), prefix=page.prefix, after=page.after
+    )
+    context.out.table(
+        ("Tag", "Commit ID"),
+        context.out.page(found, amount=page.amount, name=lambda item: item.name),
+        row=lambda item: (item.name, item.commit_id),
+        record=ref_record,
+    )
+    context.out.say("")
+
+
+def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:
+    """Show the commit a tag points to.
+
+    Examples:
+        lakecli tag show lakefs://demo/v1.0
+    """
+    found = library.show(context.synced_repository(tag, at_op=at_op), ref_of(tag))
+    context.out.emit(
+        lambda: ref_record(found),
+        text=lambda: [f"{found.name} {found.commit_id}"],
+    )
+
+
+def tag_delete(context: Context, tags: TagUris, *, yes: Yes = False) -> None:
+    """Delete tags of a repository; their commits stay.
+
+    If one of several tags does not exist, none is deleted. With automatic sync, a tag is deleted in
+    the bucket, too; if it is at another commit there, none is deleted, and the exit code is 5.
+
+    Examples:
+        lakecli tag delete lakefs://demo/v1.0
+        lakecli tag delete lakefs://demo/v1.0 lakefs://demo/v1.1 -y
+    """
+    unique = list(dict.fromkeys(tags))
+    repository = context.synced_repository(*unique)
+    names = [ref_of(tag) for tag in unique]
+    for name in names:
+        library.check_delete(repository, name)
+    listed = ", ".join(f"'{name}'" for name in names)
+    context.confirm(f"delete tag{'s' if len(names) > 1 else ''} {listed}", yes=yes)
+    for name in names:
+        context.out.emit(ref_record(library.delete(repository, name)))

@@ -1,0 +1,280 @@
+"""Shared by uploads, downloads and other transfers: parallelism, progress, dry runs, failures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Final
+
+from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.cli.line.declare import Option
+from lakecli.cli.out.text import human_size, quote_path
+from lakecli.errors import PartialFailure, UsageError
+from lakecli.repository.transfer.selection import LEFT_OUT
+from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.stores.uri import is_local
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.cli.context import Context
+    from lakecli.cli.params import LinkOptions, SelectionOptions
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.transfer.plan import PathStep, PlanTotals
+    from lakecli.repository.transfer.selection import Selection
+
+LOCAL_WORKERS: Final = 2
+"""Concurrent transfers on this machine: one thread hashes while the other waits for the disk."""
+
+PreSign = Annotated[
+    bool,
+    Option(
+        "--pre-sign",
+        hidden=True,
+        help="Accepted for lakectl compatibility; has no effect",
+    ),
+]
+
+
+def parallelism(context: Context, repository: Repository, asked: int | None) -> int:
+    """Return the number of objects to transfer at a time: `asked`, else by setting and store."""
+    if asked is not None:
+        return asked
+
+    configured = context.settings.transfer_parallelism
+    if is_local(repository.record.storage_namespace):
+        return min(configured, LOCAL_WORKERS)
+    return configured
+
+
+@contextmanager
+def progress(context: Context, verb: str, *, hidden: bool) -> Iterator[Progress]:
+    """Show the progress of a transfer, unless it is hidden."""
+    with nullcontext(NO_PROGRESS) if hidden else context.out.progress(verb) as shown:
+        yield shown
+
+
+def summary_lines(
+    operation: str, *, downloaded: int = 0, uploaded: int = 0, removed: int = 0
+) -> Iterator[str]:
+    """Yield lakectl's summary of a recursive transfer."""
+    yield ""
+    yield f"{operation} Summary:"
+    yield ""
+    if not (downloaded or uploaded or removed):
+        yield "No changes"
+        return
+    yield f"Downloaded: {downloaded}"
+    yield f"Uploaded: {uploaded}"
+    yield f"Removed: {removed}"
+    yield ""
+
+
+def note_rest(context: Context, size: int, **counts: int) -> None:
+    """Note the bytes of a recursive transfer, and the counts that lakectl's summary lacks."""
+    named = (f"{count} {name}" for name, count in counts.items() if count)
+    context.out.note(", ".join((human_size(size), *named)))
+
+
+def show_plan(
+    context: Context,
+    steps: Iterable[PathStep],
+    *,
+    verb: str,
+    hint: str,
+    destination: Path | None = None,
+) -> None:
+    """Answer a dry run: each path as soon as it is known, then the totals.
+
+    Args:
+        context: of the command.
+        steps: what would be done.
+        verb: the action, for failures.
+        hint: what would become of the others, if some fail.
+        destination: the file, for JSON, if there is only one.
+
+    Raises:
+        PartialFailure: some would fail.
+    """
+    from lakecli.repository.transfer.plan import PlanTotals
+
+    plan = PlanTotals()
+    place = {} if destination is None else {"destination": destination}
+    context.out.stream(
+        plan.counted(steps), record=lambda step: step_record(step) | place, text=step_line
+    )
+    context.out.emit(lambda: _plan_record(plan), text=lambda: _plan_lines(plan))
+    raise_failures(context, plan.failures, verb=verb, hint=hint)
+
+
+def show_steps(context: Context, steps: Iterable[PathStep]) -> None:
+    """Answer with what a dry run would do with each path."""
+    context.out.stream(steps, record=step_record, text=step_line)
+
+
+def step_record(step: PathStep) -> dict[str, object]:
+    """Return the JSON answer about one path of a dry run."""
+    record: dict[str, object] = {"action": step.action, "path": step.path, "size": step.size}
+    return record | {"error": step.error} if step.error else record
+
+
+def step_line(step: PathStep) -> str:
+    """Return the line about one path of a dry run."""
+    line = f"{step.action} {quote_path(step.path)}"
+    return f"{line}: {step.error}" if step.error else line
+
+
+def _plan_lines(plan: PlanTotals) -> Iterator[str]:
+    yield ""
+    yield "Dry run, nothing was transferred:"
+    yield ""
+    for name, tally in plan.tallies.items():
+        if name == "deleted" and not tally.count:
+            continue  # only --delete deletes
+        yield f"{name.capitalize()}: {tally.count} ({human_size(tally.size)})"
+    yield f"Failing: {len(plan.failures)}"
+
+
+def _plan_record(plan: PlanTotals) -> dict[str, object]:
+    record: dict[str, object] = {"action": "total", "path": None}
+    for name, tally in plan.tallies.items():
+        record[name] = tally.count
+        record[f"{name}_size"] = tally.size
+    return record | {"failed": len(plan.failures), "failures": failure_records(plan.failures)}
+
+
+def selection(options: SelectionOptions, *, recursive: bool, may_plan: bool = False) -> Selection:
+    """Return the selection of ``--include`` and ``--exclude``.
+
+    Args:
+        options: as given.
+        recursive: whether many objects are meant.
+        may_plan: whether a dry run is possible without that.
+
+    Raises:
+        UsageError: a pattern that matches nothing, or options for many objects without ``-r``.
+    """
+    from lakecli.repository.transfer.selection import EVERYTHING, Selection
+
+    if options.dry_run and not (recursive or may_plan):
+        raise UsageError("--dry-run needs -r", hint="add -r")
+    if not options.include and not options.exclude:
+        return EVERYTHING
+    if not recursive:
+        raise UsageError("--include and --exclude need -r", hint="add -r")
+    return Selection(options.include, options.exclude)
+
+
+def link_policy(options: LinkOptions) -> LinkPolicy:
+    """Return the policy of ``--follow`` and ``--skip``.
+
+    Raises:
+        UsageError: both are given.
+    """
+    if options.follow and options.skip:
+        raise UsageError("--follow and --skip exclude each other", hint="give one of them")
+    if options.follow:
+        return LinkPolicy.FOLLOW
+    return LinkPolicy.SKIP if options.skip else LinkPolicy.FAIL
+
+
+def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_listed: bool) -> None:
+    """Refuse options of ``--delete`` that say nothing together.
+
+    Raises:
+        UsageError: they do.
+    """
+    if max_delete is not None and not delete:
+        raise UsageError("--max-delete needs --delete", hint="add --delete")
+    if delete and (is_listed or not recursive):
+        raise UsageError("--delete needs -r, and no --files-from", hint="add -r")
+
+
+def note_left_out(context: Context, paths: Sequence[bytes]) -> None:
+    """Say which paths were left out because their names are not those of data."""
+    if not paths:
+        return
+
+    more = f" and {len(paths) - 3:,} more" if paths[3:] else ""
+    context.out.note(f"left out: {', '.join(map(quote_path, paths[:3]))}{more}: {LEFT_OUT}")
+
+
+def failure_records(failures: Sequence[tuple[bytes, str]]) -> list[dict[str, object]]:
+    """Return failures for a JSON answer."""
+    return [{"path": path, "error": why} for path, why in failures]
+
+
+def raise_failures(
+    context: Context,
+    failures: Sequence[tuple[bytes, str]],
+    *,
+    verb: str,
+    hint: str,
+    count: int | None = None,
+) -> None:
+    """List failures, one line each, and raise; do nothing if there are none.
+
+    Args:
+        context: the context of the command.
+        failures: the failures to list; the first ones if there are too many.
+        verb: the action that failed.
+        hint: the hint of the error.
+        count: the number of all failures, if `failures` are not all.
+
+    Raises:
+        PartialFailure: there are failures.
+    """
+    if not failures:
+        return
+    paths = [path for path, _ in failures]
+    if not context.out.json:
+        for path, why in failures:
+            context.out.warn(f"cannot {verb} {quote_path(path)}: {why}")
+        paths = []
+    count = len(failures) if count is None else count
+    what = "object" if count == 1 else "objects"
+    raise PartialFailure(f"{count} {what} failed to {verb}", hint=hint, paths=paths)
+
+
+_SCHEMES: Final = frozenset(
+    [
+        "s3",
+        "s3a",
+        "s3n",
+        "gs",
+        "az",
+        "abfs",
+        "abfss",
+        "wasb",
+        "wasbs",
+        "http",
+        "https",
+        "hdfs",
+        "lakefs",
+        "local",
+        "file",
+    ]
+)
+"""Schemes of URIs that are given where a file is expected, in lower case."""
+
+
+def check_local(path: str | os.PathLike[str], *, hint: str) -> None:
+    """Refuse a URI as the name of a file or directory of this machine.
+
+    Otherwise a directory called ``s3:`` would be created.
+
+    Raises:
+        UsageError: `path` is a URI; the hint names the command that accepts URIs.
+    """
+    text = os.fspath(path)
+    scheme, _, rest = text.partition(":")
+    scheme = scheme.lower()
+    if scheme in _SCHEMES and rest.startswith("/") and rest.strip("/"):
+        if scheme in {"local", "file"}:
+            hint = "give the path without the scheme"
+        elif scheme == "lakefs":
+            hint = (
+                "from a branch to a branch: lakecli fs cp; to files: lakecli fs download URI FILE"
+            )
+        raise UsageError(f"not a path on this machine: {text}", hint=hint)

@@ -1,0 +1,586 @@
+"""Shared by commands about linked directories: opening, comparing, bringing and committing one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+from lakecli.base.model import ChangeType
+from lakecli.base.progress import Progress
+from lakecli.base.uri import LakeUri
+from lakecli.cli.commands.differences import LOOKS, show_counts, stream_differences, stream_paths
+from lakecli.cli.commands.transfers import (
+    failure_records,
+    link_policy,
+    note_left_out,
+    parallelism,
+    progress,
+    raise_failures,
+    summary_lines,
+)
+from lakecli.cli.context import Context
+from lakecli.cli.default_uri import absolute, relative_path
+from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.history import LocalChange
+from lakecli.cli.out.answers.history import Status as StatusRecord
+from lakecli.cli.out.answers.worktree import LocalCommit, Synced
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import commit_lines, quote_path, shell_word
+from lakecli.cli.params import LinkOptions, TransferOptions
+from lakecli.cli.reading import NO_METADATA, Completion, Kind, check_message
+from lakecli.repository.contract import Repository
+from lakecli.repository.download import DownloadOptions
+from lakecli.repository.reading.view import commit_at
+from lakecli.repository.transfer.selection import EVERYTHING
+from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.upload import UploadOptions
+from lakecli.settings.values import HARDLINK_ROOT
+from lakecli.stores.uri import is_local
+from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring, restore
+from lakecli.worktree.commit import CommitOptions, Committed, commit
+from lakecli.worktree.create import link_target
+from lakecli.worktree.git import commit_metadata, find_git
+from lakecli.worktree.ignore import Ignore, selection_of
+from lakecli.worktree.link import Link, find_linked, find_root, read_link
+from lakecli.worktree.status import ChangedPath, Status, differences, status
+from lakecli.worktree.worktree import LinkMode, Worktree, not_linked
+
+Directory = Annotated[
+    str,
+    Argument(metavar="DIRECTORY", help="A linked directory, or one in it; default: this directory"),
+    Completion(Kind.DIRECTORY),
+]
+
+SearchedDirectory = Annotated[
+    str,
+    Argument(metavar="DIRECTORY", help="Where to search; default: this directory"),
+    Completion(Kind.DIRECTORY),
+]
+NewDirectory = Annotated[
+    str,
+    Argument(metavar="DIRECTORY", help="The directory to link; default: this directory"),
+    Completion(Kind.DIRECTORY),
+]
+
+COLUMNS: Final = ("Source", "Change", "Path")
+
+_WORDS: Final = {
+    ChangeType.ADDED: "added",
+    ChangeType.REMOVED: "removed",
+    ChangeType.CHANGED: "modified",
+    ChangeType.CONFLICT: "conflict",
+}
+Ours = Annotated[
+    bool,
+    Option("--ours", help="Commit the directory's file where others have changed it too"),
+]
+
+
+def find_worktree(context: Context, directory: str = ".") -> tuple[Path, Link] | None:
+    """Return the linked directory that a directory is or lies in, and its link; or ``None``."""
+    root = find_root(absolute(directory))
+    trust = context.settings.local_trust
+    link = None if root is None else read_link(root, trust=trust)
+    return None if root is None or link is None else (root, link)
+
+
+def open_worktree(
+    context: Context, directory: str = ".", *, links: LinkOptions | None = None
+) -> Worktree:
+    """Open the linked directory that a directory is or lies in.
+
+    Raises:
+        NotFound: there is none, or its repository is not on this machine.
+    """
+    found = find_worktree(context, directory)
+    if found is None:
+        raise not_linked(absolute(directory))
+    root, link = found
+    policy = LinkPolicy.FAIL if links is None else link_policy(links)
+    repository = context.synced_repository(link.src)
+    return Worktree(repository, root, link, links=policy, linking=linking(context, repository))
+
+
+def linking(context: Context, repository: Repository) -> LinkMode:
+    """Return how files come from the namespace of a repository; root gets no hard links."""
+    if not is_local(repository.record.storage_namespace):
+        return LinkMode.COPY
+    chosen = context.settings.local_link
+    if chosen == HARDLINK_ROOT:
+        return LinkMode.HARDLINK
+    mode = LinkMode(chosen)
+    return LinkMode.AUTO if mode is LinkMode.HARDLINK and os.geteuid() == 0 else mode
+
+
+def open_ignore(context: Context, files: Sequence[str]) -> tuple[Ignore, list[bytes]]:
+    """Return the rules of the linked directory of some files, and their paths relative to it.
+
+    The path of a directory ends in a slash.
+
+    Raises:
+        NotFound: this directory is not in a linked one.
+        UsageError: a file is not below it.
+    """
+    found = find_worktree(context)
+    if found is None:
+        raise not_linked(absolute("."))
+    root, _ = found
+    paths = [relative_path(root, file) + b"/" * absolute(file).is_dir() for file in files]
+    return Ignore(os.fsencode(root)), paths
+
+
+def downloads(context: Context, repository: Repository, workers: int | None) -> DownloadOptions:
+    """Return how a working directory gets its files."""
+    return DownloadOptions(parallelism=parallelism(context, repository, workers))
+
+
+def uploads(context: Context, worktree: Worktree, workers: int | None) -> UploadOptions:
+    """Return how the files of a working directory are uploaded."""
+    return UploadOptions(
+        links=worktree.links, parallelism=parallelism(context, worktree.repository, workers)
+    )
+
+
+# -- status ----------------------------------------------------------------------------------
+
+
+def source_of(item: ChangedPath) -> str:
+    """Return where a path has changed: ``local``, ``remote`` or ``both``."""
+    if item.here is None:
+        return "remote"
+    return "local" if item.there is None and not item.is_conflict else "both"
+
+
+def change_of(item: ChangedPath) -> ChangeType:
+    """Return how a path has changed."""
+    if item.is_conflict:
+        return ChangeType.CONFLICT
+    change = item.here or item.there
+    assert change is not None
+    return change
+
+
+def change_record(item: ChangedPath) -> LocalChange:
+    """Return the JSON answer about a path."""
+    return pick(LocalChange, item, source=source_of(item), change=change_of(item))
+
+
+def change_row(item: ChangedPath) -> tuple[str, str, str]:
+    """Return the cells of a path for `COLUMNS`."""
+    return source_of(item), _WORDS[change_of(item)], quote_path(item.path)
+
+
+def change_style(item: ChangedPath) -> str:
+    """Return the colour of a path's row, which is that of the same change in a diff."""
+    return LOOKS[change_of(item)][1]
+
+
+def say_compared(context: Context, worktree: Worktree, *, local: bool) -> None:
+    """Write the lines about what is compared, as lakectl does."""
+    link = worktree.link
+    path = os.fsdecode(link.prefix)
+    base = f"{worktree.repository.uri}/{link.at_head or ''}/{path}"
+    context.out.say("", f"diff 'local://{worktree.root}' <--> '{base}'...")
+    if not local:
+        context.out.say(f"diff '{base}' <--> '{link.src}'...")
+    context.out.say("")
+
+
+def warn_of_state(context: Context, worktree: Worktree, found: Status) -> None:
+    """Warn of what is unfinished, and of files that are not or cannot be compared."""
+    link = worktree.link
+    if link.include or link.exclude:
+        patterns = [f"--include {shell_word(each)}" for each in link.include]
+        patterns += [f"--exclude {shell_word(each)}" for each in link.exclude]
+        context.out.note(f"sparse: only the files of {' '.join(patterns)} are compared")
+    if link.active:
+        context.out.warn(f"a {link.active} was interrupted in {worktree.root}")
+        context.out.hint("go on: lakecli local pull")
+    for problem in found.problems:
+        context.out.warn(f"{quote_path(problem.path)}: {problem.reason}")
+    if any(item.is_conflict for item in found.items):
+        context.out.hint(
+            "resolve conflicts: take the branch's file with lakecli restore FILE, or commit the "
+            "directory's with lakecli local commit --ours"
+        )
+
+
+class Compared(NamedTuple):
+    """A working directory and what has changed, as `status` shows it.
+
+    Attributes:
+        worktree: the working directory.
+        status: what has changed.
+    """
+
+    worktree: Worktree
+    status: Status
+
+    def add_to(self, record: StatusRecord) -> None:
+        """Add the directory and its changes to a JSON answer about its repository."""
+        record["directory"] = self.worktree.root
+        record["changes"] = [change_record(item) for item in self.status.items]
+
+    def head_lines(self) -> list[str]:
+        """Return the line about what the directory is linked with."""
+        return [f"{quote_path(str(self.worktree.root))} is linked with {self.worktree.link.src}."]
+
+    def show(self, context: Context) -> None:
+        """Write the changed paths as text."""
+        if not context.out.json:
+            if not self.status.items:
+                context.out.say("No changes in the directory or on its ref.")
+            else:
+                context.out.say("")
+                context.out.table(
+                    COLUMNS,
+                    self.status.items,
+                    row=change_row,
+                    record=change_record,
+                    style=change_style,
+                )
+        warn_of_state(context, self.worktree, self.status)
+
+
+def compare_here(repository: Repository, root: Path, link: Link) -> Compared:
+    """Compare a working directory with its base and its ref."""
+    worktree = Worktree(repository, root, link)
+    return Compared(worktree, status(worktree, local=False, selection=EVERYTHING))
+
+
+# -- bringing to a commit --------------------------------------------------------------------
+
+
+def answer_synced(context: Context, worktree: Worktree, brought: Brought, operation: str) -> None:
+    """Answer with what bringing a working directory to a commit did.
+
+    Raises:
+        PartialFailure: some objects could not be downloaded.
+        WorktreeConflict: files were changed both here and there.
+    """
+    record = pick(
+        Synced,
+        brought,
+        directory=worktree.root,
+        uri=str(worktree.link.src),
+        commit_id=brought.commit.id,
+        impossible=failure_records(brought.impossible),
+        failures=failure_records(brought.failures),
+    )
+    context.out.emit(
+        record,
+        text=lambda: summary_lines(
+            operation, downloaded=brought.downloaded, removed=brought.removed
+        ),
+    )
+    tell_brought(context, worktree, brought)
+
+
+def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None:
+    """Say what bringing a working directory to a commit has left, and whether files are read-only.
+
+    Raises:
+        PartialFailure: some objects could not be downloaded.
+        WorktreeConflict: files were changed both here and there.
+    """
+    if brought.downloaded and worktree.linking == "hardlink":
+        context.out.note(
+            "the files are read-only: they are hard links to objects of the repository; to change "
+            "one, replace it by a copy"
+        )
+    elif brought.downloaded and context.settings.local_link == "hardlink" and os.geteuid() == 0:
+        context.out.note(
+            "the files are no hard links: root could write through them to the repository; to link "
+            f"anyway: lakecli config set local.link {HARDLINK_ROOT}"
+        )
+    note_left_out(context, brought.left_out)
+    for path, why in brought.impossible:
+        context.out.warn(f"{quote_path(path)} cannot be a file here, and is left out: {why}")
+    if brought.kept:
+        kept = f"{brought.kept} changed files were" if brought.kept > 1 else "a changed file was"
+        context.out.note(
+            f"{kept} overwritten; to bring back: lakecli undo {worktree.repository.uri}"
+        )
+    raise_failures(
+        context,
+        brought.failures,
+        verb="download",
+        hint="all others were downloaded; go on: lakecli local pull",
+    )
+    raise_conflicts(worktree, brought.conflicts)
+
+
+def raise_conflicts(worktree: Worktree, conflicts: Sequence[bytes]) -> None:
+    """Raise if files were changed both here and there.
+
+    Raises:
+        WorktreeConflict: listing them.
+    """
+    if not conflicts:
+        return
+
+    count = f"{len(conflicts)} files were" if conflicts[1:] else "a file was"
+    raise WorktreeConflict(
+        f"conflict: {count} changed both in {worktree.root} and on {worktree.link.ref}; the "
+        "directory's version stays",
+        hint="take the branch's file: lakecli restore FILE; or commit the directory's: lakecli "
+        "local commit --ours",
+        paths=conflicts[:MAX_LISTED],
+    )
+
+
+def show_status(
+    context: Context,
+    worktree: Worktree,
+    *,
+    local: bool = False,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> None:
+    """Answer with what has changed in a working directory and on its ref."""
+    found = status(worktree, local=local, selection=selection_of(include, exclude))
+    say_compared(context, worktree, local=local)
+    if not found.items:
+        context.out.say("No diff found.")
+    if found.items or context.out.json:
+        context.out.table(
+            COLUMNS, found.items, row=change_row, record=change_record, style=change_style
+        )
+    warn_of_state(context, worktree, found)
+
+
+def show_diff(
+    context: Context,
+    worktree: Worktree,
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    paths: Sequence[bytes] = (),
+    prefix: bytes = b"",
+    depth: int | None = None,
+    names: bool = False,
+    null: bool = False,
+) -> int:
+    """Answer with what has changed in a working directory, and return the number of paths.
+
+    Args:
+        context: of the command.
+        worktree: the working directory.
+        include: patterns of the files to compare.
+        exclude: patterns of files not to compare.
+        paths: files and directories, relative to the working directory; none for all.
+        prefix: with which the paths to compare begin.
+        depth: answer with counts by prefixes of so many directories; ``None`` for the paths.
+        names: answer with the paths alone.
+        null: end each path by NUL.
+    """
+    found = status(worktree, local=True, selection=selection_of(include, exclude))
+    items = [
+        item
+        for item in found.items
+        if item.path.startswith(prefix) and (not paths or _is_below(item.path, paths))
+    ]
+    changes = differences(worktree, items, has_values=context.out.json or depth is not None)
+    if names:
+        return stream_paths(context.out, changes, null=null)
+    context.out.say(f"Left: {worktree.link.at_head or 'nothing'}", f"Right: {worktree.root}")
+    if depth is None:
+        count = stream_differences(context.out, changes)
+    else:
+        count = show_counts(context.out, changes, depth=depth)
+    warn_of_state(context, worktree, found)
+    return count
+
+
+def _is_below(path: bytes, places: Sequence[bytes]) -> bool:
+    return any(
+        not place or path == place or path.startswith(place.rstrip(b"/") + b"/") for place in places
+    )
+
+
+def pull_worktree(
+    context: Context, worktree: Worktree, *, force: bool, transfer: TransferOptions
+) -> None:
+    """Bring a working directory to what its ref is now, and answer with what was done."""
+    policy = Policy.FORCE if force else Policy.KEEP
+    with worktree.locked(), _progress(context, "pull", transfer) as shown:
+        worktree.follow_back()
+        options = replace(downloads(context, worktree.repository, transfer.workers), progress=shown)
+        brought = bring(worktree, worktree.head(), operation="pull", policy=policy, options=options)
+    if not (brought.failures or brought.conflicts):
+        context.out.say("", "Successfully synced changes!")
+    answer_synced(context, worktree, brought, "Pull")
+
+
+def bring_along(context: Context, repository: Repository, root: Path, link: Link) -> None:
+    """Bring a working directory to its branch, which a pull has moved.
+
+    Raises:
+        PartialFailure: some objects could not be downloaded.
+        WorktreeConflict: files were changed both here and there.
+    """
+    worktree = Worktree(repository, root, link, linking=linking(context, repository))
+    with worktree.locked(), context.out.progress("pull") as shown:
+        worktree.follow_back()
+        options = replace(downloads(context, repository, None), progress=shown)
+        brought = bring(
+            worktree, worktree.head(), operation="pull", policy=Policy.KEEP, options=options
+        )
+    if brought.downloaded or brought.removed:
+        context.out.note(f"{root}: written: {brought.downloaded}, removed: {brought.removed}")
+    tell_brought(context, worktree, brought)
+
+
+def checkout_worktree(
+    context: Context,
+    worktree: Worktree,
+    *,
+    ref: str,
+    discard: bool,
+    transfer: TransferOptions,
+    force: bool = False,
+    yes: bool = False,
+) -> None:
+    """Bring a working directory to another ref, and answer with what was done.
+
+    Args:
+        context: of the command.
+        worktree: the working directory.
+        ref: the ref; ``""``: the commit that the directory is at.
+        discard: undo all changes of the directory, after a question.
+        transfer: how to download.
+        force: overwrite changed files that the ref has otherwise.
+        yes: do not ask.
+    """
+    policy = Policy.REFUSE
+    if discard or force:
+        policy = Policy.DISCARD if discard else Policy.FORCE
+    repository = worktree.repository
+    with worktree.locked():
+        worktree.follow_back()
+        link = worktree.link
+        src = link.src
+        if ref:
+            uri = LakeUri(link.src.repository, ref, link.prefix)
+            src, target = link_target(repository, uri)
+        elif link.at_head is None:
+            target = worktree.head()
+        else:
+            target = worktree.commit(link.at_head)
+        if discard and worktree.scan().changes and not yes:
+            context.out.note("Uncommitted changes exist, the operation will revert all of them.")
+            context.confirm(f"revert all changes in {worktree.root}", yes=yes)
+        with _progress(context, "checkout", transfer) as shown:
+            options = replace(downloads(context, repository, transfer.workers), progress=shown)
+            brought = bring(
+                worktree, target, operation="checkout", policy=policy, options=options, src=src
+            )
+    answer_synced(context, worktree, brought, "Checkout")
+
+
+def restore_files(
+    context: Context,
+    worktree: Worktree,
+    files: Sequence[str],
+    *,
+    source: str,
+    transfer: TransferOptions,
+) -> None:
+    """Give files of a working directory their committed contents, and answer with what was done."""
+    repository = worktree.repository
+    commit = None
+    if source:
+        with repository.lake.kv.read() as txn:
+            commit = commit_at(repository, txn, source)
+    paths = [relative_path(worktree.root, file) for file in files]
+    with _progress(context, "restore", transfer) as shown:
+        options = replace(downloads(context, repository, transfer.workers), progress=shown)
+        brought = restore(worktree, paths, source=commit, options=options)
+    answer_synced(context, worktree, brought, "Restore")
+
+
+def linked_below(directory: Path, trust: Sequence[str]) -> list[Path]:
+    """Return the linked directories below a directory.
+
+    Raises:
+        NotFound: there are none.
+    """
+    found = [directory / each.directory for each in find_linked(directory, trust=trust)]
+    if not found:
+        raise not_linked(directory)
+    return found
+
+
+def _progress(
+    context: Context, verb: str, transfer: TransferOptions
+) -> AbstractContextManager[Progress]:
+    return progress(context, verb, hidden=transfer.no_progress)
+
+
+class WorkingCommit(NamedTuple):
+    """What to commit, and how.
+
+    Attributes:
+        is_plain: answer with the record of `commit`.
+    """
+
+    message: str
+    allow_empty_message: bool = False
+    metadata: Mapping[str, str] = NO_METADATA
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    ours: bool = False
+    workers: int | None = None
+    no_progress: bool = False
+    is_plain: bool = False
+
+
+def commit_worktree(context: Context, worktree: Worktree, asked: WorkingCommit) -> None:
+    """Commit a working directory, and answer with the commit.
+
+    Without changes this says so, as lakectl does.
+    """
+    check_message(asked.message, allow_empty=asked.allow_empty_message)
+
+    context.out.say("", f"Getting branch: {worktree.link.ref}")
+    git = find_git(worktree.root, context.environ)
+    found = {} if git is None else commit_metadata(git, host="lakecli")
+    with progress(context, "commit", hidden=asked.no_progress) as shown:
+        made = commit(
+            worktree,
+            CommitOptions(
+                message=asked.message,
+                committer=context.committer(),
+                metadata={**found, **asked.metadata},
+                selection=selection_of(asked.include, asked.exclude),
+                ours=asked.ours,
+                uploading=uploads(context, worktree, asked.workers)._replace(progress=shown),
+                downloading=downloads(context, worktree.repository, asked.workers),
+            ),
+        )
+    context.out.emit(
+        commit_record(made.commit)
+        if asked.is_plain
+        else pick(LocalCommit, made, made.commit, downloaded=made.brought.downloaded),
+        text=lambda: _lines(made, branch=worktree.link.ref),
+    )
+    raise_failures(
+        context, made.left, verb="commit", hint="all others were committed; commit again"
+    )
+    raise_conflicts(worktree, made.brought.conflicts)
+
+
+def _lines(made: Committed, *, branch: str) -> Iterator[str]:
+    yield from summary_lines(
+        "Sync",
+        downloaded=made.brought.downloaded,
+        uploaded=made.uploaded,
+        removed=made.removed,
+    )
+    yield "Finished syncing changes. Perform commit on branch..."
+    yield from commit_lines(made.commit, branch=branch)

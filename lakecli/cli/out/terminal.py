@@ -1,0 +1,76 @@
+"""What only a terminal needs: a pager for long answers, and documents that are escaped."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from subprocess import PIPE, Popen
+from typing import BinaryIO, Final, TextIO, cast
+
+from lakecli.cli.out.text import harmless
+
+_DEFAULT: Final = "less"
+_NONE: Final = ("", "cat")
+
+
+def find_pager(environ: Mapping[str, str]) -> str:
+    """Return the command line of the pager; empty if there is to be none."""
+    chosen = environ.get("LAKECLI_PAGER", environ.get("PAGER", _DEFAULT)).strip()
+    is_dumb = environ.get("TERM", "") in {"", "dumb"}
+    return "" if chosen in _NONE or is_dumb else chosen
+
+
+class Pager:
+    """A pager that runs; what is written to `stream` is shown by it.
+
+    With git's options, which ``LESS`` in the environment overrides, ``less`` ends by itself if all
+    fits on the screen, shows colours and leaves the text there.
+
+    Raises:
+        OSError, ValueError: there is no such program, or the command line is malformed.
+    """
+
+    def __init__(self, command: str) -> None:
+        environ = {"LESS": "FRX", **os.environ}
+        self._process = Popen(shlex.split(command), stdin=PIPE, text=True, env=environ)
+        self.stream = cast("TextIO", self._process.stdin)
+
+    def finish(self) -> None:
+        """End the text, and wait until the user has left the pager."""
+        with suppress(BrokenPipeError):
+            self.stream.close()
+        while True:
+            try:
+                self._process.wait()
+            except KeyboardInterrupt:  # the pager handles it
+                continue
+            return
+
+
+class EscapedBytes:
+    """What a document needs of a file: UTF-8 that is written to it reaches a terminal escaped.
+
+    Args:
+        target: the terminal.
+    """
+
+    def __init__(self, target: BinaryIO) -> None:
+        self._target = target
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._held = ""
+
+    def write(self, data: bytes) -> int:
+        """Write bytes; a line may end as on Windows, as those of CSV do."""
+        text = self._held + self._decoder.decode(data)
+        self._held = "\r" if text.endswith("\r") else ""
+        shown = harmless(text.removesuffix(self._held).replace("\r\n", "\n"))
+        self._target.write(shown.encode())
+        return len(data)
+
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        """Write bytes piece by piece."""
+        for part in parts:
+            self.write(part)
