@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Take away what macOS lacks, with ``--without-linux``: calls, ``syncfs`` and ``/proc``."""
     if not config.getoption("--without-linux"):
         return
-    from lakecli.kv import environment
+    from lakecli.kv import lmdb_environment
     from lakecli.stores.local import files
 
     for name in LINUX_CALLS:
@@ -91,8 +91,8 @@ def pytest_configure(config: pytest.Config) -> None:
             delattr(os, name)
     patch = pytest.MonkeyPatch()
     patch.setattr(files, "_SYNCFS", "no_such_call")
-    patch.setattr(environment, "_PLATFORM", "darwin")
-    patch.setattr(environment, "MOUNT_TABLE", "/no/such/table")
+    patch.setattr(lmdb_environment, "_PLATFORM", "darwin")
+    patch.setattr(lmdb_environment, "MOUNT_TABLE", "/no/such/table")
 
 
 @pytest.fixture

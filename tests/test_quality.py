@@ -175,7 +175,7 @@ def test_the_map_of_a_package_names_nothing_else(package: str) -> None:
 
 def test_the_architecture_names_what_there_is() -> None:
     from lakecli.base import layout
-    from lakecli.kv.env import Table
+    from lakecli.kv.local_store import Table
 
     text = (PROJECT / ".github" / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert {table.name for table in Table} == set(

@@ -34,7 +34,7 @@ from lakecli.fsck.findings import Finding, FsckCounts
 from lakecli.fsck.hashing import LakeFsContents, compare_contents
 from lakecli.fsck.index import JoinedIndex, RunnerBulk, SoundRange
 from lakecli.fsck.shared import check_shared
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import iter_expired

@@ -15,7 +15,7 @@ from lakecli.base.model import Commit, CommitId, MetarangeId
 from lakecli.committed.scan import find
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.intact_copies import DamagedObject

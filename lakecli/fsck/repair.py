@@ -24,7 +24,7 @@ from lakecli.fsck.findings import (
 )
 from lakecli.fsck.shared import read_packs
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import read_new_packs, write_pack

@@ -17,7 +17,7 @@ from lakecli.committed.check import check_metarange
 from lakecli.errors import IntegrityError
 from lakecli.fsck.findings import Finding
 from lakecli.kv.bucket import PackedStore, TrackingStore
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import read_new_packs
 from lakecli.remote.ref_records import InvalidRecord

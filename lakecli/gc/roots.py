@@ -28,7 +28,7 @@ from lakecli.gc.options import Times, Work
 from lakecli.gc.reach import addresses_in, digests_of
 from lakecli.gc.rules import Known, LostHistory, Rules, Start, retained
 from lakecli.kv import operations as log
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import DamagedPack, Pack, list_packs, read_pack

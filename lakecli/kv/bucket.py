@@ -47,7 +47,7 @@ from typing import Any, Final, NamedTuple
 from lakecli.base.ids import CommitId, MalformedId, PackId, WriteId
 from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError
-from lakecli.kv.env import ReadTransaction, Table, owner_key
+from lakecli.kv.local_store import ReadTransaction, Table, owner_key
 
 _REMEMBERED: Final = 1 << 14
 """Records that are parsed once: a push of many branches reads all of them for each branch."""

@@ -15,7 +15,7 @@ from collections.abc import Container, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from lakecli.kv import paths
-from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 
 MINIMUM_AGE_NS: Final = 30_000_000_000
 """A file that changed less than this before it was hashed is not recorded.

@@ -34,7 +34,8 @@ from lakecli.base.identity import h
 from lakecli.base.model import NO_METADATA, RefKind
 from lakecli.errors import IntegrityError, LakeError, NotFound
 from lakecli.kv import paths
-from lakecli.kv.env import (
+from lakecli.kv.lmdb_environment import Environment
+from lakecli.kv.local_store import (
     OWNER_SIZE,
     LocalStore,
     ReadTransaction,
@@ -42,7 +43,6 @@ from lakecli.kv.env import (
     WriteTransaction,
     owner_key,
 )
-from lakecli.kv.environment import Environment
 
 _COUNTER: Final = b"n"
 _BY_SEQUENCE: Final = b"s"

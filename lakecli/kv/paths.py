@@ -20,7 +20,13 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Final
 
-from lakecli.kv.env import MAX_KEY_SIZE, OWNER_SIZE, ReadTransaction, Table, WriteTransaction
+from lakecli.kv.local_store import (
+    MAX_KEY_SIZE,
+    OWNER_SIZE,
+    ReadTransaction,
+    Table,
+    WriteTransaction,
+)
 
 _LINK: Final = b"\0"
 CHUNK: Final = MAX_KEY_SIZE - OWNER_SIZE - len(_LINK)

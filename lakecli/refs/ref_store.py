@@ -15,7 +15,7 @@ from typing import Any, Final
 from lakecli.base.ids import MalformedId
 from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RefKind, StagingToken, Tag
 from lakecli.errors import IntegrityError, NotFound, UsageError
-from lakecli.kv.env import MAX_KEY_SIZE, ReadTransaction, Table, owner_key
+from lakecli.kv.local_store import MAX_KEY_SIZE, ReadTransaction, Table, owner_key
 
 MAX_NAME_SIZE: Final = MAX_KEY_SIZE - 16
 """Bytes of a branch's or tag's name that fit into a key."""

@@ -28,7 +28,7 @@ from lakecli.base.model import RefKind
 from lakecli.base.validation import Invalid
 from lakecli.errors import IntegrityError, Unreachable
 from lakecli.kv.bucket import ReflogStore
-from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.remote.ref_records import (
     MAX_MOVES,
     InvalidRecord,

@@ -25,7 +25,7 @@ from lakecli.committed.diff import DELIMITER, Items, touched
 from lakecli.committed.listing import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.scan import scan
 from lakecli.errors import NotFound
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.reader import get_parent
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from lakecli.base.model import Commit, CommitId
 from lakecli.base.validation import Invalid, Record, boolean, list_of, optional, text
 from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
-from lakecli.kv.env import ReadTransaction, Table
+from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.refs.bisection import Bisection, bisection
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.base.model import Branch, CommitId, RefKind
 from lakecli.errors import AlreadyExists, DirtyBranch, LostRace, Refused
-from lakecli.kv.env import ReadTransaction, Table
+from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.reading.view import branch_at, commit_at, view_of_branch

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from lakecli.base.model import Branch, CommitId, RefKind, RepositoryRecord, StagingToken, Tag
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import AlreadyExists, Refused
-from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import read_state

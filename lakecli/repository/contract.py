@@ -17,7 +17,7 @@ from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import NO_ACCOUNT, Account, Branch, Commit, RepositoryRecord
 from lakecli.base.progress import NO_PROGRESS, Progress, ignore_step
 from lakecli.base.retry import elapsed
-from lakecli.kv.env import LocalStore
+from lakecli.kv.local_store import LocalStore
 from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, Resumed
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
-from lakecli.kv.environment import Usage
+from lakecli.kv.lmdb_environment import Usage
 from lakecli.remote.packs import list_packs, read_pack
 from lakecli.remote.refs import iter_refs, read_refs
 from lakecli.repository.contract import Home, Repository, Runtime

@@ -28,7 +28,7 @@ from lakecli.committed.diff import diff
 from lakecli.committed.threeway import Conflicts, MergeConflict
 from lakecli.errors import ConflictError, LostRace, NotFound
 from lakecli.kv.bucket import Tracked, TrackingStore
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free

@@ -16,7 +16,7 @@ from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import AlreadyExists, LakeError, LostRace, NotFound, Refused
 from lakecli.kv.bucket import TrackingStore
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import MoveOutcome

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lakecli.base.model import NAMED_KINDS, RefKind
 from lakecli.errors import NotFound
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore

@@ -29,7 +29,7 @@ from lakecli.committed.metaranges import (
 from lakecli.committed.tree_store import TableBatch, TreeStore
 from lakecli.errors import Refused
 from lakecli.kv.bucket import TrackingStore
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.proto.messages import BRANCH_DATA, TAG_DATA, Message
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore

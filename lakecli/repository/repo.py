@@ -10,7 +10,7 @@ from lakecli.base import layout
 from lakecli.base.model import Branch, RefKind, RepositoryRecord, RepositoryUuid
 from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, NotFound, UsageError
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.model import Branch, ChangeType, CommitId, RefKind
 from lakecli.kv.bucket import TrackingStore
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.pending import tracking

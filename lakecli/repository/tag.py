@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.base.model import Tag
 from lakecli.errors import AlreadyExists, NotFound
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.names import check_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free, claim_ref

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NewType
 
 from lakecli.kv import paths
-from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 
 if TYPE_CHECKING:
     from lakecli.base.model import StagingToken

@@ -180,7 +180,7 @@ def test_a_thousand_commits_take_ten_steps(cli: Cli, demo: Demo) -> None:
 
 
 def test_a_damaged_session_is_named(cli: Cli, history: Demo) -> None:
-    from lakecli.kv.env import Table
+    from lakecli.kv.local_store import Table
 
     cli.ok("bisect", "start", MAIN, "main~8")
     with history.lake() as lake:

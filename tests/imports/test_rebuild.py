@@ -13,7 +13,7 @@ from lakecli.engine.runner import LocalRunner
 from lakecli.errors import Refused
 from lakecli.fsck.check import fsck
 from lakecli.imports.rebuild import count_heads, rebuild_heads
-from lakecli.kv.env import Table
+from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.lakefs.dump import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs

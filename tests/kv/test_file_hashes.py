@@ -9,7 +9,7 @@ from lakecli.kv.file_hashes import MINIMUM_AGE_NS, FileKey
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:
-    from lakecli.kv.env import LocalStore
+    from lakecli.kv.local_store import LocalStore
 
 NOW = 1_780_000_000_123_456_789
 DIGEST = "ea8f163db38682925e4491c5e58d4bb3506ef8c14eb78a86e908c5624a67200f"

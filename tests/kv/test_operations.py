@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError, NotFound
 from lakecli.kv import operations, paths
-from lakecli.kv.env import LocalStore, Table, WriteTransaction
+from lakecli.kv.local_store import LocalStore, Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from tests.support.stores import scratch
 

@@ -16,7 +16,7 @@ import pytest
 from lakecli.errors import IntegrityError
 from lakecli.kv import data_file
 from lakecli.kv.data_file import DATA_FILE, find_damage
-from lakecli.kv.env import LocalStore, Table
+from lakecli.kv.local_store import LocalStore, Table
 from tests.support.tools import linux_only
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ READ_ALL = textwrap.dedent("""
     from pathlib import Path
     from lakecli.errors import IntegrityError
     from lakecli.kv import data_file
-    from lakecli.kv.env import LocalStore, Table
+    from lakecli.kv.local_store import LocalStore, Table
 
     data_file._PAUSES = (0.0,)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.kv import paths
-from lakecli.kv.env import LocalStore, Table
+from lakecli.kv.local_store import LocalStore, Table
 from tests.support.stores import scratch
 
 OWNER = b"o" * 16

@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING
 import pytest
 
 from lakecli.errors import Unreachable
-from lakecli.kv import environment
-from lakecli.kv.env import LocalStore, Table
+from lakecli.kv import lmdb_environment
+from lakecli.kv.local_store import LocalStore, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,8 +166,8 @@ def test_a_process_of_the_same_id_is_waited_for(home: Path) -> None:
 
 
 def test_a_process_of_the_same_id_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert 9 < sum(environment._PAUSES) < 12
-    monkeypatch.setattr(environment, "_PAUSES", (0.01,))
+    assert 9 < sum(lmdb_environment._PAUSES) < 12
+    monkeypatch.setattr(lmdb_environment, "_PAUSES", (0.01,))
     with user_of_the_same_pid(home):
         with pytest.raises(Unreachable, match=f"process with the ID {os.getpid()}, in") as raised:
             LocalStore.open(home)

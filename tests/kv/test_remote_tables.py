@@ -12,13 +12,13 @@ from lakecli.base.ids import CommitId, PackId, WriteId
 from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import IntentStore, PackedStore, ReflogStore, Tracked, TrackingStore
-from lakecli.kv.env import Table
+from lakecli.kv.local_store import Table
 from lakecli.remote.ref_records import RecordedMove
 from lakecli.remote.refs import iter_known_moves, put_known_moves
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:
-    from lakecli.kv.env import LocalStore
+    from lakecli.kv.local_store import LocalStore
 
 ONE, OTHER = b"1" * 16, b"2" * 16
 HEAD = CommitId("ab" * 32)

@@ -7,7 +7,7 @@ from lakecli.kv import transfers
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:
-    from lakecli.kv.env import LocalStore
+    from lakecli.kv.local_store import LocalStore
 
 ONE, OTHER = b"1" * 16, b"2" * 16
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)

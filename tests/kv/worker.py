@@ -14,7 +14,7 @@ from pathlib import Path
 import lmdb
 
 from lakecli.errors import LakeError
-from lakecli.kv.env import LocalStore, Table
+from lakecli.kv.local_store import LocalStore, Table
 
 
 def say(word: object) -> None:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli.line import build, declare
-from lakecli.kv import environment
-from lakecli.kv.env import LocalStore
+from lakecli.kv import lmdb_environment
+from lakecli.kv.local_store import LocalStore
 from lakecli.repository.transfer.parallel import Workers
 from lakecli.stores.memory import MemoryStore
 
@@ -49,7 +49,7 @@ class Hook:
         """Build each command's parser once, and look up the file system of a home only once."""
         monkeypatch.setattr(build, "build", functools.cache(build.build))
         monkeypatch.setattr(declare, "declaration", functools.cache(declare.declaration))
-        monkeypatch.setattr(environment, "_refuse_network", lambda _directory: None)
+        monkeypatch.setattr(lmdb_environment, "_refuse_network", lambda _directory: None)
 
     def use_one_thread(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let the calling thread do what pools of threads would, so that steps have an order."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.base.model import Branch
-    from lakecli.kv.env import ReadTransaction
+    from lakecli.kv.local_store import ReadTransaction
     from lakecli.remote.ref_records import RecordedMove
     from lakecli.repository.contract import Repository
     from lakecli.repository.records.ref_changes import UnsentMove

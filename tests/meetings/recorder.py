@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.stores.memory import MemoryStore
 from tests.meetings.accesses import AFTER_ALL, Access
 

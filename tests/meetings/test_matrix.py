@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from lakecli.base.layout import REFS
-from lakecli.kv.env import Table
+from lakecli.kv.local_store import Table
 from tests.meetings.arguments import MOVES, READS, SPARK_WRITE, command_lines
 from tests.meetings.outcomes import Meeting, agree, explain
 from tests.meetings.serial import ALONE

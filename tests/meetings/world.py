@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakecli.cli.context import Environment
 from lakecli.cli.run import run
-from lakecli.kv.env import LocalStore, Table
+from lakecli.kv.local_store import LocalStore, Table
 from lakecli.stores.memory import BUCKETS, MemoryBucket
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from lakecli.base.model import (
 )
 from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.kv import operations
-from lakecli.kv.env import LocalStore, Table
+from lakecli.kv.local_store import LocalStore, Table
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.ref_store import MAX_NAME_SIZE, RefStore
 from tests.support.stores import scratch
@@ -264,7 +264,7 @@ def test_listing_branches_imports_little(tmp_path: Path) -> None:
     code = """
         import sys
         from pathlib import Path
-        from lakecli.kv.env import LocalStore
+        from lakecli.kv.local_store import LocalStore
         from lakecli.refs.ref_store import RefStore
         with LocalStore.open(Path(sys.argv[1])) as store, store.read() as txn:
             list(RefStore(txn, bytes(16)).iter_branches())

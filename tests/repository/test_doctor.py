@@ -18,7 +18,7 @@ from lakecli.doctor import run as probe
 from lakecli.doctor.check import Check, CheckVerdict, failed, ok, skipped, warning
 from lakecli.doctor.run import Instruments
 from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
-from lakecli.kv.environment import Usage
+from lakecli.kv.lmdb_environment import Usage
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, apply
 from lakecli.remote.packs import write_pack

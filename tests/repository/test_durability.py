@@ -17,7 +17,7 @@ from lakecli.fsck.check import fsck
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import Directory
-from lakecli.kv.env import LocalStore as Kv
+from lakecli.kv.local_store import LocalStore as Kv
 from lakecli.repository import branch, merge, repo, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions

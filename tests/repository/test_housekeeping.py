@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.kv import operations as log
-from lakecli.kv.env import Table
+from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.commit import commit

@@ -14,7 +14,7 @@ import pytest
 from lakecli.base.model import RefKind
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import AlreadyExists, LostRace, NotFound, NothingToDo, Refused
-from lakecli.kv.env import Table
+from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone

@@ -10,7 +10,7 @@ import pytest
 
 from lakecli.errors import NothingToDo
 from lakecli.kv import operations as log
-from lakecli.kv.env import Table
+from lakecli.kv.local_store import Table
 from lakecli.repository.commit import Part, StagedConflict, commit
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.reading.view import branch_at

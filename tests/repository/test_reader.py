@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakecli.committed.points import PointReader
 from lakecli.errors import LakeError, NotFound
-from lakecli.kv.env import Table
+from lakecli.kv.local_store import Table
 from lakecli.repository.commit import commit
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.reading import reader as readers

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 
 TO_KNOWN = ("branch reset", "undo", "redo", "op restore")
 KINDS = (*TO_KNOWN, *TO_KNOWN, "push", "push", "commit", "merge", "branch create", "fetch")

@@ -17,7 +17,7 @@ from lakecli.base.layout import DATA, data_key
 from lakecli.base.model import CLIENT_MTIME, MAX_PATH_SIZE
 from lakecli.errors import NotFound, PermissionDenied, Refused, Unreachable, UsageError
 from lakecli.fsck.check import fsck
-from lakecli.kv.env import Table
+from lakecli.kv.local_store import Table
 from lakecli.repository import branch as branches
 from lakecli.repository import upload_tree as module
 from lakecli.repository.commit import commit

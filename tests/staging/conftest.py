@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.kv.env import LocalStore
+from lakecli.kv.local_store import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

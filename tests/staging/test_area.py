@@ -12,7 +12,7 @@ from tests.support.lakes import unclaimed
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:
-    from lakecli.kv.env import LocalStore
+    from lakecli.kv.local_store import LocalStore
 
 TOKEN = StagingToken(b"t" * 16)
 OTHER = StagingToken(b"t" * 15 + b"u")

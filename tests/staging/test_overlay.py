@@ -14,7 +14,7 @@ from tests.support.stores import scratch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.kv.env import LocalStore
+    from lakecli.kv.local_store import LocalStore
 
 keys = st.integers(0, 30).map(lambda number: b"%02d" % number)
 staged_trees = st.dictionaries(keys, st.sampled_from([TOMBSTONE, b"1", b"2", b"3"]), max_size=15)

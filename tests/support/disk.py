@@ -125,7 +125,7 @@ _CALLS = ("open", "write", "copy_file_range", "fsync", "mkdir", "rename", "link"
 
 def after_each_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> list[int]:
     """Call `act` after each transaction of a local store; return the growing list of results."""
-    from lakecli.kv.environment import Environment
+    from lakecli.kv.lmdb_environment import Environment
 
     real = Environment.commit
     commits: list[int] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.kv.env import LocalStore, WriteTransaction
+    from lakecli.kv.local_store import LocalStore, WriteTransaction
 
 
 class _RollBackError(Exception):

@@ -14,7 +14,7 @@ from lakecli.base.identity import h
 from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.uri import parse_path
 from lakecli.errors import IntegrityError, NotFound, Refused, Unreachable
-from lakecli.kv.env import Table
+from lakecli.kv.local_store import Table
 from lakecli.repository.guard.claims import claim_uploaded
 from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.ingest import SMALL

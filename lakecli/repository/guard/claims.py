@@ -30,7 +30,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.kv.bucket import PackedStore
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.reader import DamagedHistory
 from lakecli.refs.ref_store import RefStore

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 from lakecli.base.directories import make_private
 from lakecli.base.model import RepositoryRecord
 from lakecli.errors import NotFound
-from lakecli.kv.env import LocalStore, ReadTransaction
+from lakecli.kv.local_store import LocalStore, ReadTransaction
 from lakecli.repository.contract import BranchMover, Home, OwnLake, Runtime
 from lakecli.repository.moving.mover import LOCAL_MOVER
 from lakecli.repository.records import clones

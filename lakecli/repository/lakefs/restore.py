@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import Branch, CommitId, RefKind, RepositoryRecord, Tag
 from lakecli.errors import AlreadyExists, IntegrityError, NotFound, PermissionDenied, Refused
-from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository

@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from lakecli.base.model import Branch, CommitId, RefKind, Tag
-from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_branch_name

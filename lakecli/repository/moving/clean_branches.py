@@ -20,7 +20,7 @@ from lakecli.committed.diff import diff
 from lakecli.committed.values import is_same
 from lakecli.errors import DirtyBranch
 from lakecli.kv import operations as log
-from lakecli.kv.env import WriteTransaction
+from lakecli.kv.local_store import WriteTransaction
 from lakecli.kv.operations import StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository

@@ -25,7 +25,7 @@ from typing import Final
 
 from lakecli.base.model import StagingToken
 from lakecli.kv import operations as log
-from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository

@@ -15,7 +15,7 @@ from typing import Final
 
 from lakecli.base.ids import MetarangeId
 from lakecli.base.progress import Progress
-from lakecli.kv.env import Table
+from lakecli.kv.local_store import Table
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import Gone, claim_trees
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lakecli.base.model import Branch, Commit, CommitId, StagingToken
-from lakecli.kv.env import WriteTransaction
+from lakecli.kv.local_store import WriteTransaction
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending import operations, staging_tokens

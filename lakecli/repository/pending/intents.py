@@ -30,7 +30,7 @@ from lakecli.base.ids import MalformedId, PackId, WriteId
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import IntegrityError, LostRace, Unreachable
 from lakecli.kv.bucket import IntentStore
-from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore

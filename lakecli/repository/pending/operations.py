@@ -12,7 +12,7 @@ from typing import Final
 
 from lakecli.base.model import StagingToken
 from lakecli.kv import operations as log
-from lakecli.kv.env import Table, WriteTransaction
+from lakecli.kv.local_store import Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.pending import unsent_moves

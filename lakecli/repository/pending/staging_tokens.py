@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lakecli.base.model import Branch, CommitId, StagingToken
-from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.repository.contract import Repository
 
 _COPY: Final = b"copy/"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lakecli.base.model import CommitId
 from lakecli.kv.bucket import Tracked, TrackingStore
-from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import put_known_moves

@@ -35,7 +35,7 @@ from lakecli.base.identity import h
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import LostRace
 from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
-from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore

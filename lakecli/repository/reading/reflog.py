@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
 from lakecli.kv.bucket import TrackingStore
-from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, iter_operations
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore

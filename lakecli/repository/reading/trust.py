@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from lakecli.errors import Refused, UsageError
-from lakecli.kv.env import ReadTransaction, Table
+from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.repository.contract import Repository
 from lakecli.stores.uri import is_local, parse
 

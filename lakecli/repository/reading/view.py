@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Branch, Commit, Entry, StagingToken
 from lakecli.errors import NotFound, Refused
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import merge_base
 from lakecli.refs.ref_store import RefStore
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from lakecli.base.model import RepositoryRecord, RepositoryUuid
-from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 
 _NUMBER_SIZE: Final = 8
 

@@ -28,7 +28,7 @@ from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
 from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import IntegrityError, LakeError, LostRace, NotFound, Unreachable
 from lakecli.kv.bucket import Tracked, TrackingStore
-from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore

@@ -18,7 +18,7 @@ from lakecli.base.ids import PackId
 from lakecli.base.model import CommitId, RefKind, Tag
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
-from lakecli.kv.env import WriteTransaction
+from lakecli.kv.local_store import WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_branch_name, is_tag_name

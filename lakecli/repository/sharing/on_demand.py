@@ -20,7 +20,7 @@ from weakref import finalize
 from lakecli.base.ids import CommitId, PackId
 from lakecli.base.model import NAMED_KINDS, Branch, RefKind, StagingToken, Tag
 from lakecli.errors import Unreachable
-from lakecli.kv.env import OWNER_SIZE, LocalStore, ReadTransaction, Table
+from lakecli.kv.local_store import OWNER_SIZE, LocalStore, ReadTransaction, Table
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef

@@ -26,7 +26,7 @@ from lakecli.base.model import Commit, CommitId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import LakeError, PermissionDenied
 from lakecli.kv.bucket import PackedStore
-from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.refs.reader import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import packs

@@ -25,7 +25,7 @@ from lakecli.base.model import Commit, CommitId, RefKind
 from lakecli.base.retry import REF_MOVES, SWEEPS, Retries
 from lakecli.errors import AlreadyExists, LakeError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import move

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from lakecli.base.model import CommitId, RefKind
 from lakecli.kv.bucket import PackedStore, ReflogStore, Tracked, TrackingStore
-from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import NotOurs, RemoteRef

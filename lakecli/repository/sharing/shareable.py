@@ -22,7 +22,7 @@ from lakecli.doctor import conditions, objects
 from lakecli.doctor.check import ScratchObjects
 from lakecli.doctor.run import distance
 from lakecli.errors import NotFound, Refused, Unsupported
-from lakecli.kv.env import ReadTransaction, Table
+from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.repository.contract import Repository, Runtime
 from lakecli.repository.pending.operations import CLOCK_FIX, CLOCK_LIMIT, wrong_by
 from lakecli.repository.records import namespace

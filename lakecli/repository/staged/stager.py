@@ -17,7 +17,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry, identity_of, is_same
 from lakecli.errors import LostRace
 from lakecli.kv import operations as log
-from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.base.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.errors import AlreadyExists, LostRace
 from lakecli.kv import operations as log
-from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository

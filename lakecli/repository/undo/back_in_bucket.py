@@ -28,7 +28,7 @@ from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import TrackingStore
-from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore

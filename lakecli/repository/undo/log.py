@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation, PastStore
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle.lake import Lake

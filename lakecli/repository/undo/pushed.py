@@ -15,7 +15,7 @@ from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import LostRace, Refused
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import Tracked, TrackingStore
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor, iter_unreached
 from lakecli.refs.ref_store import RefStore

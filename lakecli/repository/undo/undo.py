@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self
 from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, LostRace, NothingToDo, Refused, is_interrupt
 from lakecli.kv import operations as log
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore

@@ -12,7 +12,7 @@ from lakecli.committed.writer import canonical
 from lakecli.engine.runner import LocalRunner
 from lakecli.fsck.check import fsck
 from lakecli.imports.rebuild import rebuild_heads
-from lakecli.kv.env import Table
+from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.commit import commit

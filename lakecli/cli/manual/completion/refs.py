@@ -11,7 +11,7 @@ from typing import Final
 from lakecli.base.model import RefKind
 from lakecli.cli.manual.completion.paths import names_at
 from lakecli.committed.listing import common_start
-from lakecli.kv.env import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.expression import parse
 from lakecli.refs.reader import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore

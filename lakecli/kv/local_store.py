@@ -14,18 +14,17 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from itertools import chain, islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from lakecli.errors import IntegrityError, LakeError
-from lakecli.kv import environment
-from lakecli.kv.environment import Environment
+from lakecli.kv import lmdb_environment
+from lakecli.kv.lmdb_environment import Environment
 
 if TYPE_CHECKING:
     import lmdb
 
     from lakecli.base.directories import StrPath
-    from lakecli.kv.environment import Usage
-    from lakecli.kv.operations import PastStaging
+    from lakecli.kv.lmdb_environment import Usage
 
 MAX_KEY_SIZE: Final = 510
 """Bytes in a key, at most. `lakecli.kv.paths` stores longer paths."""
@@ -91,7 +90,7 @@ class LocalStore:
         cls,
         directory: StrPath,
         *,
-        map_size: int = environment.DEFAULT_MAP_SIZE,
+        map_size: int = lmdb_environment.DEFAULT_MAP_SIZE,
         durable: bool = True,
     ) -> Self:
         """Open the store in a directory, creating both at first use.
@@ -107,7 +106,7 @@ class LocalStore:
             IntegrityError: the files are not a store, or damaged.
             Unreachable: there is no space on the disk, or no address space.
         """
-        return cls(environment.acquire(directory, map_size=map_size, durable=durable))
+        return cls(lmdb_environment.acquire(directory, map_size=map_size, durable=durable))
 
     def read(self) -> ReadTransaction:
         """Return a read transaction, to be entered with ``with``."""
@@ -128,7 +127,7 @@ class LocalStore:
         """Release the environment; safe to repeat."""
         if not self._closed:
             self._closed = True
-            environment.release(self._environment)
+            lmdb_environment.release(self._environment)
 
     def __enter__(self) -> Self:
         """Return the handle itself."""
@@ -150,6 +149,18 @@ class LocalStore:
         return self._environment
 
 
+class StagedRecords(Protocol):
+    """Staged records as they were after an earlier operation."""
+
+    def get(self, token: bytes, path: bytes) -> bytes | None:
+        """Return what was staged at a path, ``b""`` for a deletion, or ``None``."""
+
+    def scan(
+        self, token: bytes, *, start: bytes = b"", prefix: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (path, what was staged) under `prefix` from `start` on, in path order."""
+
+
 class ReadTransaction:
     """A snapshot of the store. Everything read from it is a copy, and stays valid afterwards.
 
@@ -159,7 +170,7 @@ class ReadTransaction:
         past: the staged records, if the transaction reads as of an earlier operation.
     """
 
-    past: PastStaging | None = None
+    past: StagedRecords | None = None
 
     _writes = False
 

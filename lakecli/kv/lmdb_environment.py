@@ -4,12 +4,12 @@ LMDB's locks belong to a process and a file: opening a file twice in one process
 environment in a forked child, silently loses them. So handles of one directory share one
 `Environment`, and every transaction checks that this is still the process that opened it.
 
-Only this module and ``failures``, which translates LMDB's errors, import LMDB, and only when a
-store is opened.
+Only this module imports LMDB. It translates its errors, and those of the disk, to lakecli's.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -19,14 +19,20 @@ from time import sleep
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
+import lmdb
+
 from lakecli.base.directories import make_private
-from lakecli.errors import LakeError
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+)
 from lakecli.kv import data_file
 from lakecli.kv.data_file import MOUNT_TABLE, Sentinel, network_type
 
 if TYPE_CHECKING:
-    import lmdb
-
     from lakecli.base.directories import StrPath
 
 
@@ -75,8 +81,6 @@ class Environment:
         identity: tuple[int, int],
         sentinel: Sentinel,
     ) -> None:
-        import lmdb
-
         self.directory = directory
         self.identity = identity
         self.handles = 0
@@ -160,11 +164,9 @@ class Environment:
         version = txn.get(_SCHEMA_KEY)
         if version == b"%d" % SCHEMA_VERSION:
             return
-        from lakecli.kv import failures
-
         if version is not None and version.isdigit():
-            raise failures.newer_store(self.directory)
-        raise failures.damaged_store(self.directory, f"schema version {version!r}")
+            raise newer_store(self.directory)
+        raise damaged_store(self.directory, f"schema version {version!r}")
 
     def prepare(self) -> None:
         """Check the schema version, and set that of a new store.
@@ -185,9 +187,7 @@ class Environment:
 
     def translate(self, error: lmdb.Error) -> LakeError:
         """Translate an LMDB error."""
-        from lakecli.kv import failures
-
-        return failures.from_lmdb(error, self.directory)
+        return from_lmdb(error, self.directory)
 
     def usage(self) -> Usage:
         """Return the space in use."""
@@ -207,10 +207,8 @@ def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> Envir
     """Return this process's environment in a directory, opening it if it is not open yet.
 
     Raises:
-        LakeError: as `lakecli.kv.env.LocalStore.open` documents.
+        LakeError: as `lakecli.kv.local_store.LocalStore.open` documents.
     """
-    import lmdb
-
     try:
         make_private(directory)
         status = os.stat(directory)
@@ -226,13 +224,9 @@ def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> Envir
             shared.handles += 1
             return shared
     except lmdb.Error as error:
-        from lakecli.kv import failures
-
-        raise failures.from_lmdb(error, directory) from error
+        raise from_lmdb(error, directory) from error
     except OSError as error:
-        from lakecli.kv import failures
-
-        raise failures.from_os(error, directory) from error
+        raise from_os(error, directory) from error
 
 
 def _open_new(
@@ -282,11 +276,9 @@ def _check_file(directory: StrPath, sentinel: Sentinel) -> None:
         problem = data_file.find_damage(directory, may_be_short=may_be_short)
     if problem is None:
         return
-    from lakecli.kv import failures
-
     if sentinel.was_left_open:
         problem += "; the store was not closed after its last use"
-    raise failures.damaged_store(directory, problem)
+    raise damaged_store(directory, problem)
 
 
 def release(shared: Environment) -> None:
@@ -313,9 +305,7 @@ def _refuse_network(directory: StrPath) -> None:
         return
     kind = network_type(os.fsencode(os.path.realpath(directory)), mount_table)
     if kind is not None:
-        from lakecli.kv import failures
-
-        raise failures.network_store(directory, kind)
+        raise network_store(directory, kind)
 
 
 def _allocate_lock_file(directory: StrPath) -> None:
@@ -340,8 +330,6 @@ def _open_map(directory: StrPath, map_size: int, *, durable: bool) -> lmdb.Envir
 
     LMDB increases a size that is too small for the file.
     """
-    import lmdb
-
     failure: Exception | None = None
     for size in _map_sizes(map_size):
         try:
@@ -351,9 +339,7 @@ def _open_map(directory: StrPath, map_size: int, *, durable: bool) -> lmdb.Envir
         else:
             env.reader_check()  # frees pages that killed processes were reading
             return env
-    from lakecli.kv import failures
-
-    raise failures.no_address_space(directory) from failure
+    raise no_address_space(directory) from failure
 
 
 def _open_when_free(directory: StrPath, size: int, *, durable: bool) -> lmdb.Environment:
@@ -365,8 +351,6 @@ def _open_when_free(directory: StrPath, size: int, *, durable: bool) -> lmdb.Env
     Raises:
         lmdb.LockError: the other process uses the store for longer than ten seconds.
     """
-    import lmdb
-
     pauses = iter(_PAUSES)
     while True:
         try:
@@ -394,3 +378,146 @@ def _map_sizes(map_size: int) -> Iterator[int]:
     while size >= SMALLEST_MAP_SIZE:
         yield size & -4096
         size //= 2
+
+
+HOME_HINT = "set LAKECLI_HOME to a directory on a local disk that you may write"
+UPGRADE_HINT = "upgrade lakecli, or set LAKECLI_HOME to another directory"
+
+_LIMITS = (
+    (
+        lmdb.MapFullError,
+        "the local store has reached the size of its memory map",
+        "nothing was changed; raise this process's limit of address space (ulimit -v)",
+    ),
+    (
+        lmdb.MapResizedError,
+        "another process has grown the local store beyond this one's memory map",
+        "repeat the command; if it fails again, raise the limit of address space (ulimit -v)",
+    ),
+    (
+        lmdb.ReadersFullError,
+        "too many processes are reading the local store",
+        "wait until some of them have ended",
+    ),
+    (
+        lmdb.PanicError,
+        "a write to the local store failed; the store is unchanged",
+        "check whether the disk is full or failing, and repeat the command",
+    ),
+    (
+        lmdb.TxnFullError,
+        "too many changes at once for the local store",
+        "nothing was changed; repeat it in smaller parts",
+    ),
+)
+_DAMAGED = (
+    lmdb.InvalidError,
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.PageFullError,
+    lmdb.CursorFullError,
+    lmdb.IncompatibleError,
+    lmdb.NotFoundError,
+)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EISDIR)
+
+
+def from_lmdb(error: lmdb.Error, directory: StrPath) -> LakeError:
+    """Translate an LMDB error of the store in `directory`."""
+    for kind, message, hint in _LIMITS:
+        if isinstance(error, kind):
+            return Unreachable(f"{message}: {directory}", hint=hint)
+    if isinstance(error, lmdb.LockError):
+        return Unreachable(
+            f"another process with the ID {os.getpid()}, in another container or PID namespace, "
+            f"uses the local store: {directory}",
+            hint="repeat the command when that process has ended; to work at the same time, start "
+            "the containers with one PID namespace (--pid=host), or give each its own LAKECLI_HOME",
+        )
+    if isinstance(error, lmdb.MemoryError):
+        return no_address_space(directory)
+    if isinstance(error, lmdb.VersionMismatchError):
+        return newer_store(directory)
+    if isinstance(error, _DAMAGED):
+        return damaged_store(directory, _reason(error))
+    return _from_errno(_errno_of(error), _reason(error), directory) or LakeError(
+        f"the local store failed: {error}: {directory}"
+    )
+
+
+def from_os(error: OSError, directory: StrPath) -> LakeError:
+    """Translate an error of the operating system for the store in `directory`."""
+    number, reason = error.errno, error.strerror or str(error)
+    if number == errno.EEXIST:  # the path exists and is not a directory
+        number, reason = errno.ENOTDIR, os.strerror(errno.ENOTDIR)
+    return _from_errno(number, reason, directory) or Unreachable(
+        f"cannot use the local store: {reason.lower()}: {directory}", hint=HOME_HINT
+    )
+
+
+def no_address_space(directory: StrPath) -> Unreachable:
+    """Return the error for a process that cannot map or allocate enough memory."""
+    return Unreachable(
+        f"not enough memory or address space for the local store: {directory}",
+        hint="raise this process's limits (ulimit -v)",
+    )
+
+
+def newer_store(directory: StrPath) -> Refused:
+    """Return the error for a store that a newer version wrote."""
+    return Refused(
+        f"the local store was written by a newer lakecli: {directory}", hint=UPGRADE_HINT
+    )
+
+
+def damaged_store(directory: StrPath, reason: str) -> IntegrityError:
+    """Return the error for a damaged store."""
+    return IntegrityError(
+        f"the local store is damaged ({reason[:1].lower()}{reason[1:]}): {directory}",
+        hint="move that directory away, then clone each repository again with lakecli clone, and "
+        "check it with lakecli fsck --repair; staged changes and commits that were not pushed are "
+        "in that directory only",
+    )
+
+
+def network_store(directory: StrPath, kind: str) -> Refused:
+    """Return the error for a store on a network file system."""
+    return Refused(
+        f"the local store would be on a network file system ({kind}): {directory}",
+        hint="set LAKECLI_HOME to a directory on a local disk",
+    )
+
+
+def _from_errno(number: int | None, reason: str, directory: StrPath) -> LakeError | None:
+    if number in _NO_ROOM:
+        return Unreachable(
+            f"no space left for the local store: {directory}",
+            hint="free some space on that disk; nothing was changed",
+        )
+    if number == errno.EIO:
+        # LMDB reports an incomplete write as an I/O error.
+        return Unreachable(
+            f"the disk failed to write to the local store: {directory}",
+            hint="check whether the disk is full or failing; nothing was changed",
+        )
+    if number in _FORBIDDEN:
+        return PermissionDenied(
+            f"cannot write to the local store: {reason.lower()}: {directory}", hint=HOME_HINT
+        )
+    return None
+
+
+def _errno_of(error: lmdb.Error) -> int | None:
+    """Return the errno of an error; older versions of the bindings give it only as text."""
+    code = getattr(error, "code", None)
+    if isinstance(code, int) and code > 0:
+        return code
+    known = (*_NO_ROOM, *_FORBIDDEN, errno.EIO)
+    return next((number for number in known if os.strerror(number) in str(error)), None)
+
+
+def _reason(error: lmdb.Error) -> str:
+    """Return LMDB's message, without the names of the call and the constant."""
+    text = str(getattr(error, "reason", "") or error)
+    return text.partition(": ")[2] or text if text.startswith("MDB_") else text

@@ -23,8 +23,8 @@ from lakecli.errors import (
     Refused,
     Unreachable,
 )
-from lakecli.kv import data_file, env, environment
-from lakecli.kv.env import MAX_KEY_SIZE, LocalStore, Table, WriteTransaction
+from lakecli.kv import data_file, lmdb_environment, local_store
+from lakecli.kv.local_store import MAX_KEY_SIZE, LocalStore, Table, WriteTransaction
 from tests.support.stores import scratch
 from tests.support.tools import linux_only
 
@@ -65,7 +65,7 @@ def test_the_lock_file_of_a_new_store_is_allocated(tmp_path: Path) -> None:
 def test_a_lock_file_that_is_in_use_is_not_allocated_again(tmp_path: Path) -> None:
     put_one(tmp_path, b"1")
     before = (tmp_path / "lock.mdb").read_bytes()
-    environment._allocate_lock_file(tmp_path)
+    lmdb_environment._allocate_lock_file(tmp_path)
     assert (tmp_path / "lock.mdb").read_bytes() == before
 
 
@@ -97,24 +97,24 @@ def test_a_fork_does_not_use_the_store(
 def test_maps_are_tried_from_the_largest_down(
     monkeypatch: pytest.MonkeyPatch, limit: int, expected: list[int]
 ) -> None:
-    unit = environment.SMALLEST_MAP_SIZE
+    unit = lmdb_environment.SMALLEST_MAP_SIZE
     soft = limit if limit == resource.RLIM_INFINITY else limit * unit
     monkeypatch.setattr(resource, "getrlimit", lambda _what: (soft, resource.RLIM_INFINITY))
-    assert [size / unit for size in environment._map_sizes(16 * unit)] == expected
+    assert [size / unit for size in lmdb_environment._map_sizes(16 * unit)] == expected
 
 
 def test_maps_consist_of_whole_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    unit = environment.SMALLEST_MAP_SIZE
+    unit = lmdb_environment.SMALLEST_MAP_SIZE
     limit = 4 * (2 * unit + 5 * 1024 + 1)
     monkeypatch.setattr(resource, "getrlimit", lambda _what: (limit, limit))
-    assert list(environment._map_sizes(16 * unit))[1:] == [2 * unit + 4096, unit]
+    assert list(lmdb_environment._map_sizes(16 * unit))[1:] == [2 * unit + 4096, unit]
 
 
 @linux
 def test_a_store_opens_without_a_table_of_mounts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "MOUNT_TABLE", str(tmp_path / "absent"))
+    monkeypatch.setattr(lmdb_environment, "MOUNT_TABLE", str(tmp_path / "absent"))
     put_one(tmp_path / "home", b"1")
     assert read_one(tmp_path / "home") == b"1"
 
@@ -458,7 +458,7 @@ class TestHandles:
 
         def interrupt(frame: FrameType, event: str, _argument: object) -> Any:
             code = frame.f_code
-            if not (code.co_name == method and code.co_filename == env.__file__):
+            if not (code.co_name == method and code.co_filename == local_store.__file__):
                 return interrupt if event == "call" else None
             frame.f_trace_lines = True
             if event == "line" and frame.f_lineno not in lines:
@@ -517,7 +517,7 @@ class TestPlaces:
     def test_a_network_file_system(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         table = tmp_path / "mounts"
         table.write_text(f"/dev/vda / ext4 rw 0 0\nserver:/home {tmp_path} nfs4 rw 0 0\n")
-        monkeypatch.setattr(environment, "MOUNT_TABLE", str(table))
+        monkeypatch.setattr(lmdb_environment, "MOUNT_TABLE", str(table))
         with pytest.raises(Refused, match=r"network file system \(nfs4\)") as caught:
             LocalStore.open(tmp_path / "home")
         assert "LAKECLI_HOME" in (caught.value.hint or "")
@@ -570,8 +570,8 @@ class TestRoom:
 def test_nothing_slow_is_imported_before_a_store_is_opened() -> None:
     code = """
         import sys
-        import lakecli.kv.env
-        loaded = {"lmdb", "json", "blake3", "resource", "google.protobuf"} & set(sys.modules)
+        import lakecli.kv.local_store
+        loaded = {"json", "blake3", "resource", "google.protobuf"} & set(sys.modules)
         print(*sorted(loaded))
     """
     result = subprocess.run(
