@@ -62,7 +62,7 @@ def create(
     _check_nothing_below(store)
     namespace.claim(store, record)
     lake.runtime.on_step("register")
-    return _register(lake, clones.with_region(record, region))
+    return _register(lake, record._replace(region=region))
 
 
 _OWN: Final = ("_lakecli/", layout.SSTABLES)

@@ -227,7 +227,7 @@ def _undo_of_an_upload(team: Team) -> None:
 
 
 def _deletes_what_is_unseen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(unsent_moves, "find", unsent_moves._there)
+    patch.setattr(unsent_moves, "find_lease", unsent_moves._there)
 
 
 def _deletion_of_a_parted_branch(team: Team) -> None:
@@ -239,8 +239,8 @@ def _deletion_of_a_parted_branch(team: Team) -> None:
 
 
 def _deletes_without_a_position(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(unsent_moves, "find", _nothing)
-    patch.setattr(unsent_moves, "check", _nothing)
+    patch.setattr(unsent_moves, "find_lease", _nothing)
+    patch.setattr(unsent_moves, "check_deletion", _nothing)
     patch.setattr("lakecli.repository.undo.back_in_bucket.put_back", _nothing)
 
 

@@ -5,7 +5,11 @@ with the ref's position before and after. Further moves of that ref, by any comm
 note: from where the bucket is believed to stand, to where the ref stands here. `judge` decides
 whether that may be sent: only if the bucket stands exactly on the note's *before*, if the move is
 a fast-forward of what the bucket has, or if the bucket never had the ref.
-The note of a deletion has a lease, too: `lakecli.repository.pending.unsent_moves`.
+
+The note of a deletion has a lease, too: a branch or tag that is deleted here is deleted in the
+bucket, as by `git push --force-with-lease`, if it still stands where this clone last saw it. More
+is required, since a fetch may have run that nobody looked at: the branch here reaches that
+position, so whoever deletes it had all that is lost. A tag stands there.
 
 What came from the bucket (clone, fetch, pull, sync) is never sent, and neither is undoing it. A ref
 on which that was undone is held: it does not follow the bucket until it moves there again.
@@ -17,12 +21,6 @@ on which that was undone is held: it does not follow the bucket until it moves t
                                                             lease (deletion)
              repository ‖ h(held 00 kind 00 name)[:16]   -> held, kind, name; held: the write ID of
                                                             the ref's last move in the bucket
-
-From where in the bucket a branch or tag may be deleted that is deleted here.
-
-As `git push --force-with-lease` deletes a branch: if it still stands where this clone last saw it.
-More is required, since a fetch may have run that nobody looked at: the branch here reaches that
-position, so whoever deletes it had all that is lost. A tag stands there.
 """
 
 from __future__ import annotations
@@ -101,12 +99,6 @@ def note(
             _extend(txn, repository, operation, change, starts=starts, replaces=replaces)
 
 
-def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> None:
-    """Refuse to delete a ref here that the bucket has and would keep; raises `LostRace`."""
-    found = find_unsent(txn, repository, deletion.kind, deletion.name)
-    check(txn, repository, deletion, found)
-
-
 def _is_new(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
     """Return whether a change makes a ref that the bucket never had, as far as is known."""
     is_made = commit_of(change.before) is None
@@ -140,17 +132,9 @@ def make(
 
 def put(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> None:
     """Write a note; it takes the place of another one of the same ref."""
-    fields: dict[str, Any] = {
-        _UNSENT: True,
-        "kind": move.kind,
-        "name": move.name,
-        "operation": move.operation,
-        "before": move.before,
-        "after": move.after,
-    }
-    fields |= {"replaces": move.replaces} if move.replaces else {}
-    fields |= {} if move.lease is None else {"lease": move.lease}
-    IntentStore(txn, repository.key).put(move.id, {**fields, "by": list(move.by)})
+    fields = {_UNSENT: True, **move._asdict()}
+    del fields["id"]
+    IntentStore(txn, repository.key).put(move.id, fields)
 
 
 def iter_unsent(txn: ReadTransaction, repository: Repository) -> Iterator[UnsentMove]:
@@ -305,7 +289,7 @@ def _extend(
         return
     lease = None if found is None else found.lease
     if after is None:
-        lease = find(txn, repository, change)
+        lease = find_lease(txn, repository, change)
     by = () if found is None else found.by
     command_id = repository.mover.command_id
     if command_id is not None and command_id.hex() not in by:
@@ -332,22 +316,9 @@ def hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> No
 
 
 def _load(id_: bytes, fields: Mapping[str, Any]) -> UnsentMove:
-    return UnsentMove(
-        id_,
-        RefKind(fields["kind"]),
-        fields["name"],
-        fields["operation"],
-        _commit_id(fields["before"]),
-        _commit_id(fields["after"]),
-        tuple(fields["by"]),
-        fields.get("replaces", ""),
-        _commit_id(fields.get("lease")),
-    )
-
-
-def _commit_id(text: str | None) -> CommitId | None:
-
-    return None if text is None else CommitId(text)
+    texts = {name: fields[name] for name in ("name", "operation", "replaces")}
+    ends = {name: fields[name] and CommitId(fields[name]) for name in ("before", "after", "lease")}
+    return UnsentMove(id_, RefKind(fields["kind"]), by=tuple(fields["by"]), **texts, **ends)
 
 
 def _row(what: str, kind: RefKind, name: str) -> bytes:
@@ -355,7 +326,9 @@ def _row(what: str, kind: RefKind, name: str) -> bytes:
     return h(f"{what}\0{kind}\0{name}".encode("utf-8", "surrogateescape"))[:16]
 
 
-def find(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> CommitId | None:
+def find_lease(
+    txn: ReadTransaction, repository: Repository, deletion: RefChange
+) -> CommitId | None:
     """Return the position in the bucket that a ref may be deleted from, or ``None``.
 
     Args:
@@ -371,23 +344,21 @@ def find(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> C
     return None
 
 
-def check(
-    txn: ReadTransaction, repository: Repository, deletion: RefChange, noted: UnsentMove | None
-) -> None:
+def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> None:
     """Refuse to delete a ref here that could not be deleted in the bucket after it.
 
     Args:
-        txn: as of `find`.
+        txn: as of `find_lease`.
         repository: the repository of the ref.
         deletion: of the ref, here.
-        noted: earlier moves of the ref that are still to be sent.
 
     Raises:
         LostRace: naming the position in the bucket.
     """
     there = _there(txn, repository, deletion)
-    if there is None or find(txn, repository, deletion) is not None:
+    if there is None or find_lease(txn, repository, deletion) is not None:
         return
+    noted = find_unsent(txn, repository, deletion.kind, deletion.name)
     if noted is not None and there in (noted.before, noted.lease):
         return
     name = deletion.name

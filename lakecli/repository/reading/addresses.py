@@ -46,10 +46,7 @@ def is_external(entry: Entry) -> bool:
 
 def may_change(entry: Entry) -> bool:
     """Return whether an entry's bytes may change: they are outside, and of no fixed version."""
-    if not is_external(entry):
-        return False
-
-    return not is_pinned(entry.physical_address)
+    return is_external(entry) and not split_pin(entry.physical_address).version_id
 
 
 def is_outside(address: str) -> bool:
@@ -276,13 +273,8 @@ def pinned_bytes(uri: bytes, version_id: str) -> bytes:
     return uri + pinned("", version_id).encode()
 
 
-def unpinned(uri: str) -> str:
-    """Return the address of the current object at a URI."""
-    return uri + MARK if MARK in uri and re.search(_PINNED, uri) else uri
-
-
 def unpinned_bytes(uri: bytes) -> bytes:
-    """Return what `unpinned` does, as bytes."""
+    """Return the address of the current object at a URI."""
     return uri + _MARK if _MARK in uri and re.search(_PINNED_BYTES, uri) else uri
 
 
@@ -290,8 +282,3 @@ def split_pin(address: str) -> Pin:
     """Split an address into its parts."""
     found = re.search(_PINNED, address) if MARK in address else None
     return Pin(address, "") if found is None else Pin(address[: found.start()], found[1])
-
-
-def is_pinned(address: str) -> bool:
-    """Return whether an address names one version of an object outside the namespace."""
-    return "://" in address and bool(split_pin(address).version_id)

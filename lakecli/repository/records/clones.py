@@ -123,11 +123,6 @@ def _forgotten_key(name: str) -> bytes:
     return b"forgotten/" + _name(name) + b"/"
 
 
-def with_region(record: RepositoryRecord, region: str) -> RepositoryRecord:
-    """Return the record with the region of its bucket."""
-    return record._replace(region=region)
-
-
 def _intention_key(storage_namespace: str) -> bytes:
     from lakecli.base.identity import h  # only creating a repository needs it
 

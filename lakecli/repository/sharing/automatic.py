@@ -116,51 +116,50 @@ def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bo
     )
 
 
-def _follow_branch(
-    txn: WriteTransaction, repository: Repository, tracked: Tracked
-) -> RefChange | None:
-    """Let a branch follow; return the change, or ``None`` if it stays as it is."""
-    refs = RefStore(txn, repository.key)
-    before = refs.find_branch(tracked.name)
-    if before is None:
-        if tracked.commit_id is None or refs.find_tag(tracked.name) is not None:
-            return None
-        token = staging_tokens.start(txn, repository, tracked.name, tracked.commit_id)
-        after = Branch(tracked.name, tracked.commit_id, token)
-        refs.put_branch(after)
-        return ref_changes.branch_change(None, after)
-    if not _has_nothing_of_its_own(txn, repository, before, tracked):
-        return None
-    if tracked.commit_id is None:
-        areas = (before.staging_token, *before.sealed_tokens)
-        is_staged = any(not area.is_empty(txn, token) for token in areas)
-        if is_staged or before.name == repository.record.default_branch:
-            return None
-        refs.delete_branch(before.name)
-        return ref_changes.branch_change(before, None)
-    after = before._replace(commit_id=tracked.commit_id)
-    refs.put_branch(after)
-    follow_head(txn, before, after, has_seen=False)
-    return ref_changes.branch_change(before, after)
-
-
 def _follow_tag(
     txn: WriteTransaction, repository: Repository, tracked: Tracked
 ) -> RefChange | None:
     """Let a tag follow; return the change, or ``None`` if it stays as it is."""
-    refs = RefStore(txn, repository.key)
-    before = refs.find_tag(tracked.name)
+    refs, name, head = RefStore(txn, repository.key), tracked.name, tracked.commit_id
+    before = refs.find_tag(name)
     if before is None:
-        if tracked.commit_id is None or refs.find_branch(tracked.name) is not None:
-            return None
-    elif not _was_in_bucket(txn, repository, RefKind.TAG, before):
+        follows = head is not None and refs.find_branch(name) is None
+    else:
+        follows = _was_in_bucket(txn, repository, before)
+    if not follows:
         return None
-    if tracked.commit_id is None:
-        refs.delete_tag(tracked.name)
+    if head is None:
+        refs.delete_tag(name)
         return ref_changes.tag_change(before, None)
-    after = Tag(tracked.name, tracked.commit_id)
-    refs.put_tag(after)
+    refs.put_tag(after := Tag(name, head))
     return ref_changes.tag_change(before, after)
+
+
+def _follow_branch(
+    txn: WriteTransaction, repository: Repository, tracked: Tracked
+) -> RefChange | None:
+    """Let a branch follow; return the change, or ``None`` if it stays as it is."""
+    refs, name, head = RefStore(txn, repository.key), tracked.name, tracked.commit_id
+    before = refs.find_branch(name)
+    if before is None:
+        if head is None or refs.find_tag(name) is not None:
+            return None
+        made = Branch(name, head, staging_tokens.start(txn, repository, name, head))
+        refs.put_branch(made)
+        return ref_changes.branch_change(None, made)
+    if not _has_nothing_of_its_own(txn, repository, before, tracked):
+        return None
+    if head is None:
+        tokens = (before.staging_token, *before.sealed_tokens)
+        is_staged = any(not area.is_empty(txn, token) for token in tokens)
+        if is_staged or name == repository.record.default_branch:
+            return None
+        refs.delete_branch(name)
+        return ref_changes.branch_change(before, None)
+    after = before._replace(commit_id=head)
+    refs.put_branch(after)
+    follow_head(txn, before, after, has_seen=False)
+    return ref_changes.branch_change(before, after)
 
 
 _FOLLOW: Final = {RefKind.BRANCH: _follow_branch, RefKind.TAG: _follow_tag}
@@ -177,13 +176,12 @@ def _has_nothing_of_its_own(
         if is_ancestor(refs, local.commit_id, tracked.commit_id):
             return True
     # Somebody moved it back or deleted it.
-    return _was_in_bucket(txn, repository, RefKind.BRANCH, local)
+    return _was_in_bucket(txn, repository, local)
 
 
-def _was_in_bucket(
-    txn: ReadTransaction, repository: Repository, kind: RefKind, local: Branch | Tag
-) -> bool:
+def _was_in_bucket(txn: ReadTransaction, repository: Repository, local: Branch | Tag) -> bool:
     """Return whether the bucket's ref once stood where the local one does, as far as is known."""
+    kind = RefKind.BRANCH if isinstance(local, Branch) else RefKind.TAG
     moves = iter_known_moves(txn, repository.key, kind, local.name)
     return any(local.commit_id in (move.before, move.after) for move in moves)
 
@@ -273,8 +271,11 @@ class SharedMover:
         if result.outcome == MoveOutcome.APPLIED:
             self._lost = 0
             return True
-        self._back_off(repository)
-        _fetch_and_follow(repository)
+        retries = Retries(REF_MOVES, sleep=self._sleep, random=repository.lake.random_number)
+        retries.pause(self._lost)
+        self._lost += 1
+        fetch(repository)
+        follow(repository)
         return False
 
     def finish(self, repository: Repository) -> None:
@@ -284,14 +285,9 @@ class SharedMover:
                 self._push(repository, note)
 
     def _push(self, repository: Repository, note: UnsentMove) -> None:
-
-        command_id, put_back = self._command_id, self._put_back
-        push_note(repository, note, who=self._who, command_id=command_id, put_back=put_back)
-
-    def _back_off(self, repository: Repository) -> None:
-        retries = Retries(REF_MOVES, sleep=self._sleep, random=repository.lake.random_number)
-        retries.pause(self._lost)
-        self._lost += 1
+        push_note(
+            repository, note, who=self._who, command_id=self._command_id, put_back=self._put_back
+        )
 
 
 def _notes(repository: Repository) -> list[UnsentMove]:
@@ -320,9 +316,3 @@ def _check_ahead(
             f"branch {branch.name} here and in the bucket have diverged",
             hint=f"merge them: lakecli pull {repository.uri}/{branch.name}",
         )
-
-
-def _fetch_and_follow(repository: Repository) -> None:
-
-    fetch(repository)
-    follow(repository)

@@ -1,21 +1,19 @@
 """Verify that all that a ref is to make reachable is in the bucket, and upload again what lacks.
 
-Verify that all that a ref is to make reachable is in the bucket.
-
 A ref never moves to a commit whose tree or objects are missing in the bucket: a cache, a restored
 disk or garbage collection may have falsified what this clone knows. This module looks for the
 tables that the new commits have and their parents lack, and for the data objects of the entries
 that they changed.
 
-Upload again what the bucket lacks and this machine still has, before a ref is moved.
-
-Ranges and metaranges come from the cache, data objects from large files that were uploaded from
-here and have not changed. Each object is verified by its digest before and after it is uploaded.
+What the bucket lacks and this machine still has is uploaded again: ranges and metaranges from the
+cache, data objects from large files that were uploaded from here and have not changed. Each object
+is verified by its digest before and after it is uploaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from heapq import merge, nlargest
 from itertools import chain, groupby
@@ -39,7 +37,6 @@ from lakecli.repository.intact_copies import (
 from lakecli.repository.reading.addresses import check_key, is_external
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import find_gone_back
-from lakecli.repository.transfer.parallel import Workers
 from lakecli.stores.contract import ObjectNotFound
 
 if TYPE_CHECKING:
@@ -255,15 +252,12 @@ def _missing_from_listing(
             pass  # without hashing, no damage is found
         for item in chain(first, wanted):
             # An object that is not listed yet may exist nevertheless.
-            if not _is_listed(index, item) and _lost(repository.store, [item]):
+            is_listed = index.problem_of(item.key, item.size) is None
+            if not is_listed and _lost(repository.store, [item]):
                 missing[item.path] = item
                 if len(missing) >= MAX_LISTED:
                     break
     return list(missing.values())
-
-
-def _is_listed(index: DataIndex, item: _Wanted) -> bool:
-    return index.problem_of(item.key, item.size) is None
 
 
 def _lost(store: ObjectStore, items: Sequence[_Wanted]) -> list[_Wanted]:
@@ -289,14 +283,8 @@ def _is_there(store: ObjectStore, key: str, *, size: int | None = None) -> bool:
 
 def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
     """Return the items that pass a test, several of which run at a time."""
-    kept: list[tuple[int, T]] = []
-
-    def look(numbered: tuple[int, T]) -> None:
-        if test(numbered[1]):
-            kept.append(numbered)
-
-    Workers(min(PARALLELISM, max(1, len(items)))).for_each(enumerate(items), look)
-    return [item for _, item in sorted(kept, key=lambda pair: pair[0])]
+    with ThreadPoolExecutor(PARALLELISM) as pool:
+        return [item for item, passes in zip(items, pool.map(test, items), strict=True) if passes]
 
 
 class Restoring:
