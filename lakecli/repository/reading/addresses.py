@@ -3,10 +3,8 @@
 Every reader uses `Resolver`: on this machine, and on executors, which get the allowed places as
 strings.
 
-Pinned addresses: the address of one version of an object outside the namespace.
-
-An address is a URI. With ``?versionId=ID`` at its end it names one version of the object, and not
-the current one::
+An address outside the namespace is a URI. With ``?versionId=ID`` at its end it is pinned: it names
+one version of the object, and not the current one::
 
     s3://bucket/key                  the current object
     s3://bucket/key?versionId=ID     one version of it

@@ -1,4 +1,9 @@
-"""How an operation of the log records what it did to branches and tags."""
+"""Changes of refs: how the log records them, what else they change, what is still to be sent.
+
+The functions describe how an operation of the log records what it did to branches and tags.
+`LocalMove` is what the move of a branch changes here besides the head, `UnsentMove` a move that the
+bucket is still to get; the others say what became of moves.
+"""
 
 from __future__ import annotations
 

@@ -1,19 +1,17 @@
 """Automatic sharing: fetch before a command, move branches in the bucket first, push after it.
 
-Move local refs to the positions of the bucket's, where sharing is automatic.
-
-A branch follows the bucket if it has no commits of its own: it stands on an ancestor of the
-bucket's position, or where the bucket itself once stood. Uncommitted changes stay on it; committing
-them finds conflicts. A tag follows if it stands where the bucket's once stood. A ref that `undo` or
-`op restore` moved back to before a clone, fetch, pull or sync stays there until it moves in the
-bucket again, or until a pull.
-
 A `Repository` has a `SharedMover` where the setting ``sync`` is ``auto``.
 `SharedMover.catch_up` finishes what an interrupted command left, fetches, and lets local refs
 follow the bucket. Commits, merges and reverts move a branch in the bucket before they move it here.
 Every other move of a ref leaves a note in the transaction that makes it, which `finish` sends
 (`lakecli.repository.sharing.sending`). A command that is killed leaves its notes and the intent of
 its move to the next one.
+
+A branch follows the bucket if it has no commits of its own: it stands on an ancestor of the
+bucket's position, or where the bucket itself once stood. Uncommitted changes stay on it; committing
+them finds conflicts. A tag follows if it stands where the bucket's once stood. A ref that `undo` or
+`op restore` moved back to before a clone, fetch, pull or sync stays there until it moves in the
+bucket again, or until a pull.
 
 The way of a commit, what makes it durable and what a crash leaves:
 `lakecli.repository.moving.mover`.

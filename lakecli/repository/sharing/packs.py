@@ -1,15 +1,13 @@
 """Commit packs: writing the commits that are in none, and reading those of the bucket.
 
-Write the commits that are in no pack yet into the bucket, as one pack that merges small ones.
+The commits that are in no pack yet are written as one pack, which takes in small ones. Packs are
+merged geometrically, so that a clone reads few of them whatever the number of pushes. A replaced
+pack is deleted after a day: until then, another clone may read what it has listed before.
 
-Packs are merged geometrically, so that a clone reads few of them whatever the number of pushes. A
-replaced pack is deleted after a day: until then, another clone may read what it has listed before.
-
-Write the commits of the bucket's packs into the local store, closed under ancestry.
-
-A pack is recorded as known once all ancestors of its commits are here. If a store lists a pack
-late, packs that build on it are read again by the next fetch, and the refs that need it keep their
-last known positions until then.
+The commits of packs that are read are closed under ancestry in the local store. A pack is recorded
+as known once all ancestors of its commits are here. If a store lists a pack late, packs that build
+on it are read again by the next fetch, and the refs that need it keep their last known positions
+until then.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Moving one ref in the bucket, for push, undo, and automatic sharing; and its refusals.
-
-Moving one ref in the bucket, for push, undo, and automatic sharing.
+"""Moving one ref in the bucket, for push, undo and automatic sharing; and its refusals.
 
 1. **Pack** the commits that the bucket lacks, after verifying that all they refer to is there.
 2. **Intent**: record the move in the local store, with the only write ID that it will ever have.
@@ -8,8 +6,6 @@ Moving one ref in the bucket, for push, undo, and automatic sharing.
 4. **Track** its new position and delete the intent, in one transaction of the local store.
 
 A crash after 2 leaves the intent to the next command, which finds out what became of the move.
-
-Errors for moves in the bucket that would undo or delete what others did.
 """
 
 from __future__ import annotations

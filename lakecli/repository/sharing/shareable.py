@@ -1,13 +1,13 @@
-"""Test once whether a storage namespace can be shared, before this clone first writes a ref.
+"""The repository in a namespace: which one it is, and whether it can be read, written and shared.
 
 Sharing rests on compare-and-set, and a store that ignores conditions answers like one that honours
-them. So the store is tested, and the result is recorded in the local store. A namespace that passed
-is not tested again. One that failed is tested again after a day or by ``lakecli doctor``, since
-stores are upgraded and replaced.
+them. So the store is tested once, before this clone first writes a ref, and the result is recorded
+in the local store. A namespace that passed is not tested again. One that failed is tested again
+after a day or by ``lakecli doctor``, since stores are upgraded and replaced.
 
 ::
 
-    META  sharing/ ‖ repository  -> the finding as JSON, its time as unix seconds
+    META  sharing/ ‖ repository  -> the result as JSON, its time as unix seconds
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """The uncommitted changes of a branch, and those whose paths others have changed since.
 
-The uncommitted changes of a branch: its staging area compared with its commit.
-
-Staged changes of paths that others have changed since in the branch's head.
-
-A staging area remembers the commit it was started on. If the head has moved on from there by what
-another clone pushed, committing a path that both changed would silently undo the other's change.
+Uncommitted changes are what the staging area has and the commit under it has not. A staging area
+remembers the commit it was started on. If the head has moved on from there by what another clone
+pushed, committing a path that both changed would silently undo the other's change.
 """
 
 from __future__ import annotations

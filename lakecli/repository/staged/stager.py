@@ -2,6 +2,9 @@
 
 If another command writes between two of them, the rest is a separate operation: undo takes the
 newest first, so the log must have the order of the writes.
+
+Below `Stager`: new attributes of entries, and all objects below a directory in batches, as `rm`,
+`cp` and `mv` need them.
 """
 
 from __future__ import annotations

@@ -1,25 +1,22 @@
 """Undo operations inside one transaction: refs exactly, and staging by its images.
 
-Automatic steps that undo passes over, and what they mean for what it stages again.
-
-Before a branch follows the bucket, staged records that equal its head are removed
-(`lakecli.repository.moving.clean_branches`), together with those of older staging areas below them.
-The user did not do this, so undo passes over it. But an operation that had covered an older record
-with one that equals the head is undone only if the older record is staged again. And what is staged
-again has not seen the head that the branch has followed to.
-
-Claim what undoing operations brings into use again, before it is brought back.
-
-Other clones do not know this clone's operation log, so what only the log refers to is garbage to
-them. What an undo, redo or restore puts back is claimed first, as far as it is still in the bucket.
-What is missing does not stop the rest; the operation says how much it was.
-
 What is undone has to be as the operation left it. Staging tokens are compared by their contents: a
 commit without changes seals an area and opens an empty one, which changes nothing.
 
 A branch may have a commit under way that was built from its sealed areas and has yet to compare and
 move. If one of these areas is written to here, an empty area is put below them, so the comparison
 fails and the commit is built again, from what is staged then.
+
+**Automatic steps.** Before a branch follows the bucket, staged records that equal its head are
+removed (`lakecli.repository.moving.clean_branches`), together with those of older staging areas
+below them. The user did not do this, so undo passes over it. But an operation that had covered an
+older record with one that equals the head is undone only if the older record is staged again. And
+what is staged again has not seen the head that the branch has followed to.
+
+**Claims.** Other clones do not know this clone's operation log, so what only the log refers to is
+garbage to them. What an undo, redo or restore puts back is claimed before it is brought back, as
+far as it is still in the bucket. What is missing does not stop the rest; the operation says how
+much it was.
 """
 
 from __future__ import annotations

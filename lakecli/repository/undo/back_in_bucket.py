@@ -10,13 +10,10 @@ change meanwhile. Then the notes are sent, each only if the bucket still stands 
 - A process that is killed leaves the notes. With automatic sharing any command sends them; without
   it, repeating the command does.
 
-Put back here what the bucket has refused: a branch or tag that was deleted, or renamed.
-
-Where sharing is automatic, a ref is deleted here first, and then in the bucket. If somebody has
-moved it there meanwhile, the bucket keeps it, and the operation that deleted it is undone here:
-nothing was deleted, and what was never pushed is still on the branch.
-
-Every command with automatic sharing imports this module, and few use it: so it imports on use.
+`put_back` is for the opposite case. Where sharing is automatic, a ref is deleted or renamed here
+first, and then in the bucket. If somebody has moved it there meanwhile, the bucket keeps it, and
+the operation that deleted it is undone here: nothing was deleted, and what was never pushed is
+still on the branch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,14 @@
-"""What was pushed of operations that are to be undone.
+"""What was pushed of operations that are to be undone, and where refs go back to in the bucket.
 
 Without `remote`, undoing an operation that was pushed is refused. With it, each ref moves back in
 the bucket too (`lakecli.repository.undo.back_in_bucket`), if the bucket still stands where the
 operation left it: to where it is here then, but not behind what it had there before.
+
+Only moves that this clone made in the bucket are undone there. Others may have taken such a move
+back and made it again, which stays. So moves are compared by their write IDs. Before a merge, a
+reset or a forced push, a branch may be here without commits that others had pushed by then, and a
+tag may be elsewhere. Such a ref goes back to where it stood in the bucket before this clone moved
+it there.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@
 `redo` reverses the last undo. Both are operations themselves, so nothing is lost. What was pushed
 is then moved back in the bucket, if the bucket still stands on that move; if not, nothing is
 undone: see `lakecli.repository.undo.back_in_bucket`.
+
+If the same command was interrupted before, it is completed instead of doing the next one. Two
+things may be left to do: refs that it has yet to move back in the bucket, and its answer
+(`lakecli.repository.undo.unanswered`).
 """
 
 from __future__ import annotations
