@@ -32,7 +32,7 @@ from lakecli.gc.known_refs import LAST, read_last
 from lakecli.gc.marks import Marks
 from lakecli.gc.report import RefGarbage, Summary, dump_summary, parse_summary
 from lakecli.gc.rules import find_rules
-from lakecli.imports.packed import pack_result, unpack_result
+from lakecli.imports.journal import pack_result, unpack_result
 from lakecli.proto.varint import Malformed
 from lakecli.remote.collection import iter_expired, iter_keeps, look, read_state
 from lakecli.remote.commit_data import decode_commit
@@ -139,11 +139,11 @@ def read_key(data: bytes) -> None:
 
 
 def carried_results() -> list[bytes]:
-    from lakecli.imports.merging import Tally
-    from lakecli.imports.part import PartResult
-    from lakecli.imports.sink import EMPTY
+    from lakecli.imports.task import ImportTally
+    from lakecli.imports.task import ImportedPart
+    from lakecli.imports.tree_parts import EMPTY
 
-    return [pack_result(PartResult(EMPTY._replace(head_keys=[b"k"], head_values=[b"v"]), Tally()))]
+    return [pack_result(ImportedPart(EMPTY._replace(head_keys=[b"k"], head_values=[b"v"]), ImportTally()))]
 
 
 def targets() -> Iterator[Target]:

@@ -17,7 +17,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.validation import EARLIEST
 from lakecli.engine.store_location import LEAST_DIGITS, OpenStore, StoreLocation
 from lakecli.errors import IntegrityError, LakeError
-from lakecli.imports.listing import list_between
+from lakecli.imports.bucket import list_between
 from lakecli.repository.data_index import DataObject, Hashed, check_object
 from lakecli.repository.reading.contents import read_located
 from lakecli.stores.contract import ObjectInfo

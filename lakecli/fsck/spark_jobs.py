@@ -42,7 +42,7 @@ from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError
 from lakecli.fsck.hashing import PART_OBJECTS, LakeFsContents, bounds_of, compare_contents
-from lakecli.imports.listing import list_between
+from lakecli.imports.bucket import list_between
 from lakecli.repository.data_index import digest_of_key, is_old_key, size_of
 from lakecli.repository.reading.outside_places import count_place, place_of_address
 

@@ -1,11 +1,10 @@
 """Check the addresses of a source's objects, and whether the objects are there.
 
-Check the addresses of a source's objects: that a store can read them, and that it may.
+A store must be able to read them, and must be allowed to.
 
-``--verify``: ask where the objects of a manifest are whether they are there.
-
-A listing has just seen its objects, and ``--copy`` reads them. A manifest may be old, so by default
-a sample of its objects is asked for by HEAD requests, where the parts run.
+``--verify`` asks for the objects of a manifest where they are. A listing has just seen its objects,
+and ``--copy`` reads them. A manifest may be old, so by default a sample of its objects is asked for
+by HEAD requests, where the parts run.
 """
 
 from __future__ import annotations
@@ -14,13 +13,12 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
-from zlib import crc32
+from typing import Final
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.engine.store_location import open_by_uri
 from lakecli.errors import LakeError, Refused
-from lakecli.imports.rows import Failures, Rows
+from lakecli.imports.task import Choice, Failures, Rows, Task
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import MARK as PIN_MARK
 from lakecli.repository.reading.addresses import split_address, split_pin
@@ -28,9 +26,6 @@ from lakecli.repository.reading.trust import Trust, bucket_of, check_host, lies_
 from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.uri import is_local
 from lakecli.stores.wrappers import at_version
-
-if TYPE_CHECKING:
-    from lakecli.imports.part import Task
 
 MARK: Final = PIN_MARK.encode()
 COPY_IT: Final = "copy it into the repository"
@@ -231,22 +226,6 @@ class Verify(StrEnum):
     ALL = "all"
 
 
-class Choice(NamedTuple):
-    """The objects that are verified: one of `one_in`; none if it is 0.
-
-    Attributes:
-        one_in: the ratio.
-        seed: chooses which.
-    """
-
-    one_in: int = 0
-    seed: bytes = b""
-
-    def positions(self, rows: Rows) -> range:
-        """Return the positions of the rows that are chosen."""
-        if not self.one_in:
-            return range(0)
-        return range(crc32(rows.keys[0], crc32(self.seed)) % self.one_in, len(rows), self.one_in)
 
 
 def choose(verify: Verify, size: int, seed: bytes) -> Choice:
@@ -295,7 +274,7 @@ def _problem(rows: Rows, at: int, account: Account) -> str:
     plain, version_id = split_pin(address)
     uri, key = split_address(plain)
     try:
-        size = at_version(_store_of(uri, account=account), version_id).head(key).size
+        size = at_version(store_of(uri, account=account), version_id).head(key).size
     except ObjectNotFound:
         return f"the object is missing: {address}"
     except LakeError as error:
@@ -305,4 +284,4 @@ def _problem(rows: Rows, at: int, account: Account) -> str:
     return ""
 
 
-_store_of = lru_cache(maxsize=16)(open_by_uri)
+store_of = lru_cache(maxsize=16)(open_by_uri)

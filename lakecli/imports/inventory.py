@@ -8,14 +8,7 @@ from typing import Any, Final
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.parsing import parse_json_object
 from lakecli.errors import IntegrityError, Unsupported, UsageError
-from lakecli.imports.manifest import (
-    CSV,
-    PARQUET,
-    Manifest,
-    ManifestFile,
-    check_arrow,
-    open_object,
-)
+from lakecli.imports.manifest import CSV, PARQUET, Manifest, ManifestFile, check_arrow, open_object
 from lakecli.imports.manifest_rows import Layout
 
 SUFFIX: Final = "/manifest.json"

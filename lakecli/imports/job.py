@@ -21,15 +21,24 @@ from lakecli.errors import (
     Refused,
     UsageError,
 )
-from lakecli.imports.addresses import Choice, choose
-from lakecli.imports.finished_parts import FinishedParts, Journal
-from lakecli.imports.listed import Listing, iter_steps
+from lakecli.imports.addresses import choose
+from lakecli.imports.directory import DirectorySource
+from lakecli.imports.dry_run import iter_steps
+from lakecli.imports.journal import Journal
 from lakecli.imports.manifest import Manifest
-from lakecli.imports.part import Item, NotSorted, Part, PartResult, Task, import_item
-from lakecli.imports.report import ImportOptions, ImportReport
-from lakecli.imports.shown import ShownProgress
+from lakecli.imports.part import import_item
+from lakecli.imports.report import FinishedParts, ImportOptions, ImportReport, ShownProgress
 from lakecli.imports.sorting import import_shuffled, plan_intervals, portions_of, sort_here
-from lakecli.imports.sources import Directory, Source, check_pinnable, roots_of
+from lakecli.imports.sources import Source, check_pinnable, roots_of
+from lakecli.imports.task import (
+    Choice,
+    DryRunOutput,
+    ImportedPart,
+    ImportPart,
+    NotSorted,
+    NumberedPart,
+    Task,
+)
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less
 from lakecli.repository.guard.claims import claim_head
@@ -207,7 +216,7 @@ class _Run:
         namespace = repository.record.storage_namespace
         if options.pins:
             check_pinnable(source, account_of(self._repository))
-        if isinstance(source, Directory) and not options.copies and not is_local(namespace):
+        if isinstance(source, DirectorySource) and not options.copies and not is_local(namespace):
             raise NotReachable(
                 f"files on this machine cannot be referenced from a bucket: {namespace}",
                 hint="copy the files into the repository: --copy",
@@ -236,7 +245,7 @@ class _Run:
             writes=writes,
             seconds=int(now.timestamp()),
             roots=roots_of(self._source),
-            walks=isinstance(self._source, Directory),
+            walks=isinstance(self._source, DirectorySource),
             pins=options.pins,
             choice=self._choice(),
             listing=self._listing(lists_to) if lists_to else None,
@@ -301,10 +310,10 @@ class _Run:
             )
         )
 
-    def _listing(self, directory: str) -> Listing:
+    def _listing(self, directory: str) -> DryRunOutput:
         """Return where the parts of a dry run list their paths."""
         runner = self._runner
-        return Listing("", runner.scratch) if _is_cluster(runner) else Listing(directory)
+        return DryRunOutput("", runner.scratch) if _is_cluster(runner) else DryRunOutput(directory)
 
     def _choice(self) -> Choice:
         """Return which objects are verified: some of a manifest's that stay where they are."""
@@ -313,11 +322,12 @@ class _Run:
             return Choice()
         return choose(options.verify, source.size, self._repository.lake.runtime.new_id())
 
-    def _run(self, done: FinishedParts, parts: Iterator[Part]) -> None:
+    def _run(self, done: FinishedParts, parts: Iterator[ImportPart]) -> None:
         """Have the runner import the parts of a sorted source."""
         runner = self._runner
         total = 0
-        if not isinstance(self._source, Directory):  # whose files are found while others go on
+        # The files of a directory are found while others are imported.
+        if not isinstance(self._source, DirectorySource):
             total = len(planned := list(parts))
             parts = iter(planned)
         shown = ShownProgress(self._options.progress)
@@ -355,7 +365,7 @@ class _Run:
     def _take(
         self,
         done: FinishedParts,
-        results: Iterator[tuple[Item, PartResult | None]],
+        results: Iterator[tuple[NumberedPart, ImportedPart | None]],
         total: int,
         shown: ShownProgress,
     ) -> None:

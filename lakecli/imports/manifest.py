@@ -32,7 +32,6 @@ from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.engine.runner import Runner
 from lakecli.engine.store_location import open_by_uri
 from lakecli.errors import IntegrityError, NotFound, Unsupported, UsageError, install_command
-from lakecli.imports.finished_parts import digest_of
 from lakecli.imports.manifest_rows import (
     BadValue,
     Layout,
@@ -43,8 +42,15 @@ from lakecli.imports.manifest_rows import (
     keys_of,
     rows_of_parquet,
 )
-from lakecli.imports.part import NotSorted, Part, Task
-from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
+from lakecli.imports.task import (
+    ROWS_AT_ONCE,
+    Failures,
+    ImportPart,
+    NotSorted,
+    Rows,
+    Task,
+    digest_of,
+)
 from lakecli.repository.reading.addresses import split_address
 from lakecli.stores.contract import ObjectInfo
 from lakecli.stores.streams import Seekable
@@ -217,7 +223,7 @@ class Manifest(NamedTuple):
             return [(group.piece, group.rows) for group in groups_of(self.files, self.layout)]
         return [(ManifestPiece(file, self.layout), file.rows) for file in self.files]
 
-    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[Part]:
+    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
         """Yield the parts; see `Source`.
 
         Raises:
@@ -285,7 +291,9 @@ def _bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-def plan_groups(groups: Sequence[RowGroup], prefix: bytes, high: bytes | None) -> Iterator[Part]:
+def plan_groups(
+    groups: Sequence[RowGroup], prefix: bytes, high: bytes | None
+) -> Iterator[ImportPart]:
     """Yield parts made of consecutive row groups.
 
     Raises:
@@ -301,11 +309,11 @@ def plan_groups(groups: Sequence[RowGroup], prefix: bytes, high: bytes | None) -
     for group in groups:
         if count and count + group.rows > ROWS_PER_PART:
             assert group.first is not None  # there are several groups
-            yield Part(low, prefix + group.first, PiecesSource(tuple(taken)))
+            yield ImportPart(low, prefix + group.first, PiecesSource(tuple(taken)))
             low, taken, count = prefix + group.first, [], 0
         taken.append(group.piece)
         count += group.rows
-    yield Part(low, high, PiecesSource(tuple(taken)))
+    yield ImportPart(low, high, PiecesSource(tuple(taken)))
 
 
 def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:

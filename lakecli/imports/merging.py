@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
-from typing import Self
 
 from lakecli.committed.values import is_same
-from lakecli.imports.base import BaseSlice, Records, Whole
-from lakecli.imports.listed import Lister
-from lakecli.imports.sink import Sink
+from lakecli.imports.dry_run import Lister
+from lakecli.imports.task import ImportTally
+from lakecli.imports.tree_parts import BaseSlice, PartWriter, Records, Whole
 from lakecli.repository.transfer.plan import PathAction
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts of the source's objects and bytes, and of the branch's paths that change."""
-
-    objects: int = 0
-    size: int = 0
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    unchanged: int = 0
-
-    def __iadd__(self, other: Tally) -> Self:
-        """Add the counts of another part."""
-        self.objects += other.objects
-        self.size += other.size
-        self.added += other.added
-        self.changed += other.changed
-        self.removed += other.removed
-        self.unchanged += other.unchanged
-        return self
 
 
 class Merging:
@@ -53,14 +29,14 @@ class Merging:
         base: BaseSlice,
         *,
         replaces: bool,
-        sink: Sink | None,
+        sink: PartWriter | None,
         lister: Lister | None = None,
     ) -> None:
         self._replaces = replaces
         self._base = base
         self._sink = sink
         self._lister = lister
-        self.tally = Tally()
+        self.tally = ImportTally()
 
     def add(self, keys: list[bytes], values: list[bytes]) -> None:
         """Add objects of the source."""

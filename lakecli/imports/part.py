@@ -1,4 +1,8 @@
-"""Import one part: merge the source's objects with the records of the branch, in any process."""
+"""Import one part: merge the source's objects with the records of the branch, in any process.
+
+Objects stay where they are, or with ``--copy`` their bytes are copied into the namespace, named by
+their contents.
+"""
 
 from __future__ import annotations
 
@@ -6,133 +10,60 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import islice
 from operator import lt
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from blake3 import blake3
 
-from lakecli.base.model import MetarangeId
-from lakecli.committed.encode import Columns, encode_external
+from lakecli.base.layout import data_key
+from lakecli.base.model import CLIENT_MTIME, Entry
+from lakecli.committed.encode import Columns, encode_entry, encode_external
 from lakecli.committed.metaranges import NO_RANGES, Metarange
 from lakecli.committed.tree_store import TreeStore
-from lakecli.engine.store_location import StoreLocation
-from lakecli.errors import LakeError
-from lakecli.imports.addresses import Addresses, Choice, Verifier
-from lakecli.imports.base import BaseSlice
-from lakecli.imports.copying import Copier
-from lakecli.imports.listed import Lister, Listing
-from lakecli.imports.merging import Merging, Tally
-from lakecli.imports.rows import Failure, Failures, Rows, check_paths
-from lakecli.imports.sink import EMPTY, Cut, Sink
+from lakecli.errors import IntegrityError, LakeError
+from lakecli.imports.addresses import Addresses, Verifier, store_of
+from lakecli.imports.dry_run import Lister
+from lakecli.imports.merging import Merging
+from lakecli.imports.task import (
+    Failures,
+    ImportedPart,
+    ImportPart,
+    NotSorted,
+    NumberedPart,
+    PartSource,
+    Rows,
+    Task,
+    Walked,
+    check_paths,
+)
+from lakecli.imports.tree_parts import EMPTY, BaseSlice, PartWriter
+from lakecli.repository.contract import ObjectGuard
+from lakecli.repository.reading.addresses import split_address, split_pin
+from lakecli.repository.transfer.content_types import content_type_of
+from lakecli.repository.transfer.ingest import Ingest, Ingested
+from lakecli.repository.transfer.readers import PIECE
+from lakecli.stores.uri import is_local
+from lakecli.stores.wrappers import at_version
 
-SHOWN_DUPLICATES = 100
+if TYPE_CHECKING:
+    from lakecli.stores.contract import ObjectStore
 
+SHOWN_DUPLICATES: Final = 100
 
-class Task(NamedTuple):
-    """What all parts of an import share.
-
-    Attributes:
-        location: the repository's namespace.
-        base: the tree of the branch.
-        prefix: prefix of all paths on the branch; empty, or ending in a slash.
-        replaces: whether paths below the prefix that the source lacks are removed.
-        copies: whether bytes are copied into the namespace.
-        writes: whether anything is written; not in a dry run.
-        seconds: the present, in unix seconds.
-        roots: directories of this machine that the source is or lies in.
-        walks: whether the source is a directory, so that the user has named its files.
-        pins: whether addresses name the current versions of objects.
-        choice: the objects that are verified where they are.
-        listing: where the parts of a dry run list their paths; ``None``: they do not.
-    """
-
-    location: StoreLocation
-    base: MetarangeId
-    prefix: bytes
-    replaces: bool
-    copies: bool
-    writes: bool
-    seconds: int
-    roots: tuple[str, ...] = ()
-    walks: bool = False
-    pins: bool = False
-    choice: Choice = Choice()
-    listing: Listing | None = None
+AT_ONCE: Final = 16
+"""Objects that one part copies at a time."""
 
 
-class PartSource(Protocol):
-    """The source of one part's objects: a NamedTuple of plain values."""
-
-    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
-        """Yield the part's objects in ascending order of their keys."""
-
-    def identity(self) -> list[Any]:
-        """Return JSON values that change whenever the objects do, without asking a store."""
 
 
-@runtime_checkable
-class Walked(Protocol):
-    """A source of files of this machine, which are opened as they were walked."""
-
-    def opener(self) -> Callable[[bytes, int], int]:
-        """Return what opens a file by its path and flags."""
 
 
-class Part(NamedTuple):
-    """An interval of paths, and the source of its objects.
-
-    Attributes:
-        low: the first path.
-        high: the first path after the interval; ``None``: the interval has no end.
-        source: of the interval's objects.
-        is_live: whether the source may have other objects the next time, under the same identity:
-            a bucket may. Files and manifests that change have another identity.
-    """
-
-    low: bytes
-    high: bytes | None
-    source: PartSource
-    is_live: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PartResult:
-    """The result of a part.
-
-    Attributes:
-        cut: the part of the tree.
-        tally: counts of objects and paths.
-        failed: number of objects that cannot be imported.
-        failures: the first of these.
-        duplicates: the first paths that the source has more than once.
-        ranges_written: number of ranges written that the base does not have.
-        listed: a digest of the objects that a live source listed.
-        places: buckets and directories outside the namespace with the objects.
-        verified: number of objects that were verified where they are.
-        steps: in a dry run on other machines, the listed paths; see `listed`.
-    """
-
-    cut: Cut
-    tally: Tally
-    failed: int = 0
-    failures: tuple[Failure, ...] = ()
-    duplicates: tuple[bytes, ...] = ()
-    ranges_written: int = 0
-    listed: str = ""
-    places: tuple[str, ...] = ()
-    verified: int = 0
-    steps: tuple[Any, ...] = ()
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether the part can become part of a tree."""
-        return not self.failed and not self.duplicates
-
-
-class NotSorted(LakeError):
-    """A source is not sorted by key."""
 
 
 _open = threading.local()
@@ -149,17 +80,6 @@ def open_base(task: Task) -> tuple[TreeStore, Metarange]:
     return found
 
 
-class Item(NamedTuple):
-    """A part on its way to a runner.
-
-    Attributes:
-        number: the position among all parts.
-        known: `PartResult.listed` of an earlier run that finished the part; else ``""``.
-    """
-
-    number: int
-    part: Part
-    known: str = ""
 
 
 def tell_nobody(_items: int, _size: int) -> None:
@@ -167,8 +87,8 @@ def tell_nobody(_items: int, _size: int) -> None:
 
 
 def import_item(
-    task: Task, item: Item, *, tell: Callable[[int, int], None] = tell_nobody
-) -> PartResult | None:
+    task: Task, item: NumberedPart, *, tell: Callable[[int, int], None] = tell_nobody
+) -> ImportedPart | None:
     """Import one part; return ``None`` if the result of an earlier run still holds.
 
     Args:
@@ -182,7 +102,7 @@ def import_item(
     """
     part = item.part
     if item.known:
-        said = Said()
+        said = ListingDigest()
         for _ in said.noted(part.source.rows(task, Failures())):
             pass
         if said.digest() == item.known:
@@ -194,12 +114,12 @@ def import_item(
         return import_rows(task, part, rows, failures, lister=lister, tell=tell)
     if not part.is_live:
         return import_rows(task, part, rows, failures, tell=tell)
-    said = Said()
+    said = ListingDigest()
     result = import_rows(task, part, said.noted(rows), failures, tell=tell)
     return replace(result, listed=said.digest())
 
 
-class Said:
+class ListingDigest:
     """A digest of a source's objects, computed while they pass."""
 
     def __init__(self) -> None:
@@ -222,13 +142,13 @@ class Said:
 
 def import_rows(
     task: Task,
-    part: Part,
+    part: ImportPart,
     rows: Iterator[Rows],
     failures: Failures,
     *,
     lister: Lister | None = None,
     tell: Callable[[int, int], None] = tell_nobody,
-) -> PartResult:
+) -> ImportedPart:
     """Import the objects of an interval of paths.
 
     Args:
@@ -241,7 +161,7 @@ def import_rows(
     """
     trees, base = open_base(task)
     written_before = trees.counts.ranges_written
-    sink = Sink(trees, base) if task.writes else None
+    sink = PartWriter(trees, base) if task.writes else None
     merging = Merging(
         BaseSlice(trees, base, low=part.low, high=part.high),
         replaces=task.replaces,
@@ -272,7 +192,7 @@ def import_rows(
         keys = [prefix + key for key in chunk.keys] if prefix else chunk.keys
         merging.add(keys, values)
     merging.finish()
-    return PartResult(
+    return ImportedPart(
         EMPTY if sink is None else sink.finish(),
         merging.tally,
         failures.count,
@@ -340,3 +260,117 @@ def _encoder(
         opener = source.opener() if isinstance(source, Walked) else os.open
         return Copier(task, failures, tell, opener)
     return _Encoder(task, failures)
+
+
+class Copier:
+    """Copies objects, and encodes the entries that an upload of them would record.
+
+    The bytes are durable before the encoded entries are returned.
+
+    Args:
+        task: shared by all parts.
+        failures: receives those that cannot be copied.
+        tell: called with 1 and the bytes of each object that was copied, by several threads.
+        opener: opens files of this machine, as `os.open` does.
+
+    Attributes:
+        places: empty, as no object stays outside the namespace.
+        verified: 0, as all objects are read.
+    """
+
+    places: frozenset[str] = frozenset()
+    verified: int = 0
+
+    def __init__(
+        self,
+        task: Task,
+        failures: Failures,
+        tell: Callable[[int, int], None],
+        opener: Callable[[bytes, int], int] = os.open,
+    ) -> None:
+        self._tell = tell
+        self._opener = opener
+        self._task = task
+        self._failures = failures
+        self._addresses = Addresses(task, failures)
+
+    def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:
+        """Copy objects; leave out those that fail, and record why."""
+        rows = self._addresses.checked(rows)
+        location, writes = self._task.location, self._task.writes
+        ingest = make_ingest(location.store(), guard=location.guard() if writes else None)
+
+        def copy(at: int) -> Ingested | str:
+            try:
+                done = self._copy(ingest, rows, at)
+            except LakeError as error:
+                return error.message
+            except OSError as error:
+                return (error.strerror or str(error)).lower()
+            self._tell(1, done.size)
+            return done
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            outcomes = list(pool.map(copy, range(len(rows))))
+        if writes:
+            ingest.flush()
+            ingest.claim([each for each in outcomes if not isinstance(each, str)])
+        kept, values = [], []
+        for at, outcome in enumerate(outcomes):
+            path = self._task.prefix + rows.keys[at]
+            if isinstance(outcome, str):
+                self._failures.add(path, outcome)
+                continue
+            given = rows.content_types[at].decode() if rows.content_types else ""
+            kept.append(at)
+            values.append(
+                encode_entry(
+                    Entry(
+                        data_key(outcome.digest),
+                        outcome.size,
+                        outcome.digest,
+                        datetime.fromtimestamp(self._task.seconds, UTC),
+                        given or content_type_of(path),
+                        {CLIENT_MTIME: str(rows.seconds[at])},
+                    )
+                )
+            )
+        return (rows if len(kept) == len(rows) else rows.take(kept)), values
+
+    def _copy(self, ingest: Ingest, rows: Rows, at: int) -> Ingested:
+        """Copy one object, or only read it.
+
+        Raises:
+            IntegrityError: its size is not the one in the source.
+        """
+        writes = self._task.writes
+        address = rows.addresses[at].decode("utf-8", "surrogateescape")
+        plain, version_id = split_pin(address)
+        uri, key = split_address(plain)
+        if is_local(uri):
+            path = os.fsencode(f"{uri.removeprefix('local://').rstrip('/')}/{key}")
+            bring_in = ingest.file if writes else ingest.look
+            done = bring_in(path, opener=self._opener)
+        else:
+            store = store_of(uri, account=self._task.location.account)
+            with at_version(store, version_id).open(key) as source:
+                done = ingest.stream(source) if writes else _read(source)
+        if done.size != rows.sizes[at]:
+            raise IntegrityError(f"it has {done.size} bytes instead of {rows.sizes[at]}")
+        return done
+
+
+def make_ingest(store: ObjectStore, *, guard: ObjectGuard | None = None) -> Ingest:
+    """Return an ingest into a namespace that looks up no earlier hashes.
+
+    It follows symbolic links: the listing leaves out those that must not be followed.
+    """
+    return Ingest(store, follow=True, guard=guard)
+
+
+def _read(source: BinaryIO) -> Ingested:
+    hasher, size = blake3(), 0
+    while piece := source.read(PIECE):
+        hasher.update(piece)
+        size += len(piece)
+    return Ingested(hasher.hexdigest(), size, 0)

@@ -1,6 +1,6 @@
 """Rebuild the trees of lakeFS that branches stand on, in this process or part by part on Spark.
 
-A part is some ranges of a tree of lakeFS; `lakecli.imports.sink` cuts it independently of
+A part is some ranges of a tree of lakeFS; `PartWriter` cuts it independently of
 what comes before and after it, and `join_parts` joins the parts. See `lakecli.committed.writer`.
 """
 
@@ -16,8 +16,7 @@ from lakecli.committed.writer import canonical
 from lakecli.engine.runner import Runner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Refused
-from lakecli.imports.finished_parts import join_parts
-from lakecli.imports.sink import Cut, Sink
+from lakecli.imports.tree_parts import Cut, PartWriter, join_parts
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.moving.rebuilt_trees import RebuiltTrees
@@ -104,7 +103,7 @@ def cut_ranges(part: RangesPart, *, location: StoreLocation) -> Cut:
     """Write the ranges of a part as lakecli cuts them."""
     trees = location.trees()
     tree = trees.metarange(part.tree)
-    sink = Sink(trees, tree)
+    sink = PartWriter(trees, tree)
     for position in range(part.first, part.last):
         record = tree.record(position)
         for run in iter_runs(trees.table(record), record):

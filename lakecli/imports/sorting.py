@@ -35,11 +35,19 @@ from lakecli.engine.spark_runner import (
     raise_translated,
 )
 from lakecli.errors import LakeError
-from lakecli.imports.listed import Lister
+from lakecli.imports.dry_run import Lister
 from lakecli.imports.manifest import Manifest, ManifestPiece
 from lakecli.imports.manifest_rows import batch_of, rows_of_batch, rows_of_tuples, schema
-from lakecli.imports.part import Item, Part, PartResult, Task, import_rows
-from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
+from lakecli.imports.part import import_rows
+from lakecli.imports.task import (
+    ROWS_AT_ONCE,
+    Failures,
+    ImportedPart,
+    ImportPart,
+    NumberedPart,
+    Rows,
+    Task,
+)
 
 PART_ROWS: Final = 262_144
 """Rows of a part on this machine."""
@@ -86,7 +94,7 @@ class SortedSource(NamedTuple):
 
 def sort_here(
     source: Manifest, path: Path, *, prefix: bytes, high: bytes | None, now: int
-) -> Iterator[Part]:
+) -> Iterator[ImportPart]:
     """Sort a manifest on this machine, and yield its parts in order.
 
     Args:
@@ -125,7 +133,7 @@ def sort_here(
                 following += 1  # all rows of one key are in one part
             last = count if end is None else following - 1
             keys = low.hex(), None if end is None else end.hex()
-            yield Part(
+            yield ImportPart(
                 prefix + low,
                 high if end is None else prefix + end,
                 SortedSource(str(path), first, last, keys, origin),
@@ -208,7 +216,7 @@ def plan_intervals(
     directory: Path,
     prefix: bytes,
     high: bytes | None,
-) -> list[Part]:
+) -> list[ImportPart]:
     """Return the intervals of a manifest, in order; the same ones after a restart.
 
     Args:
@@ -236,7 +244,7 @@ def plan_intervals(
     for low, following in pairwise([b"", *bounds, None]):
         assert low is not None  # only the last one is
         ends = high if following is None else prefix + following
-        parts.append(Part(prefix + low, ends, IntervalSource(low, following, origin)))
+        parts.append(ImportPart(prefix + low, ends, IntervalSource(low, following, origin)))
     return parts
 
 
@@ -265,9 +273,9 @@ def import_shuffled(
     runner: SparkRunner,
     task: Task,
     portions: Sequence[Portion],
-    parts: Sequence[Part],
-    items: Sequence[Item],
-) -> Iterator[tuple[Item, PartResult]]:
+    parts: Sequence[ImportPart],
+    items: Sequence[NumberedPart],
+) -> Iterator[tuple[NumberedPart, ImportedPart]]:
     """Import intervals; yield each when it is finished.
 
     Args:
@@ -307,7 +315,7 @@ def import_shuffled(
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
         raise_translated(error, nonce=nonce)
 
-    def job(numbers: list[int]) -> Iterator[tuple[Item, bytes]]:
+    def job(numbers: list[int]) -> Iterator[tuple[NumberedPart, bytes]]:
         for row in runner.context.runJob(results, list, numbers):
             yield by_number[row.number], bytes(row.body)
 
@@ -355,7 +363,7 @@ def _read(
 
 
 def _import(
-    batches: Iterator[Any], *, task: Task, parts: list[Part], scratch: Scratch | None
+    batches: Iterator[Any], *, task: Task, parts: list[ImportPart], scratch: Scratch | None
 ) -> Iterator[Any]:
     """Import the interval of a partition on an executor."""
     import pyarrow as pa
@@ -365,7 +373,7 @@ def _import(
     assert context is not None
     number = context.partitionId()
 
-    def import_interval(part: Part) -> PartResult:
+    def import_interval(part: ImportPart) -> ImportedPart:
         rows = (rows_of_batch(batch) for batch in batches if batch.num_rows)
         failures = Failures()
         lister = None if task.listing is None else Lister(failures, task.listing, number)

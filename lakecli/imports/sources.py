@@ -4,34 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from lakecli.base.model import Account
 from lakecli.engine.runner import Runner
 from lakecli.engine.store_location import account_of, open_by_uri
-from lakecli.errors import NotFound, Unsupported, UsageError
+from lakecli.errors import Unsupported, UsageError
 from lakecli.imports.addresses import check_outside
-from lakecli.imports.files import plan_files
+from lakecli.imports.bucket import BucketSource
+from lakecli.imports.directory import DirectorySource
 from lakecli.imports.inventory import SUFFIX, read_inventory
-from lakecli.imports.listing import list_between, plan_listing
-from lakecli.imports.manifest import (
-    KINDS,
-    Manifest,
-    file_at,
-    files_below,
-    kind_of,
-    manifest_of,
-)
-from lakecli.imports.part import Part, Task
+from lakecli.imports.manifest import KINDS, Manifest, file_at, files_below, kind_of, manifest_of
+from lakecli.imports.task import ImportPart, Task
 from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.selection import is_own
-from lakecli.repository.transfer.walk import LinkPolicy, walk
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.uri import is_local, parse
-
-
-class EmptySource(NotFound):
-    """A source has no object, so that an import would remove everything from its destination."""
 
 
 class Unversioned(Unsupported):
@@ -47,7 +35,7 @@ class Source(Protocol):
     def recount(self, task: Task) -> int | None:
         """List again, and return how many objects there are; ``None``: nothing is listed."""
 
-    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[Part]:
+    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
         """Yield the parts that cover everything from the prefix up to `high`, in order.
 
         Args:
@@ -60,87 +48,8 @@ class Source(Protocol):
         """
 
 
-class Directory(NamedTuple):
-    """All files below a directory.
-
-    Attributes:
-        root: absolute path.
-        links: how to treat symbolic links.
-        left_out: gets the names below the directory that are Git's, lakecli's or the system's own.
-        may_be_empty: whether to accept a directory without files.
-    """
-
-    root: bytes
-    links: LinkPolicy
-    left_out: set[bytes]
-    may_be_empty: bool = False
-
-    def estimate(self) -> int | None:
-        """Return ``None``: the number is unknown before listing."""
-        return None
-
-    def recount(self, task: Task) -> int | None:
-        """List again, and return how many files there are."""
-        del task
-        return sum(not is_own(each.relative) for each in walk(self.root, self.links))
-
-    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[Part]:
-        """Yield the parts; see `Source`.
-
-        Raises:
-            NotFound: there is no file. The mount point of a disk that is not mounted looks like an
-                empty directory, which would remove everything from the branch.
-        """
-        del runner
-        if (
-            not self.may_be_empty
-            and os.path.isdir(self.root)
-            and all(is_own(each.relative) for each in walk(self.root, self.links))
-        ):
-            raise EmptySource(
-                f"no file below {os.fsdecode(self.root)}",
-                hint="check that the disk is mounted, or allow an empty source: --allow-empty",
-            )
-        return plan_files(
-            self.root, self.links, prefix=task.prefix, high=high, left_out=self.left_out
-        )
 
 
-class Bucket(NamedTuple):
-    """All objects below a prefix.
-
-    Attributes:
-        uri: normalised URI.
-        may_be_empty: whether to accept a prefix without objects.
-    """
-
-    uri: str
-    may_be_empty: bool = False
-
-    def estimate(self) -> int | None:
-        """Return ``None``: the number is unknown before listing."""
-        return None
-
-    def recount(self, task: Task) -> int | None:
-        """List again, and return how many objects there are."""
-        store = open_by_uri(self.uri, account=task.location.account)
-        return sum(bool(info.key) for info, _ in list_between(store, "", "", pins=task.pins))
-
-    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[Part]:
-        """Yield the parts; see `Source`.
-
-        Raises:
-            NotFound: there is no object. A misspelled prefix looks like an empty one, which would
-                remove everything from the branch.
-        """
-        store = open_by_uri(self.uri, account=task.location.account)
-        if not self.may_be_empty and next(store.list(), None) is None:
-            raise EmptySource(
-                f"no object at {self.uri}/",
-                hint="name a directory, a bucket prefix or a manifest, or allow an empty source: "
-                "--allow-empty",
-            )
-        return plan_listing(store, task.prefix, high, runner=runner, account=task.location.account)
 
 
 def open_source(
@@ -170,8 +79,9 @@ def open_source(
         return found
     check_outside(repository, uri)
     if is_local(uri):
-        return Directory(os.fsencode(uri.removeprefix("local://")), links, set(), may_be_empty)
-    return Bucket(uri, may_be_empty)
+        root = os.fsencode(uri.removeprefix("local://"))
+        return DirectorySource(root, links, set(), may_be_empty)
+    return BucketSource(uri, may_be_empty)
 
 
 def check_pinnable(source: Source, account: Account) -> None:
@@ -189,7 +99,7 @@ def check_pinnable(source: Source, account: Account) -> None:
             "versions cannot be pinned when a manifest or inventory is imported",
             hint="name the versions in the manifest: s3://BUCKET/KEY?versionId=ID",
         )
-    if not isinstance(source, Bucket):
+    if not isinstance(source, BucketSource):
         raise Unversioned(
             "a directory keeps no versions of its files",
             hint="copy the bytes into the repository instead: --copy",
@@ -199,7 +109,7 @@ def check_pinnable(source: Source, account: Account) -> None:
 
 def roots_of(source: Source) -> tuple[str, ...]:
     """Return the directory of this machine that a source is, or that contains its manifest."""
-    if isinstance(source, Directory):
+    if isinstance(source, DirectorySource):
         return ("local://" + os.fsdecode(source.root),)
     if isinstance(source, Manifest) and source.files and is_local(source.files[0].uri):
         return (source.files[0].uri.rpartition("/")[0],)

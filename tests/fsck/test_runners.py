@@ -35,7 +35,7 @@ from lakecli.fsck.spark_jobs import (
     read_recorded,
     read_references,
 )
-from lakecli.imports.listing import list_between
+from lakecli.imports.bucket import list_between
 from lakecli.repository import tag
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import Repository

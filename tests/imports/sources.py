@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakecli.base.model import Entry
 from lakecli.committed.encode import encode_entry
-from lakecli.imports.part import Part
-from lakecli.imports.rows import Failures, Rows
+from lakecli.imports.task import Failures, ImportPart, Rows
 from tests.support.lakes import START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lakecli.engine.runner import Runner
-    from lakecli.imports.part import Task
+    from lakecli.imports.task import Task
 
 
 def rows_of(contents: dict[bytes, int]) -> Rows:
@@ -57,7 +56,7 @@ class Split(NamedTuple):
     bounds: Sequence[bytes] = ()
     at_once: int = 3
 
-    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[Part]:
+    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
         bounds = sorted({bound for bound in self.bounds if bound})
         lows = [b"", *bounds]
         for low, following in zip(lows, [*bounds, None], strict=True):
@@ -67,4 +66,4 @@ class Split(NamedTuple):
                 if key >= low and (following is None or key < following)
             )
             ends = high if following is None else task.prefix + following
-            yield Part(task.prefix + low, ends, Literal(inside, self.at_once))
+            yield ImportPart(task.prefix + low, ends, Literal(inside, self.at_once))

@@ -15,12 +15,12 @@ from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import NotFound
-from lakecli.imports import listing
+from lakecli.imports import bucket as buckets
 from lakecli.imports.addresses import Verify
+from lakecli.imports.bucket import BucketSource, split
 from lakecli.imports.job import ListedLess, import_objects
-from lakecli.imports.listing import split
 from lakecli.imports.report import ImportOptions, ImportReport
-from lakecli.imports.sources import Bucket, open_source
+from lakecli.imports.sources import open_source
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.walk import LinkPolicy
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Entry
     from lakecli.engine.runner import Runner
-    from lakecli.imports.part import Task
+    from lakecli.imports.task import Task
     from lakecli.repository.contract import Repository
     from lakecli.stores.contract import ObjectInfo, ObjectStore
 
@@ -118,8 +118,8 @@ def test_pinning_works_in_parts(
             store.put(key, body, ANY)
     store.put("gone", b"", ANY)
     store.delete(["gone"])
-    monkeypatch.setattr(listing, "FIRST_PAGES", 5)
-    monkeypatch.setattr(listing, "LISTING_PARTS", 6)
+    monkeypatch.setattr(buckets, "FIRST_PAGES", 5)
+    monkeypatch.setattr(buckets, "LISTING_PARTS", 6)
     monkeypatch.setattr("lakecli.stores.s3.versions.PAGE_SIZE", 7)
     report = run(repository, store.uri, pins=True)
     assert report.parts > 3
@@ -158,8 +158,8 @@ def test_in_parts(
     repository: Repository, source: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(repository, source.uri)
-    monkeypatch.setattr(listing, "FIRST_PAGES", 5)
-    monkeypatch.setattr(listing, "LISTING_PARTS", 6)
+    monkeypatch.setattr(buckets, "FIRST_PAGES", 5)
+    monkeypatch.setattr(buckets, "LISTING_PARTS", 6)
     parts = run(repository, source.uri, allow_empty=True)
     assert parts.parts > 3
     assert parts.commit is not None
@@ -183,8 +183,8 @@ def test_a_finished_part_is_listed_again(
     monkeypatch: pytest.MonkeyPatch,
     change: bool,  # noqa: FBT001
 ) -> None:
-    monkeypatch.setattr(listing, "FIRST_PAGES", 5)
-    monkeypatch.setattr(listing, "LISTING_PARTS", 6)
+    monkeypatch.setattr(buckets, "FIRST_PAGES", 5)
+    monkeypatch.setattr(buckets, "LISTING_PARTS", 6)
     with pytest.raises(KeyboardInterrupt):
         run(repository, source.uri, LocalRunner(), progress=Interrupting(3))
     if change:
@@ -268,7 +268,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_long_listing_is_split_evenly(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "FIRST_PAGES", 40)
+    monkeypatch.setattr(buckets, "FIRST_PAGES", 40)
     keys = sorted(SHAPES[shape])
     bounds = split(filled(keys), 16)
     assert not isinstance(bounds, int)
@@ -293,17 +293,17 @@ def test_a_short_listing_is_not_split() -> None:
 )
 def test_parts_are_the_whole_listing(keys: set[str], wanted: int) -> None:
     store = filled(sorted(keys))
-    before = listing.FIRST_PAGES
-    listing.FIRST_PAGES = 3  # type: ignore[misc]
+    before = buckets.FIRST_PAGES
+    buckets.FIRST_PAGES = 3  # type: ignore[misc]
     try:
         divided = split(store, wanted)
         bounds = ["", *([] if isinstance(divided, int) else divided), ""]
     finally:
-        listing.FIRST_PAGES = before  # type: ignore[misc]
+        buckets.FIRST_PAGES = before  # type: ignore[misc]
     found = [
         info.key
         for low, high in pairwise(bounds)
-        for info, _ in listing.list_between(store, low, high)
+        for info, _ in buckets.list_between(store, low, high)
     ]
     assert found == [info.key for info in store.list()]
 
@@ -328,14 +328,14 @@ def test_a_source_that_lacks_much_is_listed_twice(
 
     is_whole = False
     monkeypatch.setattr(type(source), "list", list_)
-    real_count = Bucket.recount
+    real_count = BucketSource.recount
 
-    def count(bucket: Bucket, task: Task) -> int | None:
+    def count(bucket: BucketSource, task: Task) -> int | None:
         nonlocal is_whole
         is_whole = True
         return real_count(bucket, task)
 
-    monkeypatch.setattr(Bucket, "recount", count)
+    monkeypatch.setattr(BucketSource, "recount", count)
     with pytest.raises(ListedLess, match="second listing"):
         run(repository, source.uri)
     assert read_all_paths(repository) == before

@@ -15,10 +15,10 @@ from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.store_location import StoreLocation
-from lakecli.imports.finished_parts import join_parts
 from lakecli.imports.job import destination
-from lakecli.imports.merging import Tally
-from lakecli.imports.part import Item, Task, import_item
+from lakecli.imports.part import import_item
+from lakecli.imports.task import ImportTally, NumberedPart, Task
+from lakecli.imports.tree_parts import join_parts
 from lakecli.stores.memory import MemoryStore
 from tests.imports.sources import Split, value_of
 
@@ -56,13 +56,13 @@ class World:
 
     def run(
         self, base: MetarangeId, path: bytes | None, source: Split, *, replaces: bool
-    ) -> tuple[MetarangeId, Tally]:
+    ) -> tuple[MetarangeId, ImportTally]:
         prefix, high = destination(path)
         task = Task(self.location, base, prefix, replaces, copies=False, writes=True, seconds=0)
-        tally = Tally()
+        tally = ImportTally()
         cuts = []
         for number, part in enumerate(source.plan(task, LocalRunner(), high)):
-            result = import_item(task, Item(number, part))
+            result = import_item(task, NumberedPart(number, part))
             assert result is not None
             tally += result.tally
             cuts.append(result.cut)
@@ -77,12 +77,12 @@ def world() -> World:
 
 def expected_of(
     base: dict[bytes, int], source: dict[bytes, int], path: bytes | None, *, replaces: bool
-) -> tuple[dict[bytes, int], Tally]:
+) -> tuple[dict[bytes, int], ImportTally]:
     prefix = destination(path)[0]
     new = {prefix + key: number for key, number in source.items()}
     below = {key for key in base if key.startswith(prefix)}
     kept = {key: base[key] for key in base if not replaces or key not in below}
-    tally = Tally(
+    tally = ImportTally(
         objects=len(new),
         size=sum(new.values()),
         added=len(new.keys() - base.keys()),
@@ -137,7 +137,7 @@ def test_an_empty_source_empties_the_prefix(world: World) -> None:
     base = {b"data/%03d" % n: 1 for n in range(300)} | {b"a": 1, b"z": 1}
     tree, tally = world.run(world.build(base), b"data", Split({}), replaces=True)
     assert tree == world.build({b"a": 1, b"z": 1})
-    assert tally == Tally(removed=300)
+    assert tally == ImportTally(removed=300)
     tree, _ = world.run(world.build({b"a": 1}), None, Split({}), replaces=True)
     assert tree == EMPTY_TREE
 
@@ -154,7 +154,7 @@ def test_a_small_merge_opens_few_ranges(world: World) -> None:
 
     trees, tree = open_base(task)
     before = trees.counts.ranges_opened
-    result = import_item(task, Item(0, part))
+    result = import_item(task, NumberedPart(0, part))
     assert result is not None
     assert len(tree) > 500
     assert trees.counts.ranges_opened - before < 12

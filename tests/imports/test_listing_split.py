@@ -11,8 +11,8 @@ import pytest
 
 from lakecli.base.model import NO_ACCOUNT
 from lakecli.engine.runner import LocalRunner
-from lakecli.imports import listing
-from lakecli.imports.listing import ENOUGH, Piece, first_pieces, merged, refine
+from lakecli.imports import bucket
+from lakecli.imports.bucket import ENOUGH, KeyRange, first_pieces, merged, refine
 from lakecli.stores.contract import ObjectInfo, Version
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def skewed(number: int) -> str:
 def test_a_billion_objects_make_thousands_of_parts(
     key_of: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "FIRST_PAGES", 80)
+    monkeypatch.setattr(bucket, "FIRST_PAGES", 80)
     store: Any = Listing(BILLION, key_of)
-    monkeypatch.setattr(listing, "open_by_uri", lambda *_, **__: store)
+    monkeypatch.setattr(bucket, "open_by_uri", lambda *_, **__: store)
     pieces = refine(LocalRunner(), first_pieces(store, 64), uri=store.uri, account=NO_ACCOUNT)
     assert pieces[0].low == ""
     assert pieces[-1].high == ""
@@ -86,9 +86,9 @@ def test_a_billion_objects_make_thousands_of_parts(
 
 
 def test_pieces_do_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "FIRST_PAGES", 80)
+    monkeypatch.setattr(bucket, "FIRST_PAGES", 80)
     store: Any = Listing(100_000, numbered)
-    monkeypatch.setattr(listing, "open_by_uri", lambda *_, **__: store)
+    monkeypatch.setattr(bucket, "open_by_uri", lambda *_, **__: store)
     first = first_pieces(store, 64)
     found = [
         refine(LocalRunner(parallelism=cores), first, uri=store.uri, account=NO_ACCOUNT)
@@ -98,16 +98,16 @@ def test_pieces_do_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyP
 
 
 def test_small_neighbours_become_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "KEYS_PER_PIECE", 100)
+    monkeypatch.setattr(bucket, "KEYS_PER_PIECE", 100)
     pieces = [
-        Piece("", "b", 40), Piece("b", "c", 60), Piece("c", "d", 1), Piece("d", "e"),
-        Piece("e", "f", 1), Piece("f", "", 99),
+        KeyRange("", "b", 40), KeyRange("b", "c", 60), KeyRange("c", "d", 1), KeyRange("d", "e"),
+        KeyRange("e", "f", 1), KeyRange("f", "", 99),
     ]  # fmt: skip
     assert merged(pieces) == [
-        Piece("", "c", 100), Piece("c", "d", 1), Piece("d", "e"), Piece("e", "", 100),
+        KeyRange("", "c", 100), KeyRange("c", "d", 1), KeyRange("d", "e"), KeyRange("e", "", 100),
     ]  # fmt: skip
 
 
 def test_a_listing_of_few_keys_is_one_piece_with_their_number() -> None:
     store: Any = Listing(50, numbered)
-    assert first_pieces(store, 64) == [Piece("", "", 50)]
+    assert first_pieces(store, 64) == [KeyRange("", "", 50)]

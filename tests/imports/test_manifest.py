@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from lakecli.imports.manifest import ManifestFile
-    from lakecli.imports.part import Part
+    from lakecli.imports.task import ImportPart
     from lakecli.repository.contract import Repository
 
 KEYS = [f"dir {n % 7}/é{n:05d}.bin" for n in range(3_000)]
@@ -519,7 +519,7 @@ def test_portions_of_a_cluster_have_all_rows_once(
     assert [key.decode() for piece in pieces for rows in piece.rows(0) for key in rows.keys] == KEYS
     assert [key.decode() for piece in pieces for keys in piece.iter_keys() for key in keys] == KEYS
 
-    def plan() -> list[Part]:
+    def plan() -> list[ImportPart]:
         interval = {"prefix": b"p/", "high": b"p0"}
         return sorting.plan_intervals(runner, source, portions, directory=tmp_path, **interval)
 

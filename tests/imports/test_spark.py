@@ -14,7 +14,7 @@ from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import ConflictError, IntegrityError
-from lakecli.imports import listed, manifest, sorting
+from lakecli.imports import dry_run, manifest, sorting
 from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects, preview
 from lakecli.imports.report import ImportOptions, ImportReport
@@ -191,7 +191,7 @@ def test_every_runner_lists_the_same_paths(
     *,
     replaces: bool,
 ) -> None:
-    monkeypatch.setattr(listed, "PIECE_STEPS", 100)
+    monkeypatch.setattr(dry_run, "PIECE_STEPS", 100)
     found = [*rows(), row_of("x" * 2_000, 1), row_of("00001x", 1), row_of("zz", 1)]
     for row in found[3::7]:
         row["physical_address"] = f"nowhere/{row['path']}"

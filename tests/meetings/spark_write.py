@@ -14,7 +14,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import NewPathUri
 from lakecli.engine.store_location import StoreLocation
-from lakecli.imports.copying import make_ingest
+from lakecli.imports.part import make_ingest
 from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.guard.gc_guard import GcGuard
 from lakecli.spark.sink import Uploaded, new_entries

@@ -50,9 +50,9 @@ def _revert(repository: Repository) -> Commit:
 
 def _import(repository: Repository) -> Commit:
     from lakecli.engine.runner import LocalRunner
+    from lakecli.imports.directory import DirectorySource
     from lakecli.imports.job import import_objects
     from lakecli.imports.report import ImportOptions
-    from lakecli.imports.sources import Directory
     from lakecli.repository.transfer.walk import LinkPolicy
 
     source = Path(repository.lake.home.cache).parent / "source"
@@ -64,7 +64,7 @@ def _import(repository: Repository) -> Commit:
             repository,
             "main",
             None,
-            source=Directory(bytes(source), LinkPolicy.FAIL, set()),
+            source=DirectorySource(bytes(source), LinkPolicy.FAIL, set()),
             runner=runner,
             committer="me",
             options=ImportOptions(),

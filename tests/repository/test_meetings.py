@@ -17,9 +17,9 @@ import pytest
 from lakecli.base.model import RefKind
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import ErrorKind, LakeError
+from lakecli.imports.directory import DirectorySource
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
-from lakecli.imports.sources import Directory
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.cherry_pick import cherry_pick
@@ -140,7 +140,7 @@ def _import(meeting: Meeting, repository: Repository) -> None:
             repository,
             "main",
             b"imported",
-            source=Directory(bytes(source), LinkPolicy.FAIL, set()),
+            source=DirectorySource(bytes(source), LinkPolicy.FAIL, set()),
             runner=runner,
             committer="me",
             options=ImportOptions(),

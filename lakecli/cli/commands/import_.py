@@ -41,23 +41,16 @@ from lakecli.cli.reading import (
     read_branch_prefix,
 )
 from lakecli.errors import UsageError
-from lakecli.imports import addresses as verify_objects
 from lakecli.imports import job
-from lakecli.imports.addresses import COPY_IT
+from lakecli.imports.addresses import COPY_IT, Verify
+from lakecli.imports.bucket import BucketSource
+from lakecli.imports.directory import DirectorySource
 from lakecli.imports.report import ImportOptions, ImportReport
-from lakecli.imports.rows import Failure
-from lakecli.imports.sources import Bucket, Directory, open_source, roots_of
+from lakecli.imports.sources import open_source, roots_of
+from lakecli.imports.task import ImportFailure
 
 SHOWN_FAILURES = 100
 COUNTED = ("added", "changed", "removed", "unchanged")
-
-
-class Verify(StrEnum):
-    """Which objects of a manifest are asked for where they are."""
-
-    NONE = "none"
-    SAMPLE = "sample"
-    ALL = "all"
 
 
 class Mode(StrEnum):
@@ -186,7 +179,7 @@ lakefs://demo/main/
             context,
             engine,
             repository=repository,
-            others=[opened.uri] if isinstance(opened, Bucket) else roots_of(opened),
+            others=[opened.uri] if isinstance(opened, BucketSource) else roots_of(opened),
             size=opened.estimate(),
             parallelism=parallelism(context, repository, transfer.workers),
         ) as runner,
@@ -196,7 +189,7 @@ lakefs://demo/main/
             replaces=mode is Mode.REPLACE and not merge,
             copies=copy,
             pins=pin_versions,
-            verify=verify_objects.Verify(verify),
+            verify=verify,
             message=message,
             metadata=metadata,
             allow_empty=allow_empty_commit,
@@ -215,7 +208,7 @@ lakefs://demo/main/
                 committer=context.committer(),
                 options=options,
             )
-    left_out = sorted(opened.left_out) if isinstance(opened, Directory) else []
+    left_out = sorted(opened.left_out) if isinstance(opened, DirectorySource) else []
     record = dict(_record(report, left_out))
     if dry_run:
         record = {"action": "total", "path": None, **record}
@@ -245,14 +238,14 @@ def _raise_failures(context: Context, report: ImportReport) -> None:
     )
 
 
-def _has_links(failures: list[Failure]) -> bool:
+def _has_links(failures: list[ImportFailure]) -> bool:
     """Whether files are among them that --follow or --skip is about."""
     return any(
         failure.why.startswith(("a symbolic link", "a special file")) for failure in failures
     )
 
 
-def _has_uncopied(failures: list[Failure]) -> bool:
+def _has_uncopied(failures: list[ImportFailure]) -> bool:
     """Whether objects are among them that --copy would import."""
     return any(failure.why.endswith(COPY_IT) for failure in failures)
 

@@ -12,27 +12,17 @@ import pickle
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from lakecli.committed.values import decode_entry
 from lakecli.engine.scratch import Scratch
-from lakecli.imports.rows import Failures
+from lakecli.imports.task import DryRunOutput, Failures
 from lakecli.repository.transfer.plan import PathAction, PathStep
 
 PIECE_STEPS: Final = 16_384
 """Paths that a part holds in memory."""
 
 
-class Listing(NamedTuple):
-    """Where the parts of a dry run list their paths.
-
-    Attributes:
-        directory: of the driver, if the parts see its disk; else ``""``.
-        scratch: where executors may write large pieces.
-    """
-
-    directory: str
-    scratch: Scratch | None = None
 
 
 class Lister:
@@ -44,7 +34,7 @@ class Lister:
         number: of the part.
     """
 
-    def __init__(self, failures: Failures, listing: Listing, number: int) -> None:
+    def __init__(self, failures: Failures, listing: DryRunOutput, number: int) -> None:
         self._scratch = listing.scratch
         self._file = part_file(listing.directory, number) if listing.directory else ""
         if self._file:

@@ -6,16 +6,62 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from lakecli.engine.runner import Runner
 from lakecli.errors import LakeError, NotFound
-from lakecli.imports.copying import make_ingest
-from lakecli.imports.part import Part, Task
-from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
+from lakecli.imports.part import make_ingest
+from lakecli.imports.task import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
 from lakecli.repository.reading.addresses import unpinned_bytes
 from lakecli.repository.transfer.selection import is_own
 from lakecli.repository.transfer.walk import LinkPolicy, WalkedFile, opener_below, walk
 
 FILES_PER_PART: Final = 8_192
 BYTES_PER_PART: Final = 1 << 30
+
+
+class DirectorySource(NamedTuple):
+    """All files below a directory.
+
+    Attributes:
+        root: absolute path.
+        links: how to treat symbolic links.
+        left_out: gets the names below the directory that are Git's, lakecli's or the system's own.
+        may_be_empty: whether to accept a directory without files.
+    """
+
+    root: bytes
+    links: LinkPolicy
+    left_out: set[bytes]
+    may_be_empty: bool = False
+
+    def estimate(self) -> int | None:
+        """Return ``None``: the number is unknown before listing."""
+        return None
+
+    def recount(self, task: Task) -> int | None:
+        """List again, and return how many files there are."""
+        del task
+        return sum(not is_own(each.relative) for each in walk(self.root, self.links))
+
+    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
+        """Yield the parts; see `Source`.
+
+        Raises:
+            NotFound: there is no file. The mount point of a disk that is not mounted looks like an
+                empty directory, which would remove everything from the branch.
+        """
+        del runner
+        if (
+            not self.may_be_empty
+            and os.path.isdir(self.root)
+            and all(is_own(each.relative) for each in walk(self.root, self.links))
+        ):
+            raise EmptySource(
+                f"no file below {os.fsdecode(self.root)}",
+                hint="check that the disk is mounted, or allow an empty source: --allow-empty",
+            )
+        return plan_files(
+            self.root, self.links, prefix=task.prefix, high=high, left_out=self.left_out
+        )
 
 
 class File(NamedTuple):
@@ -87,7 +133,7 @@ class FilesSource(NamedTuple):
 
 def plan_files(
     root: bytes, links: LinkPolicy, *, prefix: bytes, high: bytes | None, left_out: set[bytes]
-) -> Iterator[Part]:
+) -> Iterator[ImportPart]:
     """Yield the parts of a directory, in order.
 
     Args:
@@ -114,12 +160,12 @@ def plan_files(
             continue
         if len(files) >= FILES_PER_PART or size >= BYTES_PER_PART:
             following = prefix + found.relative
-            yield Part(low, following, FilesSource(root, tuple(files), links))
+            yield ImportPart(low, following, FilesSource(root, tuple(files), links))
             low, files, size = following, [], 0
         file = _file(found)
         files.append(file)
         size += file.size
-    yield Part(low, high, FilesSource(root, tuple(files), links))
+    yield ImportPart(low, high, FilesSource(root, tuple(files), links))
 
 
 def _file(found: WalkedFile) -> File:

@@ -1,14 +1,10 @@
-"""A prefix of a bucket as a source: its keys are divided by probing, and listed in parts.
-
-Divide the listing of a bucket's prefix, whose keys can be anything, by probing.
+"""A prefix of a bucket as a source: its keys, which can be anything, are divided by probing.
 
 A store lists keys in order, a thousand per request, and each request continues after the last key
 of the one before. Listing from several positions at a time needs keys in the middle. A few dozen
 requests find them, each for the first key after all that share a prefix with a known key, with
 longer and longer prefixes. On Spark, executors divide the pieces again until all are small or
 there are many, and small neighbours become one piece again.
-
-A prefix of a bucket as a source: its keys are divided (see `listing_split`), and listed.
 """
 
 from __future__ import annotations
@@ -21,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.base.model import Account
 from lakecli.engine.runner import Runner
 from lakecli.engine.store_location import open_by_uri
-from lakecli.imports.part import Part, Task
-from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
+from lakecli.imports.task import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
 from lakecli.repository.reading.addresses import pinned_bytes, unpinned_bytes
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.contract import ObjectInfo, key_bytes
@@ -53,7 +48,7 @@ _LAST: Final = "\U0010ffff"
 """Appended to a prefix, it sorts after all real keys with that prefix."""
 
 
-class Piece(NamedTuple):
+class KeyRange(NamedTuple):
     """The keys of a listing from `low` up to `high`.
 
     Attributes:
@@ -148,20 +143,22 @@ def _jump(store: ObjectStore, key: str, depth: int, high: str) -> str | None:
     return found.key
 
 
-def divide(piece: Piece, *, wanted: int, uri: str, account: Account) -> list[Piece]:
+def divide(piece: KeyRange, *, wanted: int, uri: str, account: Account) -> list[KeyRange]:
     """Divide a piece on an executor, as `divided`."""
     return divided(open_by_uri(uri, account=account), piece, wanted)
 
 
-def divided(store: ObjectStore, piece: Piece, wanted: int) -> list[Piece]:
+def divided(store: ObjectStore, piece: KeyRange, wanted: int) -> list[KeyRange]:
     """Return about `wanted` pieces of a piece, or itself with the number of its keys if few."""
     found = split(store, wanted, low=piece.low, high=piece.high, probes=4 * wanted)
     if isinstance(found, int):
         return [piece._replace(keys=found)]
-    return [Piece(low, high) for low, high in pairwise([piece.low, *found, piece.high])]
+    return [KeyRange(low, high) for low, high in pairwise([piece.low, *found, piece.high])]
 
 
-def refine(runner: Runner, pieces: Sequence[Piece], *, uri: str, account: Account) -> list[Piece]:
+def refine(
+    runner: Runner, pieces: Sequence[KeyRange], *, uri: str, account: Account
+) -> list[KeyRange]:
     """Have a runner divide pieces, in rounds, until all are small or `ENOUGH` are large.
 
     Args:
@@ -184,9 +181,9 @@ def refine(runner: Runner, pieces: Sequence[Piece], *, uri: str, account: Accoun
     return merged(found)
 
 
-def merged(pieces: Sequence[Piece]) -> list[Piece]:
+def merged(pieces: Sequence[KeyRange]) -> list[KeyRange]:
     """Join neighbours that have few keys together."""
-    found: list[Piece] = []
+    found: list[KeyRange] = []
     for piece in pieces:
         last = found[-1] if found else None
         if (
@@ -195,22 +192,59 @@ def merged(pieces: Sequence[Piece]) -> list[Piece]:
             and piece.keys is not None
             and last.keys + piece.keys <= KEYS_PER_PIECE
         ):
-            found[-1] = Piece(last.low, piece.high, last.keys + piece.keys)
+            found[-1] = KeyRange(last.low, piece.high, last.keys + piece.keys)
         else:
             found.append(piece)
     return found
 
 
-def first_pieces(store: ObjectStore, wanted: int) -> list[Piece]:
+def first_pieces(store: ObjectStore, wanted: int) -> list[KeyRange]:
     """Return the pieces of a whole listing that this process finds."""
     found = split(store, wanted)
     if isinstance(found, int):
-        return [Piece("", "", found)]
-    return [Piece(low, high) for low, high in pairwise(["", *found, ""])]
+        return [KeyRange("", "", found)]
+    return [KeyRange(low, high) for low, high in pairwise(["", *found, ""])]
 
 
 LISTING_PARTS: Final = 64
 """Parts into which this process divides a long listing of a bucket."""
+
+
+class BucketSource(NamedTuple):
+    """All objects below a prefix.
+
+    Attributes:
+        uri: normalised URI.
+        may_be_empty: whether to accept a prefix without objects.
+    """
+
+    uri: str
+    may_be_empty: bool = False
+
+    def estimate(self) -> int | None:
+        """Return ``None``: the number is unknown before listing."""
+        return None
+
+    def recount(self, task: Task) -> int | None:
+        """List again, and return how many objects there are."""
+        store = open_by_uri(self.uri, account=task.location.account)
+        return sum(bool(info.key) for info, _ in list_between(store, "", "", pins=task.pins))
+
+    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
+        """Yield the parts; see `Source`.
+
+        Raises:
+            NotFound: there is no object. A misspelled prefix looks like an empty one, which would
+                remove everything from the branch.
+        """
+        store = open_by_uri(self.uri, account=task.location.account)
+        if not self.may_be_empty and next(store.list(), None) is None:
+            raise EmptySource(
+                f"no object at {self.uri}/",
+                hint="name a directory, a bucket prefix or a manifest, or allow an empty source: "
+                "--allow-empty",
+            )
+        return plan_listing(store, task.prefix, high, runner=runner, account=task.location.account)
 
 
 class ListingSource(NamedTuple):
@@ -295,7 +329,7 @@ def plan_listing(
     *,
     runner: Runner,
     account: Account,
-) -> Iterator[Part]:
+) -> Iterator[ImportPart]:
     """Yield the parts of a bucket's prefix, in order.
 
     On Spark, executors find out where large parts can be divided again.
@@ -313,4 +347,5 @@ def plan_listing(
     for piece in pieces:
         begins = prefix + key_bytes(piece.low)
         ends = prefix + key_bytes(piece.high) if piece.high else high
-        yield Part(begins, ends, ListingSource(store.uri, piece.low, piece.high), is_live=True)
+        source = ListingSource(store.uri, piece.low, piece.high)
+        yield ImportPart(begins, ends, source, is_live=True)

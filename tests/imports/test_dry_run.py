@@ -11,9 +11,9 @@ from lakecli.engine import scratch as scratches
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.store_location import OpenStore
 from lakecli.errors import IntegrityError
-from lakecli.imports import listed
-from lakecli.imports.listed import Lister, Listing, iter_steps, take_pieces
-from lakecli.imports.rows import Failures
+from lakecli.imports import dry_run
+from lakecli.imports.dry_run import Lister, iter_steps, take_pieces
+from lakecli.imports.task import DryRunOutput, Failures
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
@@ -33,12 +33,12 @@ def store() -> MemoryStore:
 @pytest.fixture
 def scratch(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Scratch:
     monkeypatch.setattr(scratches, "LIMIT", 100)
-    monkeypatch.setattr(listed, "PIECE_STEPS", 100)
+    monkeypatch.setattr(dry_run, "PIECE_STEPS", 100)
     return Scratch(OpenStore(store), b"s" * 16)  # type: ignore[arg-type]
 
 
 def pieces_of(scratch: Scratch | None) -> tuple[Any, ...]:
-    lister = Lister(Failures(), Listing("", scratch), 0)
+    lister = Lister(Failures(), DryRunOutput("", scratch), 0)
     lister.add((path, PathAction.NEW, value_of(7)) for path in PATHS)
     return lister.finish()
 
@@ -63,7 +63,7 @@ def test_a_damaged_piece_is_refused(scratch: Scratch, store: MemoryStore, tmp_pa
 
 def test_failures_are_listed_among_the_others(tmp_path: Path) -> None:
     failures = Failures()
-    lister = Lister(failures, Listing(str(tmp_path)), 0)
+    lister = Lister(failures, DryRunOutput(str(tmp_path)), 0)
     failures.add(b"d", "early")
     failures.add(b"a", "first: \N{SNOWMAN}")
     lister.add([(b"c", PathAction.CHANGED, value_of(1)), (b"b", PathAction.DELETED, value_of(2))])
@@ -83,7 +83,7 @@ def test_failures_are_listed_among_the_others(tmp_path: Path) -> None:
 
 def test_another_attempt_replaces_the_file_of_the_first(tmp_path: Path) -> None:
     for count in (3, 2):
-        lister = Lister(Failures(), Listing(str(tmp_path)), 0)
+        lister = Lister(Failures(), DryRunOutput(str(tmp_path)), 0)
         lister.add((path, PathAction.NEW, value_of(7)) for path in PATHS[:count])
         lister.finish()
     assert [each.path for each in iter_steps(tmp_path)] == PATHS[:2]

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.engine.runner import LocalRunner
-from lakecli.imports import files
+from lakecli.imports import directory as directories
 from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects
-from lakecli.imports.report import ImportOptions
-from lakecli.imports.shown import ShownProgress
+from lakecli.imports.report import ImportOptions, ShownProgress
 from lakecli.imports.sources import open_source
 from lakecli.repository.transfer.walk import LinkPolicy
 from tests.support.lakes import make_repository, open_lake
@@ -83,7 +82,7 @@ def test_copied_objects_are_shown_one_by_one(repository: Repository, directory: 
 def test_objects_that_stay_are_shown_some_at_a_time(
     repository: Repository, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(directories, "ROWS_AT_ONCE", 2)
     steps: list[int] = []
     progress = run(repository, directory, steps, copies=False)
     assert (progress.items, progress.size, progress.parts) == (5, 0, 1)

@@ -1,0 +1,295 @@
+"""What an import is made of: the task, its parts, the rows of a part, and its result.
+
+Tasks and parts are sent to the processes that run parts, so they consist of plain values.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import insort
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, Protocol, Self, runtime_checkable
+from zlib import crc32
+
+from blake3 import blake3
+
+from lakecli.base.model import MAX_PATH_SIZE, MetarangeId
+from lakecli.engine.scratch import Scratch
+from lakecli.engine.store_location import StoreLocation
+from lakecli.errors import LakeError, NotFound
+from lakecli.imports.tree_parts import Cut
+
+ROWS_AT_ONCE: Final = 16_384
+"""Rows that sources yield at a time."""
+
+SHOWN_FAILURES: Final = 1_000
+"""Failures that one part, and the report, have at most; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some objects, sorted by key unless documented otherwise.
+
+    Attributes:
+        keys: paths relative to the destination.
+        addresses: full URIs in UTF-8; other bytes are kept as they are.
+        sizes: sizes in bytes.
+        checksums: checksums in UTF-8.
+        seconds: times of modification in unix seconds.
+        content_types: content types in UTF-8; ``None``: there are none.
+    """
+
+    keys: list[bytes]
+    addresses: list[bytes]
+    sizes: list[int]
+    checksums: list[bytes]
+    seconds: list[int]
+    content_types: list[bytes] | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def columns(self) -> tuple[Sequence[Any], ...]:
+        """Return all columns; a missing one has ``None`` for each object."""
+        types: Sequence[bytes | None] = self.content_types or [None] * len(self)
+        return self.keys, self.addresses, self.sizes, self.checksums, self.seconds, types
+
+    def take(self, positions: Sequence[int]) -> Rows:
+        """Return the rows at some positions, in that order."""
+        columns: list[Any] = [[column[at] for at in positions] for column in self.columns()]
+        keys, addresses, sizes, checksums, seconds, types = columns
+        types = None if self.content_types is None else types
+        return Rows(keys, addresses, sizes, checksums, seconds, types)
+
+
+class ImportFailure(NamedTuple):
+    """An object that cannot be imported, by its path on the branch, and why."""
+
+    path: bytes
+    why: str
+
+
+class Failures:
+    """The failures of one part.
+
+    Attributes:
+        count: number of all failures.
+        shown: the first failures, by path.
+        on_failure: called with each path and why.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.shown: list[ImportFailure] = []
+        self.on_failure: Callable[[bytes, str], None] | None = None
+
+    def add(self, path: bytes, why: str) -> None:
+        """Record a failure."""
+        self.count += 1
+        insort(self.shown, ImportFailure(path, why))
+        del self.shown[SHOWN_FAILURES:]
+        if self.on_failure is not None:
+            self.on_failure(path, why)
+
+
+def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:
+    """Leave out rows that cannot be recorded below `prefix`, and record why."""
+    longest = MAX_PATH_SIZE - len(prefix)
+    shortest = 0 if prefix else 1
+    sizes = list(map(len, rows.keys))
+    if max(sizes) <= longest and min(sizes) >= shortest and min(rows.sizes) >= 0:
+        if min(rows.seconds) >= 0:
+            return rows
+        return replace(rows, seconds=[max(0, second) for second in rows.seconds])
+    kept = []
+    for at, key in enumerate(rows.keys):
+        if len(key) > longest:
+            failures.add(prefix + key, f"the path has more than {MAX_PATH_SIZE} bytes")
+        elif len(key) < shortest:
+            failures.add(prefix + key, "the path is empty")
+        elif rows.sizes[at] < 0:
+            failures.add(prefix + key, "the size is negative")
+        else:
+            kept.append(at)
+    rows = rows.take(kept)
+    return replace(rows, seconds=[max(0, second) for second in rows.seconds])
+
+
+class Choice(NamedTuple):
+    """The objects that are verified: one of `one_in`; none if it is 0.
+
+    Attributes:
+        one_in: the ratio.
+        seed: chooses which.
+    """
+
+    one_in: int = 0
+    seed: bytes = b""
+
+    def positions(self, rows: Rows) -> range:
+        """Return the positions of the rows that are chosen."""
+        if not self.one_in:
+            return range(0)
+        return range(crc32(rows.keys[0], crc32(self.seed)) % self.one_in, len(rows), self.one_in)
+
+
+class DryRunOutput(NamedTuple):
+    """Where the parts of a dry run list their paths.
+
+    Attributes:
+        directory: of the driver, if the parts see its disk; else ``""``.
+        scratch: where executors may write large pieces.
+    """
+
+    directory: str
+    scratch: Scratch | None = None
+
+
+class Task(NamedTuple):
+    """What all parts of an import share.
+
+    Attributes:
+        location: the repository's namespace.
+        base: the tree of the branch.
+        prefix: prefix of all paths on the branch; empty, or ending in a slash.
+        replaces: whether paths below the prefix that the source lacks are removed.
+        copies: whether bytes are copied into the namespace.
+        writes: whether anything is written; not in a dry run.
+        seconds: the present, in unix seconds.
+        roots: directories of this machine that the source is or lies in.
+        walks: whether the source is a directory, so that the user has named its files.
+        pins: whether addresses name the current versions of objects.
+        choice: the objects that are verified where they are.
+        listing: where the parts of a dry run list their paths; ``None``: they do not.
+    """
+
+    location: StoreLocation
+    base: MetarangeId
+    prefix: bytes
+    replaces: bool
+    copies: bool
+    writes: bool
+    seconds: int
+    roots: tuple[str, ...] = ()
+    walks: bool = False
+    pins: bool = False
+    choice: Choice = Choice()
+    listing: DryRunOutput | None = None
+
+
+class PartSource(Protocol):
+    """The source of one part's objects: a NamedTuple of plain values."""
+
+    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
+        """Yield the part's objects in ascending order of their keys."""
+
+    def identity(self) -> list[Any]:
+        """Return JSON values that change whenever the objects do, without asking a store."""
+
+
+@runtime_checkable
+class Walked(Protocol):
+    """A source of files of this machine, which are opened as they were walked."""
+
+    def opener(self) -> Callable[[bytes, int], int]:
+        """Return what opens a file by its path and flags."""
+
+
+class ImportPart(NamedTuple):
+    """An interval of paths, and the source of its objects.
+
+    Attributes:
+        low: the first path.
+        high: the first path after the interval; ``None``: the interval has no end.
+        source: of the interval's objects.
+        is_live: whether the source may have other objects the next time, under the same identity:
+            a bucket may. Files and manifests that change have another identity.
+    """
+
+    low: bytes
+    high: bytes | None
+    source: PartSource
+    is_live: bool = False
+
+
+class NumberedPart(NamedTuple):
+    """A part on its way to a runner.
+
+    Attributes:
+        number: the position among all parts.
+        known: `ImportedPart.listed` of an earlier run that finished the part; else ``""``.
+    """
+
+    number: int
+    part: ImportPart
+    known: str = ""
+
+
+@dataclass(slots=True)
+class ImportTally:
+    """Counts of the source's objects and bytes, and of the branch's paths that change."""
+
+    objects: int = 0
+    size: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+
+    def __iadd__(self, other: ImportTally) -> Self:
+        """Add the counts of another part."""
+        self.objects += other.objects
+        self.size += other.size
+        self.added += other.added
+        self.changed += other.changed
+        self.removed += other.removed
+        self.unchanged += other.unchanged
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedPart:
+    """The result of a part.
+
+    Attributes:
+        cut: the part of the tree.
+        tally: counts of objects and paths.
+        failed: number of objects that cannot be imported.
+        failures: the first of these.
+        duplicates: the first paths that the source has more than once.
+        ranges_written: number of ranges written that the base does not have.
+        listed: a digest of the objects that a live source listed.
+        places: buckets and directories outside the namespace with the objects.
+        verified: number of objects that were verified where they are.
+        steps: in a dry run on other machines, the listed paths; see `listed`.
+    """
+
+    cut: Cut
+    tally: ImportTally
+    failed: int = 0
+    failures: tuple[ImportFailure, ...] = ()
+    duplicates: tuple[bytes, ...] = ()
+    ranges_written: int = 0
+    listed: str = ""
+    places: tuple[str, ...] = ()
+    verified: int = 0
+    steps: tuple[Any, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the part can become part of a tree."""
+        return not self.failed and not self.duplicates
+
+
+class NotSorted(LakeError):
+    """A source is not sorted by key."""
+
+
+class EmptySource(NotFound):
+    """A source has no object, so that an import would remove everything from its destination."""
+
+
+def digest_of(fields: Sequence[object]) -> str:
+    """Return a digest of JSON values."""
+    return blake3(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,281 @@
+"""One part of a tree: read the records of the branch in it, write it, and join all parts.
+
+Where a range ends depends on where it began, except at keys where x mod N is 0: there a range
+always ends (see `lakecli.committed.splitter`). So a part is independent of what comes before and
+after it: the records up to the first such key are returned as the *head*, ranges are written from
+there on, and records in no finished range are returned as the *tail*. `join_parts` writes tails and
+heads.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from lakecli.base.identity import h
+from lakecli.base.model import MetarangeId
+from lakecli.committed.metaranges import Metarange, is_ours, iter_runs
+from lakecli.committed.splitter import Splitter, key_number
+from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.writer import TreeWriter
+from lakecli.sstable.block import Run
+
+
+class Whole(NamedTuple):
+    """A range that lies completely in the interval, not opened."""
+
+    position: int
+    records: int
+
+
+class Records(NamedTuple):
+    """Some consecutive records."""
+
+    keys: list[bytes]
+    values: list[bytes]
+
+
+class BaseSlice:
+    """A walk over the records of a tree from `low` up to `high`.
+
+    Args:
+        trees: reads the tree.
+        tree: the tree.
+        low: the first path.
+        high: the first path after the interval; ``None``: the interval has no end.
+    """
+
+    def __init__(
+        self, trees: TreeStore, tree: Metarange, *, low: bytes, high: bytes | None
+    ) -> None:
+        self._trees = trees
+        self._tree = tree
+        self._low = low
+        self._high = high
+        self._next = tree.find(low)
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+        self._at = 0
+        self._runs: Iterator[Run] | None = None
+        self._max_key = b""
+
+    def before(self, limit: bytes | None) -> Iterator[Whole | Records]:
+        """Yield the records before `limit`, or all remaining ones, and step past them."""
+        if limit is None or (self._high is not None and limit > self._high):
+            limit = self._high
+        while True:
+            if self._at < len(self._keys):
+                start = self._at
+                end = len(self._keys) if limit is None else bisect_left(self._keys, limit, start)
+                self._at = end
+                if end > start:
+                    yield Records(self._keys[start:end], self._values[start:end])
+                if end < len(self._keys):
+                    return
+            if self._load_run():
+                continue
+            if self._next >= len(self._tree):
+                return
+            record = self._tree.record(self._next)
+            if limit is not None and record.min_key >= limit:
+                return
+            if record.min_key >= self._low and (limit is None or record.max_key < limit):
+                self._next += 1
+                yield Whole(self._next - 1, record.count)
+            else:
+                self._open()
+
+    def horizon(self, key: bytes) -> bytes | None:
+        """Return the end of the run that contains `key`: of records of one range, or of none.
+
+        All records before `key` must have been stepped past.
+
+        Returns:
+            The first path after the run; ``None`` if nothing follows.
+        """
+        if self._runs is None and self._next < len(self._tree):
+            first = self._tree.record(self._next).min_key
+            if first > key:
+                return first if self._high is None or first < self._high else None
+            self._open()
+        return None if self._runs is None else self._max_key + b"\0"
+
+    def read(self, position: int) -> Iterator[Records]:
+        """Yield the records of a range that `before` yielded as `Whole`."""
+        record = self._tree.record(position)
+        for run in iter_runs(self._trees.table(record), record):
+            yield Records(run.keys, run.values)
+
+    def _open(self) -> None:
+        record = self._tree.record(self._next)
+        self._runs = iter_runs(self._trees.table(record), record)
+        self._max_key = record.max_key
+        self._next += 1
+
+    def _load_run(self) -> bool:
+        """Load the next blocks of the open range that reach into the interval."""
+        while self._runs is not None:
+            run = next(self._runs, None)
+            if run is None:
+                self._runs = None
+                break
+            if run.keys[-1] >= self._low:
+                self._keys, self._values = run.keys, run.values
+                self._at = bisect_left(run.keys, self._low)
+                return True
+        self._keys, self._values, self._at = [], [], 0
+        return False
+
+
+class Cut(NamedTuple):
+    """A part of a tree: single records, records of finished ranges, and single records."""
+
+    head_keys: list[bytes]
+    head_values: list[bytes]
+    range_keys: list[bytes]
+    range_values: list[bytes]
+    tail_keys: list[bytes]
+    tail_values: list[bytes]
+
+
+EMPTY = Cut([], [], [], [], [], [])
+
+
+class PartWriter:
+    """Takes records and whole ranges of `base` in ascending order.
+
+    Args:
+        trees: writes the ranges.
+        base: the present tree, whose ranges are reused.
+    """
+
+    def __init__(self, trees: TreeStore, base: Metarange) -> None:
+        self._writer = TreeWriter(trees, bases=(base,))
+        self._base = base
+        self._splitter = Splitter(trees.range_entries)
+        self._is_canonical = base.range_entries == trees.range_entries
+        self._has_cut = False
+        self._head_keys: list[bytes] = []
+        self._head_values: list[bytes] = []
+        self._recent: deque[tuple[list[bytes], list[bytes]]] = deque()
+        self._recent_count = 0
+
+    def add(self, keys: list[bytes], values: list[bytes]) -> None:
+        """Add records."""
+        if not self._has_cut:
+            end = self._find_cut(keys)
+            self._head_keys += keys[:end]
+            self._head_values += values[:end]
+            keys, values = keys[end:], values[end:]
+        if not keys:
+            return
+        self._writer.add_many(keys, values)
+        self._recent.append((keys, values))
+        self._recent_count += len(keys)
+        self._forget()
+
+    def add_range(self, base: BaseSlice, whole: Whole) -> None:
+        """Add a range of the base; read it only if it cannot be reused as it is."""
+        position = whole.position
+        if self._has_cut and self._is_canonical and self._writer.at_cut:
+            record = self._base.record(position)
+            is_last = position == len(self._base) - 1
+            if not is_last or self._splitter.is_cut(h(record.max_key), record.count):
+                self._writer.copy_ranges(self._base, position, position + 1, more=True)
+                self._forget()
+                return
+        for keys, values in base.read(position):
+            self.add(keys, values)
+
+    def finish(self) -> Cut:
+        """Make the ranges durable and return the part."""
+        range_keys, range_values = self._writer.finish_ranges()
+        open_entries = self._writer.open_entries
+        tail_keys = [key for keys, _ in self._recent for key in keys]
+        tail_values = [value for _, values in self._recent for value in values]
+        start = len(tail_keys) - open_entries
+        return Cut(
+            self._head_keys,
+            self._head_values,
+            range_keys,
+            range_values,
+            tail_keys[start:],
+            tail_values[start:],
+        )
+
+    def _find_cut(self, keys: list[bytes]) -> int:
+        """Return the position after the first key that always ends a range, or after all keys."""
+        number = self._splitter.range_entries
+        for at, key in enumerate(keys):
+            if key_number(h(key)) % number == 0:
+                self._has_cut = True
+                return at + 1
+        return len(keys)
+
+    def _forget(self) -> None:
+        """Drop records that are in finished ranges."""
+        needed = self._writer.open_entries
+        while self._recent and self._recent_count - len(self._recent[0][0]) >= needed:
+            self._recent_count -= len(self._recent.popleft()[0])
+
+
+def join_parts(
+    trees: TreeStore, base: Metarange, cuts: Iterable[Cut], *, low: bytes, high: bytes | None
+) -> MetarangeId:
+    """Write the tree that has `cuts` from `low` up to `high`, and `base` elsewhere.
+
+    Args:
+        trees: reads and writes trees.
+        base: the tree of the branch.
+        cuts: results of the parts, in order of their paths.
+        low: the first path of the parts.
+        high: the first path after the parts; ``None``: they have no end.
+
+    Returns:
+        The ID of the tree, which is durable.
+    """
+    writer = TreeWriter(trees, bases=(base,))
+    _copy_before(trees, writer, base, low)
+    for cut in cuts:
+        writer.add_many(cut.head_keys, cut.head_values)
+        writer.take_ranges(cut.range_keys, cut.range_values)
+        writer.add_many(cut.tail_keys, cut.tail_values)
+    if high is not None:
+        _copy_from(trees, writer, base, high)
+    return writer.finish()
+
+
+def _copy_before(trees: TreeStore, writer: TreeWriter, base: Metarange, low: bytes) -> None:
+    """Copy the records of the base before a path."""
+    position = base.find(low)
+    if position:
+        writer.copy_ranges(base, 0, position, more=True)
+    if position == len(base):
+        return
+    record = base.record(position)
+    if record.min_key >= low:
+        return
+    table = trees.table(record)
+    verbatim = is_ours(table)
+    for run in iter_runs(table, record):
+        end = bisect_left(run.keys, low)
+        writer.add_run(run, 0, end, verbatim=verbatim)
+        if end < len(run.keys):
+            return
+
+
+def _copy_from(trees: TreeStore, writer: TreeWriter, base: Metarange, high: bytes) -> None:
+    """Copy the records of the base from a path on."""
+    position = base.find(high)
+    if position == len(base):
+        return
+    record = base.record(position)
+    if record.min_key < high:
+        table = trees.table(record)
+        verbatim = is_ours(table)
+        for run in iter_runs(table, record):
+            writer.add_run(run, bisect_left(run.keys, high), verbatim=verbatim)
+        position += 1
+    writer.copy_ranges(base, position, len(base), more=False)
