@@ -140,7 +140,7 @@ def test_an_error_of_the_store_fails_the_object(
         def head(self, key: str) -> None:
             raise PermissionDenied("access denied")
 
-    monkeypatch.setattr(addresses, "_store_of", lambda _uri, **_: Closed())
+    monkeypatch.setattr(addresses, "store_of", lambda _uri, **_: Closed())
     report = run(repository, rows[:1], tmp_path)
     assert [failure.why for failure in report.failures] == [
         "the object cannot be verified: access denied"
