@@ -5,9 +5,7 @@
     run        export the objects of a ref: plan the parts, run the rounds, write the report
     part       export one part: copy the objects of its interval to the destination, verified
     target     where an export writes: a directory, or a prefix of a bucket
-    status     what an export writes to its destination besides the objects: a report and a marker
-    records    export options and report, and the records of its parts
-    manifests  export paths only
+    manifests  export paths only: a Parquet manifest, or symlink manifests
 
 `run.export` is the verb. It plans intervals of keys (`lakecli.engine.differences`) in which a
 commit has objects, or other objects than an earlier commit; `part.export_part` exports one of them

@@ -24,16 +24,15 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import as_directory
 from lakecli.committed.scan import scan
 from lakecli.committed.values import decode_entry
-from lakecli.engine.store_location import open_by_uri
+from lakecli.engine.store_location import account_of
 from lakecli.errors import Refused, Unsupported, UsageError, install_command
-from lakecli.exports.run import checked_destination, has_changes
-from lakecli.refs.ref_store import RefStore
+from lakecli.exports.run import checked_destination, committed_at
+from lakecli.exports.target import OwnFiles
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_external, split_address, split_pin
-from lakecli.repository.reading.view import commit_at, no_such_path
-from lakecli.repository.transfer.destination import Destination
-from lakecli.stores.contract import ANY, Attributes
-from lakecli.stores.uri import as_url, is_local, parse
+from lakecli.repository.reading.view import no_such_path
+from lakecli.stores.contract import Attributes
+from lakecli.stores.uri import as_url, is_local
 
 ROWS: Final = 65_536
 """Rows of a row group."""
@@ -107,9 +106,7 @@ def write_manifest(
             ("metadata", pa.map_(pa.string(), pa.string())),
         ]
     )
-    with repository.lake.kv.read() as txn:
-        commit = commit_at(repository, txn, ref)
-        branch = RefStore(txn, repository.key).find_branch(ref)
+    commit, has_changes = committed_at(repository, ref)
     below = as_directory(prefix)
     objects = size = 0
     with ParquetWriter(file, schema, compression="zstd") as writer:
@@ -120,8 +117,7 @@ def write_manifest(
             progress.advance(items=len(rows))
     if not objects and below:
         raise no_such_path(repository, ref, prefix, is_prefix=False)
-    uncommitted = branch is not None and has_changes(repository, ref)
-    return WrittenManifest(commit.id, objects, size, uncommitted)
+    return WrittenManifest(commit.id, objects, size, has_changes)
 
 
 def _row_groups(
@@ -222,10 +218,10 @@ def write_symlinks(
         Unsupported: an object cannot be named in a manifest.
         Refused: the destination lies in the repository's own namespace.
     """
-    target = _Target(repository, checked_destination(repository, destination), dry_run=dry_run)
-    with repository.lake.kv.read() as txn:
-        commit = commit_at(repository, txn, ref)
-        branch = RefStore(txn, repository.key).find_branch(ref)
+    uri = checked_destination(repository, destination)
+    region = "" if is_local(uri) else repository.lake.runtime.prepare_namespace(uri)
+    files = OwnFiles(uri, region=region, account=account_of(repository))
+    commit, has_changes = committed_at(repository, ref)
     manifests = objects = size = 0
     written: set[str] = set()
     for manifest in _manifests(repository, commit.metarange_id, as_directory(prefix)):
@@ -233,17 +229,18 @@ def write_symlinks(
         if name in written:
             raise _not_a_table(manifest.uris[0])
         written.add(name)
-        target.write(name, "".join(f"{uri}\n" for uri in manifest.uris).encode())
+        if not dry_run:
+            files.put(name, "".join(f"{uri}\n" for uri in manifest.uris).encode(), _TEXT)
         manifests += 1
         objects += len(manifest.uris)
         size += manifest.size
         progress.advance(items=len(manifest.uris))
     if not manifests:
         raise no_such_path(repository, ref, prefix, is_prefix=False)
-    removed = sorted(set(target.names()) - written)
-    target.delete(removed)
-    uncommitted = branch is not None and has_changes(repository, ref)
-    return WrittenSymlinks(commit.id, manifests, objects, size, len(removed), uncommitted)
+    removed = sorted(set(_written_names(files)) - written)
+    if removed and not dry_run:
+        files.delete(removed)
+    return WrittenSymlinks(commit.id, manifests, objects, size, len(removed), has_changes)
 
 
 def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Iterator[_Manifest]:
@@ -338,42 +335,14 @@ def _uri_of(repository: Repository, name: bytes, entry: Entry) -> str:
     return f"{place}/{key}"
 
 
-class _Target:
-    """Writes, lists and deletes manifests at a destination."""
-
-    def __init__(self, repository: Repository, uri: str, *, dry_run: bool) -> None:
-        self._uri = uri
-        self._dry_run = dry_run
-        self._directory = os.fsencode(parse(uri).path) if is_local(uri) else b""
-        self._region = "" if is_local(uri) else repository.lake.runtime.prepare_namespace(uri)
-
-    def write(self, name: str, body: bytes) -> None:
-        if self._dry_run:
-            return
-        if self._directory:
-            with Destination(self._directory) as target:
-                target.write(name.encode(), [body])
-        else:
-            open_by_uri(self._uri, region=self._region).put(name, body, ANY, _TEXT)
-
-    def names(self) -> Iterator[str]:
-        """Yield the names of the manifests that are there."""
-        if not self._directory:
-            for info in open_by_uri(self._uri, region=self._region).list(f"{DIRECTORY}/"):
-                if info.key.endswith(f"/{NAME}"):
-                    yield info.key
-            return
-        root = os.fsdecode(self._directory)
-        for place, _, files in os.walk(f"{root}/{DIRECTORY}"):
-            if NAME in files:
-                yield os.path.relpath(f"{place}/{NAME}", root)
-
-    def delete(self, names: list[str]) -> None:
-        if self._dry_run or not names:
-            return
-        if self._directory:
-            with Destination(self._directory) as target:
-                for name in names:
-                    target.delete(os.fsencode(name))
-        else:
-            open_by_uri(self._uri, region=self._region).delete(names)
+def _written_names(files: OwnFiles) -> Iterator[str]:
+    """Yield the names of the manifests that are at a destination."""
+    if not files.directory:
+        for info in files.store.list(f"{DIRECTORY}/"):
+            if info.key.endswith(f"/{NAME}"):
+                yield info.key
+        return
+    root = os.fsdecode(files.directory)
+    for place, _, names in os.walk(f"{root}/{DIRECTORY}"):
+        if NAME in names:
+            yield os.path.relpath(f"{place}/{NAME}", root)

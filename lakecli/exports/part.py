@@ -1,15 +1,23 @@
-"""Export one part: copy the objects of its interval to the destination, verified."""
+"""Export one part: copy the objects of its interval to the destination, verified.
+
+A part and what all parts share are sent to executors, so they consist of plain values.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.base.model import Difference, Entry
+from lakecli.base.model import Difference, Entry, MetarangeId
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.diff import diff
 from lakecli.committed.scan import find, type_of
+from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import (
     IntegrityError,
     LakeError,
@@ -20,19 +28,163 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.exports.records import MARKER, Failure, Hands, Job, Outcome, Part
-from lakecli.exports.target import WHOLE, Item, open_target
+from lakecli.exports.target import WHOLE, BucketTarget, ExportItem, open_target
+from lakecli.repository.contract import AddressResolver
 from lakecli.repository.reading.contents import read_located
 from lakecli.repository.reading.recorded import Recorded, change_of
 from lakecli.repository.transfer.destination import FileComparison, NoRoom, UnsafeName
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
-from lakecli.repository.transfer.plan import PathAction, PathStep
+from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep
 from lakecli.repository.transfer.selection import is_own
 from lakecli.stores.contract import ObjectInfo
 from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
+
+REPORTED_FAILURES: Final = 10_000
+"""Failures that the report lists, at most; all are counted."""
+
+MARKER: Final = re.compile(rb"(.*/|^)_SUCCESS", re.DOTALL)
+"""Objects that mark a directory as complete, as lakeFS's exporter does; written last."""
+
+class Job(NamedTuple):
+    """What all parts of an export share; sent to executors.
+
+    Attributes:
+        location: the repository's namespace.
+        repository: the repository's URI, for errors.
+        tree: the tree to export.
+        since_tree: the tree of an earlier export; the empty tree without one.
+        prefix: prefix of the paths to export; the rest of a path is its name at the destination.
+        destination: a normalised URI.
+        region: region of the destination's bucket, or ``""``.
+        threads: objects that one part copies at a time.
+        verify: read every object and compare it with its checksum, even if the store copies it.
+        dry_run: write nothing.
+        lists: record in the outcome what would be done with each path.
+    """
+
+    location: StoreLocation
+    repository: str
+    tree: MetarangeId
+    since_tree: MetarangeId
+    prefix: bytes
+    destination: str
+    region: str
+    threads: int
+    verify: bool = True
+    dry_run: bool = False
+    lists: bool = False
+
+    @property
+    def uri(self) -> str:
+        """The repository's URI."""
+        return self.repository
+
+
+class ExportPart(NamedTuple):
+    """Some of the paths of an export.
+
+    Attributes:
+        start: the first key.
+        stop: the first key after the part; ``None``: the part has no end.
+        paths: if not empty, the part consists of exactly these paths, markers included.
+    """
+
+    start: bytes
+    stop: bytes | None
+    paths: tuple[bytes, ...] = ()
+
+
+class ExportFailure(NamedTuple):
+    """An object that was not exported.
+
+    Attributes:
+        may_pass: whether another attempt may succeed.
+    """
+
+    path: bytes
+    why: str
+    may_pass: bool = False
+
+
+@dataclass(slots=True)
+class ExportOutcome:
+    """What a part, or the whole export, did; in a dry run, what it would do.
+
+    Attributes:
+        new: objects that the destination did not have.
+        changed: objects that replaced something else.
+        by_store: those of both that the store copied on its side.
+        unchanged: objects that the destination had already.
+        deleted: objects that the earlier ref had and this one does not have.
+        bare: number of objects written without their metadata, which the destination cannot hold.
+        failed: number of objects that failed.
+        failures: `REPORTED_FAILURES` of these at most.
+        markers: paths left for a later round.
+        left_out: paths whose names are Git's, lakecli's or the system's own, which a directory does
+            not get.
+        steps: what would be done with each path; of one part only.
+    """
+
+    new: ObjectTally = field(default_factory=ObjectTally)
+    changed: ObjectTally = field(default_factory=ObjectTally)
+    by_store: ObjectTally = field(default_factory=ObjectTally)
+    unchanged: ObjectTally = field(default_factory=ObjectTally)
+    deleted: ObjectTally = field(default_factory=ObjectTally)
+    bare: int = 0
+    failed: int = 0
+    failures: list[ExportFailure] = field(default_factory=list)
+    markers: list[bytes] = field(default_factory=list)
+    left_out: list[bytes] = field(default_factory=list)
+    steps: list[PathStep] = field(default_factory=list)
+
+    def fail(self, failure: ExportFailure) -> None:
+        """Record an object that failed."""
+        self.failed += 1
+        if len(self.failures) < REPORTED_FAILURES:
+            self.failures.append(failure)
+
+    def join(self, other: ExportOutcome) -> None:
+        """Add the outcome of another part."""
+        for mine, theirs in (
+            (self.new, other.new),
+            (self.changed, other.changed),
+            (self.by_store, other.by_store),
+            (self.unchanged, other.unchanged),
+            (self.deleted, other.deleted),
+        ):
+            mine.join(theirs)
+        self.bare += other.bare
+        self.failed += other.failed
+        self.failures += other.failures[: REPORTED_FAILURES - len(self.failures)]
+        self.markers += other.markers
+        self.left_out += other.left_out
+
+    def take_retried(self) -> list[bytes]:
+        """Remove the failures that may pass, and return their paths."""
+        again = [each.path for each in self.failures if each.may_pass]
+        self.failures = [each for each in self.failures if not each.may_pass]
+        self.failed -= len(again)
+        return again
+
+
+class Hands(NamedTuple):
+    """What a part uses of this process; executors open their own and report no progress.
+
+    Attributes:
+        store: the repository's namespace.
+        trees: the repository's trees, for the thread that runs the part.
+        progress: counts objects and bytes.
+        addresses: resolves entries' addresses.
+    """
+
+    store: ObjectStore
+    trees: TreeStore
+    progress: Progress = NO_PROGRESS
+    addresses: AddressResolver | None = None
+
 
 MAX_DENIED: Final = 200
 """Refused objects in a row after which the export ends, as all seem to be refused."""
@@ -41,7 +193,7 @@ STREAM_MEMORY: Final = 40 << 20
 """Bytes of memory that sending a large object takes, at most: five parts in flight."""
 
 
-def export_part(part: Part, *, job: Job, hands: Hands | None = None) -> Outcome:
+def export_part(part: ExportPart, *, job: Job, hands: Hands | None = None) -> ExportOutcome:
     """Export the objects of a part; safe to repeat.
 
     Args:
@@ -66,11 +218,16 @@ def export_part(part: Part, *, job: Job, hands: Hands | None = None) -> Outcome:
 
 class _Export:
     def __init__(self, job: Job, hands: Hands) -> None:
-        self.outcome = Outcome()
+        self.outcome = ExportOutcome()
         self._job = job
         self._hands = hands
         self._workers = Workers(job.threads)
-        self.target = open_target(job, check=self._workers.check)
+        self.target = open_target(
+            job.destination,
+            region=job.region,
+            account=job.location.account,
+            check=self._workers.check,
+        )
         self._own = job.location.uri.removeprefix(job.destination + "/").encode() + b"/"
         self._is_local = is_local(job.destination)
         self._in_a_row = 0
@@ -80,13 +237,13 @@ class _Export:
         self._steps: list[PathStep] = []
         self._addresses = hands.addresses or job.location.addresses()
 
-    def run(self, part: Part) -> None:
+    def run(self, part: ExportPart) -> None:
         """Export the differences of a part, several objects at a time."""
         self._workers.for_each(self._items(part), lambda item: self._one(*item))
         self.outcome.failures.sort()
         self.outcome.steps = sorted(self._steps, key=lambda step: step.path)
 
-    def _items(self, part: Part) -> Iterator[tuple[Item, ObjectInfo | None]]:
+    def _items(self, part: ExportPart) -> Iterator[tuple[ExportItem, ObjectInfo | None]]:
         """Yield objects in path order, each with its entry in a listing of the destination."""
         for difference in self._differences(part):
             path = difference.path
@@ -104,7 +261,7 @@ class _Export:
                 continue
             yield item, found
 
-    def _differences(self, part: Part) -> Iterator[Difference]:
+    def _differences(self, part: ExportPart) -> Iterator[Difference]:
         job, trees = self._job, self._hands.trees
         if not part.paths:
             yield from diff(trees, job.since_tree, job.tree, start=part.start, stop=part.stop)
@@ -114,13 +271,13 @@ class _Export:
             old, new = find(trees, job.since_tree, path), find(trees, job.tree, path)
             yield Difference(type_of(old, new), path, old, new)
 
-    def _item(self, difference: Difference) -> Item:
+    def _item(self, difference: Difference) -> ExportItem:
         path, old, new = difference.path, difference.left, difference.right
         name = path[len(self._job.prefix) :]
         if not name or name.startswith(self._own):
             what = "is the destination itself" if not name else "lies in the repository's namespace"
             raise UsageError(f"its path at the destination {what}")
-        return Item(
+        return ExportItem(
             path,
             name,
             None if new is None else decode_entry(new),
@@ -129,7 +286,7 @@ class _Export:
             "" if old is None else identity_of(old).hex(),
         )
 
-    def _one(self, item: Item, found: ObjectInfo | None) -> None:
+    def _one(self, item: ExportItem, found: ObjectInfo | None) -> None:
         try:
             if item.entry is None:
                 self._delete(item, found)
@@ -147,7 +304,7 @@ class _Export:
         self._in_a_row = 0
         self._hands.progress.advance(items=1)
 
-    def _delete(self, item: Item, found: ObjectInfo | None) -> None:
+    def _delete(self, item: ExportItem, found: ObjectInfo | None) -> None:
         assert item.old is not None
         if not self.target.is_there(item, found):
             return
@@ -157,7 +314,7 @@ class _Export:
             self.outcome.deleted.add(item.old.size)
         self._list(PathAction.DELETED, item.path, item.old.size)
 
-    def _export(self, item: Item, entry: Entry, found: ObjectInfo | None) -> None:
+    def _export(self, item: ExportItem, entry: Entry, found: ObjectInfo | None) -> None:
         outcome = self.outcome
         state = self.target.state_of(item, found)
         if state is FileComparison.SAME:
@@ -182,17 +339,18 @@ class _Export:
         if self._job.lists:
             self._steps.append(PathStep(action, path, size, error))
 
-    def _write(self, item: Item, entry: Entry) -> tuple[bool, bool]:
+    def _write(self, item: ExportItem, entry: Entry) -> tuple[bool, bool]:
         """Copy an object; return whether the store did so, and whether its metadata was written."""
         store, key = self._addresses.locate(entry.physical_address)
         _check_external(store, key, entry)
-        verify = self._job.verify
-        if self._can_copy and self.target.may_copy(store) and (not verify or entry.size > WHOLE):
+        verify, target = self._job.verify, self.target
+        can_copy = self._can_copy and (not verify or entry.size > WHOLE)
+        if can_copy and isinstance(target, BucketTarget) and target.may_copy(store):
             if verify:
                 for _ in self._pieces(store, key, entry):
                     pass
             try:
-                if self.target.copy(item, store, key):
+                if target.copy(item, store, key):
                     return True, True
             except (PermissionDenied, Unsupported):
                 pass  # the destination's credentials may not read the source, the repository's may
@@ -223,7 +381,7 @@ class _Export:
             bool(self._job.since_tree) and isinstance(error, UnsafeName)
         )
         with self._lock:
-            self.outcome.fail(Failure(path, error.message, may_pass))
+            self.outcome.fail(ExportFailure(path, error.message, may_pass))
         self._list(PathAction.FAILED, path, error=error.message)
 
 

@@ -6,18 +6,25 @@
 4. If nothing failed, copy the objects named ``_SUCCESS``.
 5. Write the status report; if still nothing failed, write lakecli's own ``_SUCCESS``.
 
-A run that is killed leaves no ``_SUCCESS``; the same command skips what the destination has.
+A run that is killed leaves no ``_SUCCESS``; the same command skips what the destination has. The
+names of the report and of the marker begin with an underscore, so that Spark, Hive and Trino ignore
+them.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
-from lakecli.base.model import EMPTY_TREE, MetarangeId
+from lakecli import __version__
+from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import as_directory
 from lakecli.committed.check import count_entries
 from lakecli.committed.listing import prefix_end
@@ -26,28 +33,78 @@ from lakecli.engine.differences import KeyInterval, intervals
 from lakecli.engine.runner import InOrder, Runner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import PartialFailure, Refused
-from lakecli.exports.part import export_part
-from lakecli.exports.records import (
-    PART_ENTRIES,
-    SUCCESS,
-    ExportOptions,
-    ExportReport,
-    Hands,
-    Job,
-    Outcome,
-    Part,
-)
-from lakecli.exports.status import Run, clear_success, put_success, was_exported, write_status
+from lakecli.exports.part import ExportOutcome, ExportPart, Hands, Job, export_part
+from lakecli.exports.target import OwnFiles
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at, no_such_path, open_view
 from lakecli.repository.staged.changes import uncommitted
 from lakecli.repository.transfer.destination import Destination
 from lakecli.repository.transfer.plan import PathStep
+from lakecli.stores.contract import JSON, PLAIN
 from lakecli.stores.uri import is_local, normalise, parse
+
+PART_ENTRIES: Final = 20_000
+"""Approximate number of entries in one part; ranges are not divided."""
+
+SUCCESS: Final = "_SUCCESS"
+"""The marker of lakecli itself at the root of the destination."""
+
+FORMAT: Final = 1
+"""The format of the status report."""
 
 PATHS: Final = 500
 """Number of paths in one part of the later rounds."""
+
+
+class ExportOptions(NamedTuple):
+    """How to export.
+
+    Attributes:
+        since: a ref; only changes since that ref are exported, and paths that it has and the
+            exported ref does not have are deleted.
+        dry_run: count objects, and write nothing.
+        success: write ``_SUCCESS`` at the end.
+        verify: compare every object with its checksum; otherwise objects that the store copies on
+            its side are not read.
+        threads: objects to copy at a time.
+        progress: expects the objects of each part before it is planned, and counts objects and
+            bytes.
+        on_steps: called in a dry run with what would be done with the paths of each part, in the
+            order of the parts. Without it the paths are not recorded.
+    """
+
+    since: str = ""
+    dry_run: bool = False
+    success: bool = True
+    verify: bool = True
+    threads: int = 10
+    progress: Progress = NO_PROGRESS
+    on_steps: Callable[[Iterator[PathStep]], object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """What an export did.
+
+    Attributes:
+        commit_id: the exported commit.
+        since_commit_id: the commit of `ExportOptions.since`, if given.
+        since_was_exported: whether the destination has a report that `since_commit_id` was
+            exported; ``None`` without that.
+        destination: a normalised URI.
+        outcome: counts, and the failures in path order.
+        status: key of the status report below the destination; ``""`` in a dry run.
+        uncommitted: whether the branch has uncommitted changes, which are not exported.
+    """
+
+    commit_id: CommitId
+    since_commit_id: CommitId | None
+    since_was_exported: bool | None
+    destination: str
+    outcome: ExportOutcome
+    status: str
+    uncommitted: bool
 
 
 def export(
@@ -78,11 +135,8 @@ def export(
         Unreachable: a store does not answer; no ``_SUCCESS`` is written then.
     """
     uri = checked_destination(repository, destination)
-    with repository.lake.kv.read() as txn:
-        commit = commit_at(repository, txn, ref)
-        since = commit_at(repository, txn, options.since) if options.since else None
-        branch = RefStore(txn, repository.key).find_branch(ref)
-    uncommitted = branch is not None and has_changes(repository, ref)
+    commit, has_changes = committed_at(repository, ref)
+    since = committed_at(repository, options.since)[0] if options.since else None
     region = (
         "" if options.dry_run and is_local(uri) else repository.lake.runtime.prepare_namespace(uri)
     )
@@ -100,15 +154,71 @@ def export(
         lists=options.dry_run and options.on_steps is not None,
     )
     since_id = None if since is None else since.id
-    run = Run(repository, job, ref, commit.id, since_id, repository.lake.now())
+    started_at = repository.lake.now()
     was_there = None if since_id is None else was_exported(job, since_id)
     outcome = _Rounds(repository, job, runner, options).run(ref)
-    status = ""
-    if not options.dry_run:
-        status = write_status(run, outcome)
-        if options.success and not outcome.failed and not holds_success(repository, job):
-            put_success(job)
-    return ExportReport(commit.id, since_id, was_there, uri, outcome, status, uncommitted)
+    report = ExportReport(commit.id, since_id, was_there, uri, outcome, "", has_changes)
+    if options.dry_run:
+        return report
+    status = write_status(repository, job, ref, report, started_at)
+    if options.success and not outcome.failed and not holds_success(repository, job):
+        own_files(job).put(SUCCESS, b"", PLAIN)
+    return replace(report, status=status)
+
+
+def write_status(
+    repository: Repository, job: Job, ref: str, report: ExportReport, started_at: datetime
+) -> str:
+    """Write the report ``_lakecli_export_<commit>_<time>_{SUCCESS|FAILURE}.json``.
+
+    Returns:
+        Its name below the destination.
+    """
+    finished_at, outcome = repository.lake.now(), report.outcome
+    result = "FAILURE" if outcome.failed else "SUCCESS"
+    fields = {
+        "format": FORMAT,
+        "result": result.lower(),
+        "repository": repository.record.uuid,
+        "ref": ref,
+        "commit_id": report.commit_id,
+        "since_commit_id": report.since_commit_id,
+        "prefix": os.fsdecode(job.prefix),
+        "destination": report.destination,
+        "started_at": f"{started_at:%Y-%m-%dT%H:%M:%SZ}",
+        "finished_at": f"{finished_at:%Y-%m-%dT%H:%M:%SZ}",
+        "new": outcome.new.count,
+        "changed": outcome.changed.count,
+        "unchanged": outcome.unchanged.count,
+        "deleted": outcome.deleted.count,
+        "size": outcome.new.size + outcome.changed.size,
+        "failed": outcome.failed,
+        "failures": [
+            {"path": os.fsdecode(each.path), "error": each.why} for each in outcome.failures
+        ],
+        "lakecli": __version__,
+    }
+    name = f"_lakecli_export_{report.commit_id}_{finished_at:%Y%m%dT%H%M%SZ}_{result}.json"
+    own_files(job).put(name, json.dumps(fields, indent=2).encode() + b"\n", JSON)
+    return name
+
+
+def was_exported(job: Job, commit_id: CommitId) -> bool:
+    """Return whether the destination has the report of a successful export of a commit."""
+    start, files = f"_lakecli_export_{commit_id}_", own_files(job)
+    if files.directory:
+        try:
+            names = list(map(os.fsdecode, os.listdir(files.directory)))  # noqa: PTH208 - no more
+        except OSError:
+            return False
+    else:
+        names = [info.key for info in files.store.list(start)]
+    return any(name.startswith(start) and name.endswith("_SUCCESS.json") for name in names)
+
+
+def own_files(job: Job) -> OwnFiles:
+    """Return what writes lakecli's own files at the destination of an export."""
+    return OwnFiles(job.destination, region=job.region, account=job.location.account)
 
 
 def count_exported(
@@ -148,7 +258,7 @@ def summarise(report: ExportReport) -> PartialFailure | None:
         return None
     what = "object" if outcome.failed == 1 else "objects"
     return PartialFailure(
-        f"{outcome.failed} {what} failed to export, so there is no {SUCCESS.decode()}",
+        f"{outcome.failed} {what} failed to export, so there is no {SUCCESS}",
         hint="run the same command again; it skips what the destination has",
         paths=[each.path for each in outcome.failures],
     )
@@ -179,10 +289,19 @@ def checked_destination(repository: Repository, destination: str) -> str:
     return uri
 
 
-def has_changes(repository: Repository, branch: str) -> bool:
-    """Return whether a branch has uncommitted changes."""
-    with open_view(repository, branch) as view:
-        return next(uncommitted(view), None) is not None
+def committed_at(repository: Repository, ref: str) -> tuple[Commit, bool]:
+    """Return the commit of a ref, and whether it is a branch with uncommitted changes.
+
+    Raises:
+        NotFound: the ref does not exist.
+    """
+    with repository.lake.kv.read() as txn:
+        commit = commit_at(repository, txn, ref)
+        branch = RefStore(txn, repository.key).find_branch(ref)
+    if branch is None:
+        return commit, False
+    with open_view(repository, ref) as view:
+        return commit, next(uncommitted(view), None) is not None
 
 
 class _Rounds:
@@ -193,26 +312,22 @@ class _Rounds:
         self._job = job
         self._runner = runner
         self._options = options
-        self._is_local = runner.name == "local"
-        hands = Hands(
-            repository.store,
-            repository.trees,
-            options.progress,
-            repository.addresses,
-        )
         # Open stores cannot be pickled, and several threads cannot share a tree.
-        shared = hands if self._is_local and runner.parallelism == 1 else None
-        self._task = partial(export_part, job=job, hands=shared)
-        self._tells = shared is not None
+        self._hands: Hands | None = None
+        if runner.name == "local" and runner.parallelism == 1:
+            self._hands = Hands(
+                repository.store, repository.trees, options.progress, repository.addresses
+            )
 
-    def run(self, ref: str) -> Outcome:
+    def run(self, ref: str) -> ExportOutcome:
         """Run all rounds; return their common outcome."""
         job = self._job
         parts = list(self._plan())
-        if not job.since_tree and not self._has_any():
+        objects = scan(self._repository.trees, job.tree, prefix=job.prefix)
+        if not job.since_tree and next(objects, None) is None:
             raise no_such_path(self._repository, ref, job.prefix)
-        if not job.dry_run and self._options.success and not self._holds_success():
-            clear_success(job)
+        if not job.dry_run and self._options.success and not holds_success(self._repository, job):
+            own_files(job).delete([SUCCESS])
         outcome = self._round(parts)
         markers, outcome.markers = outcome.markers, []
         again = [] if job.dry_run else outcome.take_retried()
@@ -224,28 +339,29 @@ class _Rounds:
         outcome.left_out.sort()
         return outcome
 
-    def _plan(self) -> Iterator[Part]:
+    def _plan(self) -> Iterator[ExportPart]:
         job = self._job
         for each in _intervals(self._repository, job.since_tree, job.tree, job.prefix):
             self._options.progress.expect(items=each.entries)
-            yield Part(each.start, each.stop)
+            yield ExportPart(each.start, each.stop)
 
-    def _round(self, parts: Iterable[Part]) -> Outcome:
-        outcome = Outcome()
+    def _round(self, parts: Iterable[ExportPart]) -> ExportOutcome:
+        outcome = ExportOutcome()
         planned = list(parts)
         numbers = {part: number for number, part in enumerate(planned)}
         on_steps = self._options.on_steps
+        task = partial(export_part, job=self._job, hands=self._hands)
         with InOrder[list[PathStep]]() as waiting:
-            for part, done in self._runner.run(self._task, planned):
+            for part, done in self._runner.run(task, planned):
                 outcome.join(done)
                 if on_steps is not None:
                     for steps in waiting.ready(numbers[part], done.steps):
                         on_steps(iter(steps))
-                if not self._tells:
+                if self._hands is None:
                     self._tell(done)
         return outcome
 
-    def _tell(self, done: Outcome) -> None:
+    def _tell(self, done: ExportOutcome) -> None:
         """Report the progress of a part that an executor ran."""
         written = (done.new, done.changed, done.unchanged)
         self._options.progress.advance(
@@ -253,20 +369,12 @@ class _Rounds:
             size=sum(each.size for each in written),
         )
 
-    def _has_any(self) -> bool:
-
-        found = scan(self._repository.trees, self._job.tree, prefix=self._job.prefix)
-        return next(found, None) is not None
-
-    def _holds_success(self) -> bool:
-        return holds_success(self._repository, self._job)
-
 
 def holds_success(repository: Repository, job: Job) -> bool:
     """Return whether the exported tree has an object in the place of lakecli's marker."""
-    return find(repository.trees, job.tree, job.prefix + SUCCESS) is not None
+    return find(repository.trees, job.tree, job.prefix + SUCCESS.encode()) is not None
 
 
-def _parts_of(paths: list[bytes]) -> Iterator[Part]:
+def _parts_of(paths: list[bytes]) -> Iterator[ExportPart]:
     for start in range(0, len(paths), PATHS):
-        yield Part(b"", None, tuple(paths[start : start + PATHS]))
+        yield ExportPart(b"", None, tuple(paths[start : start + PATHS]))

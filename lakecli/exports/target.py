@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
-from lakecli.base.model import CLIENT_METADATA_PREFIX, Entry
+from lakecli.base.model import CLIENT_METADATA_PREFIX, Account, Entry
 from lakecli.engine.store_location import open_by_uri
 from lakecli.errors import Refused, UsageError
-from lakecli.exports.records import Job
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.transfer.destination import Destination, FileComparison
 from lakecli.stores.capabilities import can_copy, copy_across
@@ -40,7 +40,7 @@ _METADATA_KEY: Final = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _METADATA_VALUE: Final = re.compile(r"[!-~]([ -~]*[!-~])?|", re.ASCII)
 
 
-class Item(NamedTuple):
+class ExportItem(NamedTuple):
     """An object to export, or without `entry` to delete.
 
     Attributes:
@@ -67,21 +67,59 @@ class Changed(Refused):
         super().__init__("it was changed at the destination, so it was not deleted")
 
 
-def open_destination(job: Job) -> ObjectStore:
-    """Return the store of a destination that is no directory."""
-    return open_by_uri(job.destination, region=job.region, account=job.location.account)
-
-
-def open_target(job: Job, *, check: Callable[[], None]) -> DirectoryTarget | BucketTarget:
+def open_target(
+    uri: str, *, region: str, account: Account, check: Callable[[], None]
+) -> DirectoryTarget | BucketTarget:
     """Return the target of an export.
 
     Args:
-        job: the export.
+        uri: the destination, normalised.
+        region: region of its bucket, or ``""``.
+        account: how its bucket is accessed.
         check: called often while a file is compared; an error that it raises ends the comparison.
     """
-    if is_local(job.destination):
-        return DirectoryTarget(os.fsencode(parse(job.destination).path), check)
-    return BucketTarget(open_destination(job))
+    if is_local(uri):
+        return DirectoryTarget(os.fsencode(parse(uri).path), check)
+    return BucketTarget(open_by_uri(uri, region=region, account=account))
+
+
+class OwnFiles:
+    """Writes and deletes the small files at a destination that are lakecli's own.
+
+    Args:
+        uri: the destination, normalised.
+        region: region of its bucket, or ``""``.
+        account: how its bucket is accessed.
+
+    Attributes:
+        directory: the path of a directory of this machine, or ``b""``.
+    """
+
+    def __init__(self, uri: str, *, region: str, account: Account) -> None:
+        self.directory = os.fsencode(parse(uri).path) if is_local(uri) else b""
+        self._open = partial(open_by_uri, uri, region=region, account=account)
+
+    @cached_property
+    def store(self) -> ObjectStore:
+        """The store of a bucket; a directory has none."""
+        return self._open()
+
+    def put(self, name: str, body: bytes, attributes: Attributes) -> None:
+        """Write a file."""
+        if self.directory:
+            with Destination(self.directory) as target:
+                target.write(name.encode(), [body])
+        else:
+            self.store.put(name, body, ANY, attributes)
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete files, as far as they exist."""
+        if self.directory:
+            with Destination(self.directory) as target:
+                for name in names:
+                    target.delete(os.fsencode(name))
+        else:
+            self.store.delete(names)
 
 
 class DirectoryTarget:
@@ -96,7 +134,7 @@ class DirectoryTarget:
         del name
         return None
 
-    def state_of(self, item: Item, found: ObjectInfo | None) -> FileComparison:
+    def state_of(self, item: ExportItem, found: ObjectInfo | None) -> FileComparison:
         """Compare a file with its object, by its bytes where their digest is known."""
         del found
         assert item.entry is not None
@@ -104,7 +142,7 @@ class DirectoryTarget:
             return FileComparison.MISSING
         return self._compare(item.name, item.entry)
 
-    def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
+    def write(self, item: ExportItem, pieces: Iterator[bytes]) -> bool:
         """Write a file, or create a directory for a name that ends in a slash; return ``True``."""
         assert item.entry is not None
         if item.name.endswith(b"/"):
@@ -113,17 +151,7 @@ class DirectoryTarget:
             self._destination.write(item.name, pieces, mtime=item.entry.file_mtime)
         return True
 
-    def may_copy(self, source: ObjectStore) -> bool:
-        """Return ``False``: objects are always read."""
-        del source
-        return False
-
-    def copy(self, item: Item, source: ObjectStore, key: str) -> bool:
-        """Return ``False``: objects are always read."""
-        del item, source, key
-        return False
-
-    def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
+    def is_there(self, item: ExportItem, found: ObjectInfo | None) -> bool:
         """Compare a file with what the earlier export wrote; return whether it is there.
 
         Raises:
@@ -138,7 +166,7 @@ class DirectoryTarget:
             raise Changed
         return state is FileComparison.SAME
 
-    def delete(self, item: Item) -> None:
+    def delete(self, item: ExportItem) -> None:
         """Delete a file, and the directories that it leaves empty."""
         self._destination.delete(item.name)
 
@@ -173,7 +201,7 @@ class BucketTarget:
             return None
         return self._listed.find(name)
 
-    def state_of(self, item: Item, found: ObjectInfo | None) -> FileComparison:
+    def state_of(self, item: ExportItem, found: ObjectInfo | None) -> FileComparison:
         """Compare an object by size and by the identity in its metadata."""
         assert item.entry is not None
         if found is None:
@@ -186,7 +214,7 @@ class BucketTarget:
             return FileComparison.MISSING
         return FileComparison.SAME if carried == item.identity else FileComparison.DIFFERENT
 
-    def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
+    def write(self, item: ExportItem, pieces: Iterator[bytes]) -> bool:
         """Send an object: a small one after it is verified, a large one while it is read.
 
         Returns:
@@ -206,13 +234,13 @@ class BucketTarget:
         """Return whether source and destination are stores of one kind."""
         return can_copy(source, self._store)
 
-    def copy(self, item: Item, source: ObjectStore, key: str) -> bool:
+    def copy(self, item: ExportItem, source: ObjectStore, key: str) -> bool:
         """Have the store copy an object."""
         assert item.entry is not None
         attributes = Attributes(item.entry.content_type, self._metadata(item)[0])
         return copy_across(source, key, self._store, self._key(item), attributes)
 
-    def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
+    def is_there(self, item: ExportItem, found: ObjectInfo | None) -> bool:
         """Compare an object with what the earlier export wrote, without reading it.
 
         Returns:
@@ -232,19 +260,19 @@ class BucketTarget:
             raise Changed
         return True
 
-    def delete(self, item: Item) -> None:
+    def delete(self, item: ExportItem) -> None:
         """Delete an object."""
         self._store.delete([self._key(item)])
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
 
-    def _key(self, item: Item) -> str:
+    def _key(self, item: ExportItem) -> str:
         if len(item.name) > self._room:
             raise UsageError(f"its key would be longer than {_MAX_KEY} bytes")
         return os.fsdecode(item.name)
 
-    def _metadata(self, item: Item) -> tuple[Mapping[str, str], bool]:
+    def _metadata(self, item: ExportItem) -> tuple[Mapping[str, str], bool]:
         """Return the metadata to write, and whether it includes all of the entry's."""
         assert item.entry is not None
         users = {

@@ -11,8 +11,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import Refused
 from lakecli.exports import target as target_module
-from lakecli.exports.records import ExportOptions
-from lakecli.exports.run import export
+from lakecli.exports.run import ExportOptions, export
 from lakecli.repository import repo
 from lakecli.repository.commit import commit
 from lakecli.repository.staged.stager import Stager
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.exports.records import ExportReport
+    from lakecli.exports.run import ExportReport
     from lakecli.repository.contract import Repository
     from lakecli.stores.contract import ObjectStore
 

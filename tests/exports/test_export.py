@@ -20,8 +20,7 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
-from lakecli.exports.records import ExportOptions
-from lakecli.exports.run import export, summarise
+from lakecli.exports.run import ExportOptions, export, summarise
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.trust import remember
 from lakecli.repository.staged.stager import Stager
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from lakecli.errors import LakeError
-    from lakecli.exports.records import ExportReport
+    from lakecli.exports.run import ExportReport
     from lakecli.repository.contract import Repository
     from lakecli.repository.transfer.plan import PathStep
 

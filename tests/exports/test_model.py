@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import NothingToDo
-from lakecli.exports.records import ExportOptions
-from lakecli.exports.run import export
+from lakecli.exports.run import ExportOptions, export
 from tests.exports.test_export import files, put
 from tests.support.lakes import make_repository, open_lake
 

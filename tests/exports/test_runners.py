@@ -13,9 +13,9 @@ import pytest
 
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import Unreachable
-from lakecli.exports import records, run
+from lakecli.exports import run
 from lakecli.exports.part import export_part
-from lakecli.exports.records import ExportOptions
+from lakecli.exports.run import ExportOptions
 from tests.exports.test_export import files, put
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import RecordedProgress
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lakecli.engine.runner import Runner
     from lakecli.engine.spark_runner import SparkRunner
-    from lakecli.exports.records import Outcome, Part
+    from lakecli.exports.part import ExportOutcome, ExportPart, Job
     from lakecli.repository.contract import Repository
     from lakecli.repository.transfer.plan import PathStep
 
@@ -48,7 +48,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "PATHS", 2)
 
 
-def exported(repository: Repository, target: Path, runner: Runner, **options: Any) -> Outcome:
+def exported(repository: Repository, target: Path, runner: Runner, **options: Any) -> ExportOutcome:
     progress = RecordedProgress()
     report = run.export(
         repository,
@@ -146,11 +146,11 @@ def test_every_runner_reports_failures(
     assert not (tmp_path / "there/_SUCCESS").exists()
 
 
-def exported_failing(repository: Repository, target: Path, runner: Runner) -> Outcome:
+def exported_failing(repository: Repository, target: Path, runner: Runner) -> ExportOutcome:
     return run.export(repository, "main", b"", str(target), runner=runner).outcome
 
 
-def dying(part: Part, *, job: records.Job, marker: str, times: int) -> Outcome:
+def dying(part: ExportPart, *, job: Job, marker: str, times: int) -> ExportOutcome:
     """Export a part, then kill the executor's process."""
     outcome = export_part(part, job=job)
     deaths = len(list(Path(marker).iterdir()))

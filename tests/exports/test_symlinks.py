@@ -93,7 +93,7 @@ def test_a_manifest_for_each_partition(repository: Repository, tmp_path: Path) -
 
 
 def test_a_table_without_partitions_in_a_bucket(repository: Repository) -> None:
-    from lakecli.exports import manifests
+    from lakecli.exports import target
     from lakecli.stores.memory import MemoryStore
 
     keep(repository, {b"a": b"1", b"b": b"1"})
@@ -101,7 +101,7 @@ def test_a_table_without_partitions_in_a_bucket(repository: Repository) -> None:
     store.put_new("_symlink_format_manifest/d=9/manifest", b"old")
     store.put_new("_symlink_format_manifest/other", b"not ours")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifests, "open_by_uri", lambda _uri, region: store)
+        patch.setattr(target, "open_by_uri", lambda _uri, **_: store)
         runtime = repository.lake.runtime
         repository.lake.runtime = runtime._replace(prepare_namespace=lambda _uri: "")
         write_symlinks(repository, "main", b"", "s3://bucket/t")

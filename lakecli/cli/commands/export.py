@@ -28,8 +28,7 @@ from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
 from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import UsageError
 from lakecli.exports.manifests import check_can_write, write_manifest, write_symlinks
-from lakecli.exports.records import ExportOptions, ExportReport
-from lakecli.exports.run import count_exported, summarise
+from lakecli.exports.run import ExportOptions, ExportReport, count_exported, summarise
 from lakecli.exports.run import export as run
 from lakecli.stores.uri import normalise
 
