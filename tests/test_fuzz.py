@@ -139,11 +139,11 @@ def read_key(data: bytes) -> None:
 
 
 def carried_results() -> list[bytes]:
-    from lakecli.imports.task import ImportTally
-    from lakecli.imports.task import ImportedPart
+    from lakecli.imports.task import ImportedPart, ImportTally
     from lakecli.imports.tree_parts import EMPTY
 
-    return [pack_result(ImportedPart(EMPTY._replace(head_keys=[b"k"], head_values=[b"v"]), ImportTally()))]
+    cut = EMPTY._replace(head_keys=[b"k"], head_values=[b"v"])
+    return [pack_result(ImportedPart(cut, ImportTally()))]
 
 
 def targets() -> Iterator[Target]:
