@@ -22,10 +22,9 @@ from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.records.ref_changes import State
 from lakecli.repository.sharing.automatic import SharedMover
 from lakecli.repository.undo.back_in_bucket import put_back
-from lakecli.settings.file import read_file
-from lakecli.settings.home import chosen_home, home_paths
+from lakecli.settings.home import chosen_home, home_paths, read_file
+from lakecli.settings.keys import parse_sync
 from lakecli.settings.settings import Settings, committer
-from lakecli.settings.values import parse_sync
 
 
 def open_lake(home: str | Path | None, *, command: str = "") -> Lake:

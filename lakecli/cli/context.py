@@ -178,7 +178,7 @@ class Context:
         required = given is not None and not given.endswith(LAKECTL_SUFFIXES)
         if not required and not os.path.exists(self.config_file):
             return {}
-        from lakecli.settings.file import read_file
+        from lakecli.settings.home import read_file
 
         return read_file(self.config_file, required=required)
 

@@ -18,7 +18,7 @@ from lakecli.base import uri
 from lakecli.base.uri import LakeUri
 from lakecli.cli.tree import READ_IN_PLACE
 from lakecli.errors import UsageError
-from lakecli.settings.values import parse_duration, parse_size
+from lakecli.settings.keys import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context

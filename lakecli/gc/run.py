@@ -58,7 +58,7 @@ from lakecli.repository.lakefs.kept_dumps import (
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.shareable import check_readable, check_writable
-from lakecli.settings.values import check_grace
+from lakecli.settings.keys import check_grace
 from lakecli.stores.capabilities import clear_temporaries
 from lakecli.stores.contract import ANY, ObjectNotFound, TooLarge, get_bounded
 

@@ -1,6 +1,11 @@
 """The settings: their names and values, where they come from, places on a machine, who commits.
 
-May import base, errors and what is below.
+::
 
-Modules: committer, file, home, keys, lakectl, settings, values.
+    keys      how values are written, and the names and meaning of all settings
+    home      the directories of lakecli on a machine, and the configuration file
+    lakectl   what is taken from lakectl's file and variables
+    settings  which source wins; the committer
+
+May import base, errors and what is below.
 """

@@ -1,15 +1,27 @@
-"""The directories of lakecli on a machine."""
+"""The home of lakecli on a machine: its directories, and the configuration file.
+
+The size of the file is bounded, and edits by tomlkit keep comments.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Mapping, MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.base.directories import make_private
+from lakecli.base.parsing import Unparsable, parse_toml, read_text
+from lakecli.errors import NotFound, PermissionDenied, UsageError
+from lakecli.settings.keys import KEYS, find_key
 
 if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
     from lakecli.base.directories import StrPath
+
 
 _PLATFORM: Final[str] = sys.platform
 """A plain text, so that mypy checks the code for each platform on all of them."""
@@ -56,3 +68,159 @@ def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
         )
     )
     return HomePaths(f"{config}/config.toml", f"{data}/store", cache)
+
+
+_REPOSITORIES = "repo"
+"""The table of the tables of single repositories, such as ``[repo.sales]``."""
+
+
+def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
+    """Return the settings of a file by key name, as text; none if there is no file.
+
+    Raises:
+        UsageError: it is no TOML, or has an unknown setting; the error names file and line.
+        NotFound: it is `required` and does not exist.
+        PermissionDenied: it cannot be read.
+    """
+    text = _read(path, required=required)
+    if text is None:
+        return {}
+    try:
+        document = parse_toml(text)
+    except Unparsable as error:
+        raise UsageError(f"malformed configuration in {path}: {error}") from None
+    values: dict[str, str] = {}
+    for name, value in _flatten(document, ""):
+        where = f"{path}, line {_line_of(text, name)}"
+        try:
+            key = find_key(name)
+        except UsageError as error:
+            raise UsageError(f"{error.message} in {where}", hint=error.hint) from None
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            value = " ".join(value)  # noqa: PLW2901 - lists may be arrays or text
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise UsageError(
+                f"{name} in {where} is neither text nor a number", hint=f'write "{key.example}"'
+            )
+        values[name] = str(value)
+    return values
+
+
+def _read(path: StrPath, *, required: bool) -> str | None:
+    try:
+        return read_text(path)
+    except (FileNotFoundError, NotADirectoryError):
+        if required:
+            raise NotFound(f"no configuration file {path}") from None
+        return None
+    except UnicodeDecodeError:
+        raise UsageError(f"malformed configuration in {path}: not UTF-8") from None
+    except OSError as error:
+        raise PermissionDenied(f"cannot read {path}: {error.strerror}") from None
+
+
+def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    """Yield dotted names and values; an empty or unknown table counts as one unknown name."""
+    tables = {key.name.rpartition(".")[0] for key in KEYS} | {_REPOSITORIES}
+    for name, value in table.items():
+        dotted = prefix + name
+        inside = prefix == f"{_REPOSITORIES}." or dotted.partition(".")[2].endswith(".trust")
+        if isinstance(value, dict) and (dotted in tables or inside):
+            yield from _flatten(value, dotted + ".")
+        else:
+            yield dotted, value
+
+
+def _line_of(text: str, name: str) -> int:
+    """Return the line that most likely sets `name`; the TOML parser does not report it."""
+    table, _, leaf = name.rpartition(".")
+    current = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#")[0].strip()
+        if words.startswith("["):
+            current = words.strip("[] ")
+            if current == name:
+                return number
+        left = words.partition("=")[0].strip().strip("\"'")
+        if (left == leaf and current == table) or (left == name and not current):
+            return number
+    return 1
+
+
+def set_value(path: StrPath, name: str, text: str) -> None:
+    """Write one setting, and keep the rest of the file unchanged.
+
+    Raises:
+        UsageError: there is no such setting, the value is malformed, or the file is.
+    """
+    import tomlkit
+    from tomlkit.items import Table
+
+    value = find_key(name).parse(text)
+    document = _load(path)
+    *tables, leaf = name.split(".")
+    section: TOMLDocument | Table = document
+    for number, table in enumerate(tables, 1):
+        inner = section.get(table)
+        if not isinstance(inner, Table):
+            # `[repo.sales]` needs no table `[repo]`.
+            inner = tomlkit.table(is_super_table=number < len(tables))
+            section[table] = inner
+        section = inner
+    section[leaf] = value if isinstance(value, int) and text.strip().isdecimal() else text
+    _write(path, tomlkit.dumps(document))
+
+
+def unset_value(path: StrPath, name: str) -> None:
+    """Remove one setting from the file.
+
+    Raises:
+        UsageError: there is no such setting, or the file is malformed.
+        NotFound: the file does not set it.
+    """
+    import tomlkit
+
+    find_key(name)
+    if name not in read_file(path):
+        raise NotFound(f"{name} is not set in {path}", hint="lakecli config list --show-origin")
+    document = _load(path)
+    _remove(document, name.split("."))
+    _write(path, tomlkit.dumps(document))
+
+
+def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
+    """Remove a setting, and tables that become empty."""
+    first, *rest = words
+    if rest:
+        _remove(table[first], rest)
+    if not rest or not table[first]:
+        del table[first]
+
+
+def _load(path: StrPath) -> TOMLDocument:
+    """Parse the file for editing; raise `UsageError` if it is malformed."""
+    import tomlkit
+
+    read_file(path)
+    return tomlkit.parse(_read(path, required=False) or "")
+
+
+def _write(path: StrPath, text: str) -> None:
+    """Replace the file atomically, readable by its owner only; follow a symbolic link."""
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    try:
+        if not target.parent.is_dir():  # an existing one may be shared, so its mode stays
+            make_private(target.parent)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise PermissionDenied(f"cannot write {path}: {error.strerror}") from error

@@ -1,6 +1,4 @@
-"""The values of settings, which source wins, and the committer.
-
-The values of settings, and which source wins; `lakecli.settings.keys` lists the settings.
+"""The values of settings, and which source wins; `lakecli.settings.keys` lists the settings.
 
 A setting comes from a flag, else from the environment (``user.name`` as ``LAKECLI_USER_NAME``),
 else from lakectl's variable or file, else from the configuration file (TOML, ``name`` in the table
@@ -17,7 +15,7 @@ import pwd
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.errors import UsageError
@@ -36,9 +34,9 @@ from lakecli.settings.keys import (
     Key,
     find_key,
     own_key,
-    sync_key,
-    trust_key,
 )
+
+Kind = TypeVar("Kind")
 
 
 class OriginKind(StrEnum):
@@ -141,35 +139,34 @@ class Settings:
             self._values = self._read_file()
         return self._values
 
-    def _value(self, name: str) -> object:
+    def _find(self, name: str, kind: type[Kind]) -> Kind | None:
+        """Return the value of a setting, or ``None`` if it is unset."""
         setting = self.find(name)
         if setting.text is None:
             return None
         try:
-            return setting.key.parse(setting.text)
+            value = setting.key.parse(setting.text)
         except UsageError as error:
             where = f" in {setting.place}" if setting.place else ""
             raise UsageError(f"{name}{where}: {error.message}", hint=error.hint) from None
-
-    def _text(self, name: str) -> str | None:
-        value = self._value(name)
-        assert value is None or isinstance(value, str)
+        assert isinstance(value, kind)
         return value
 
-    def _number(self, name: str) -> int:
-        value = self._value(name)
-        assert isinstance(value, int)
+    def _value(self, name: str, kind: type[Kind]) -> Kind:
+        """Return the value of a setting that has a default."""
+        value = self._find(name, kind)
+        assert value is not None
         return value
 
     @property
     def user_name(self) -> str | None:
         """The name of the committer."""
-        return self._text("user.name")
+        return self._find("user.name", str)
 
     @property
     def user_email(self) -> str | None:
         """The e-mail of the committer."""
-        return self._text("user.email")
+        return self._find("user.email", str)
 
     @property
     def user(self) -> str | None:
@@ -180,53 +177,47 @@ class Settings:
     @property
     def base_uri(self) -> str:
         """The prefix of URIs that do not start with ``lakefs://``; may be empty."""
-        return self._text("base_uri") or ""
+        return self._find("base_uri", str) or ""
 
     @property
     def local_link(self) -> str:
         """How files of a linked directory come from a namespace that is a directory."""
-        return self._text(LINK) or "auto"
+        return self._find(LINK, str) or "auto"
 
     @property
     def local_trust(self) -> tuple[str, ...]:
         """Directories whose links count although another user owns them."""
-        value = self._value(LOCAL_TRUST)
-        assert value is None or isinstance(value, tuple)
-        return value or ()
+        return self._find(LOCAL_TRUST, tuple) or ()
 
     @property
     def used(self) -> str | None:
         """The URI of the repository or ref that commands without a URI mean."""
-        return self._text(USE)
+        return self._find(USE, str)
 
     @property
     def cache_sizes(self) -> tuple[int, int]:
         """The limits of the cache of a repository, in bytes: on the disk, and in memory."""
-        return self._number("cache.size"), self._number("cache.memory")
+        return self._value("cache.size", int), self._value("cache.memory", int)
 
     @property
     def transfer_parallelism(self) -> int:
         """How many objects are transferred in parallel."""
-        return self._number("transfer.parallelism")
+        return self._value("transfer.parallelism", int)
 
     @property
     def presign_expires(self) -> timedelta:
         """The requested lifetime of presigned URLs."""
-        value = self._value("presign.expires")
-        assert isinstance(value, timedelta)
-        return value
+        return self._value("presign.expires", timedelta)
 
     @property
     def gc_grace(self) -> timedelta:
         """The minimum age of garbage, and how long it stays condemned."""
-        value = self._value("gc.grace")
-        assert isinstance(value, timedelta)
-        return value
+        return self._value("gc.grace", timedelta)
 
     def sync(self, repository: str) -> bool:
         """Whether commands on a repository fetch before and push after."""
-        own = self._value(sync_key(repository))
-        return bool(self._value(SYNC) if own is None else own)
+        own = self._find(own_key(repository, SYNC), bool)
+        return self._value(SYNC, bool) if own is None else own
 
     def account(self, repository: str) -> Account:
         """How a repository's buckets of S3 are accessed, where it has settings of its own.
@@ -235,7 +226,7 @@ class Settings:
         """
         if "/" in repository:
             return NO_ACCOUNT
-        found = (self._text(own_key(repository, name)) for name in (PROFILE, ENDPOINT, REGION))
+        found = (self._find(own_key(repository, name), str) for name in (PROFILE, ENDPOINT, REGION))
         return Account(*(value or "" for value in found))
 
     def trusted(self, repository: str) -> tuple[str, ...]:
@@ -244,10 +235,8 @@ class Settings:
         A repository that is read without a clone has no name, and none of its own.
         """
         found: list[str] = []
-        for name in (TRUST,) if "/" in repository else (TRUST, trust_key(repository)):
-            value = self._value(name)
-            assert value is None or isinstance(value, tuple)
-            found += value or ()
+        for name in (TRUST,) if "/" in repository else (TRUST, own_key(repository, TRUST)):
+            found += self._find(name, tuple) or ()
         return tuple(dict.fromkeys(found))
 
 

@@ -12,8 +12,14 @@ from lakecli.cli.context import Context, Environment
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.argv import Globals
 from lakecli.errors import UsageError
-from lakecli.settings.keys import KEYS
-from lakecli.settings.values import parse_count, parse_duration, parse_email, parse_size, parse_text
+from lakecli.settings.keys import (
+    KEYS,
+    parse_count,
+    parse_duration,
+    parse_email,
+    parse_size,
+    parse_text,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

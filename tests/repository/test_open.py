@@ -21,8 +21,7 @@ from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_file
-from lakecli.settings.file import read_file, set_value
-from lakecli.settings.home import home_paths
+from lakecli.settings.home import home_paths, read_file, set_value
 from tests.support.clones import machine, make_commit
 from tests.support.lakes import Numbered, Ticking
 

@@ -11,7 +11,7 @@ from lakecli.cli.out.answers.worktree import Used
 from lakecli.cli.params import SettingName
 from lakecli.cli.reading import Kind, Parser, read_repository_or_ref
 from lakecli.errors import NotFound, Refused, UsageError
-from lakecli.settings.file import set_value, unset_value
+from lakecli.settings.home import set_value, unset_value
 from lakecli.settings.keys import SYNC, USE, find_key
 from lakecli.settings.settings import OriginKind, Setting, git_user
 

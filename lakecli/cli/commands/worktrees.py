@@ -39,7 +39,7 @@ from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.selection import EVERYTHING
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
-from lakecli.settings.values import HARDLINK_ROOT
+from lakecli.settings.keys import HARDLINK_ROOT
 from lakecli.stores.uri import is_local
 from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring, restore
 from lakecli.worktree.commit import CommitOptions, Committed, commit
