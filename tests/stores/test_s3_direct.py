@@ -12,7 +12,7 @@ from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachab
 from lakecli.stores.contract import ANY, ObjectNotFound
 from lakecli.stores.responses import LOGGER
 from lakecli.stores.s3 import direct
-from lakecli.stores.s3.direct_settings import find_settings
+from lakecli.stores.s3.direct import find_settings
 from lakecli.stores.s3.store import S3Store
 from tests.support.servers import Answer, StubServer, new_bucket, s3_error
 

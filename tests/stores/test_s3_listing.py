@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakecli.stores.contract import ObjectInfo, Version
 from lakecli.stores.responses import UnusableAnswerError
-from lakecli.stores.s3.listing import Page, S3Listing, read_page
+from lakecli.stores.s3.reading import Page, S3Reader, read_page
 from lakecli.stores.s3.store import S3Store
 from tests.support.servers import Answer, StubServer, s3_error
 
@@ -55,12 +55,11 @@ def store(server: StubServer) -> S3Store:
 
 
 @pytest.fixture
-def listings(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> tuple[S3Listing, S3Listing]:
+def listings(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> tuple[S3Reader, S3Reader]:
     """One that is direct, and one by the SDK."""
     other = S3Store("bucket", region="eu-north-1")
     monkeypatch.setattr(other._reader.direct, "_is_usable", False)
-    made = [S3Listing(each._connection, "bucket", each._reader.direct) for each in (store, other)]
-    return made[0], made[1]
+    return store._reader, other._reader
 
 
 def is_direct(request: Any) -> bool:
@@ -91,7 +90,7 @@ def test_elements_that_are_not_known_are_left_out() -> None:
     st.sampled_from([END, MORE]),
 )
 def test_the_sdk_reads_the_same(
-    server: StubServer, listings: tuple[S3Listing, S3Listing], keys: list[str], state: str
+    server: StubServer, listings: tuple[S3Reader, S3Reader], keys: list[str], state: str
 ) -> None:
     direct, by_sdk = listings
     server.answers = [Answer(body=page(*keys, state=state))]
@@ -108,7 +107,7 @@ def test_the_sdk_reads_the_same(
 )
 def test_the_sdk_asks_for_the_same(
     server: StubServer,
-    listings: tuple[S3Listing, S3Listing],
+    listings: tuple[S3Reader, S3Reader],
     *,
     prefix: str,
     after: str,

@@ -11,8 +11,7 @@ import pytest
 from botocore.session import Session
 
 from lakecli.errors import UsageError
-from lakecli.stores.s3.config import resolve_config
-from lakecli.stores.s3.direct_settings import PlainAccess, find_plain_access
+from lakecli.stores.s3.settings import PlainAccess, find_plain_access, resolve_config
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.stores.s3.direct import UNSIGNED, signed
-from lakecli.stores.s3.direct_settings import AccessKeys
+from lakecli.stores.s3.settings import AccessKeys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,18 +2,15 @@
 
 ::
 
-    store            the adapter of Amazon S3, and of servers that speak its protocol
-    reading          reading objects from S3: whole, in part, and as files
-    listing          listings of a bucket
-    config           endpoint, region and addressing style, from the places that AWS's tools read
-    connection       what the requests of one S3 store share
-    sdk_http         sends the SDK's requests by its own HTTP client
-    direct           plain requests to S3 without the SDK's client, signed by Signature Version 4
-    direct_settings  what direct requests follow
-    direct_http      sends direct requests by `urllib3`
-    versions         conditions and versions of objects, as S3 has them
-    uploads          uploads in parts, on S3: of streams, and those that outlive a process
-    presign          signed URLs for S3, computed without a request, a service model or a client
-    access           describes the AWS credentials in use, and where the SDK found them
-    errors           the S3 SDK's errors in lakecli's words
+    store        the adapter
+    reading      reading objects, whole, in part and as files; listing a bucket
+    direct       plain requests without the SDK's client, signed by Signature Version 4
+    direct_http  sends direct requests by `urllib3`
+    connection   what the requests of one store share: settings, credentials, clients and clock
+    settings     endpoint, region and static keys, from the places that AWS's tools read
+    client       the SDK's client, which reads answers within bounds
+    versions     conditions and versions of objects, as S3 has them
+    uploads      uploads in parts: those that outlive a process, streams, and large copies
+    presign      signed URLs, computed without a request, a service model or a client
+    errors       the SDK's errors in lakecli's words
 """

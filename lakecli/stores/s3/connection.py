@@ -8,16 +8,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from threading import RLock
-from typing import Any
+from typing import Any, Final
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import IntegrityError
+from lakecli.stores.capabilities import Access, beginning_of
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, log_response, region_of
-from lakecli.stores.s3.config import S3Config, resolve_config, variables_for
-from lakecli.stores.s3.direct_settings import PlainAccess, find_plain_access
 from lakecli.stores.s3.errors import status_of
+from lakecli.stores.s3.settings import (
+    AccessKeys,
+    PlainAccess,
+    S3Config,
+    find_plain_access,
+    resolve_config,
+    variables_for,
+)
+
+_SOURCES: Final = {
+    "env": "the environment (AWS_ACCESS_KEY_ID)",
+    "shared-credentials-file": "profile {profile} of ~/.aws/credentials",
+    "config-file": "profile {profile} of ~/.aws/config",
+    "custom-process": "credential_process of profile {profile}",
+    "sso": "single sign-on, profile {profile}",
+    "login": "`aws login`, profile {profile}",
+    "assume-role": "role {role} of profile {profile}",
+    "assume-role-with-web-identity": "role {role}, by a web identity",
+    "container-role": "the role of this container",
+    "iam-role": "the role of this machine",
+}
+"""The SDK's names of the sources of credentials, in words."""
 
 
 class S3Connection:
@@ -93,7 +115,7 @@ class S3Connection:
             if self._session is None:
                 from botocore.session import Session
 
-                from lakecli.stores.s3.sdk_http import CheckedParsers
+                from lakecli.stores.s3.client import CheckedParsers
 
                 self._session = Session(profile=self._account.profile or None)
                 self._session.register_component("response_parser_factory", CheckedParsers())
@@ -142,32 +164,69 @@ class S3Connection:
         log_response(model.http["method"], http_response.url, http_response.status_code)
 
     def _new_client(self, attempts: int) -> Any:  # noqa: ANN401 - the SDK is not typed
-        from botocore.config import Config
+        from lakecli.stores.s3.client import new_client
 
-        from lakecli.stores.s3.direct_http import CONNECT_TIMEOUT, CONNECTIONS, READ_TIMEOUT
-        from lakecli.stores.s3.sdk_http import SdkHttp
-
-        client = self.session.create_client(
-            "s3",
-            region_name=self.config.region,
-            endpoint_url=self.config.endpoint or None,
-            config=Config(
-                signature_version="s3v4",  # for other endpoints the SDK would fall back to v2
-                s3={"addressing_style": self.config.addressing_style},
-                retries={"mode": "standard", "total_max_attempts": attempts},
-                max_pool_connections=CONNECTIONS,
-                connect_timeout=CONNECT_TIMEOUT,
-                read_timeout=READ_TIMEOUT,
-                # `config` has the endpoint: that of a profile counts before a variable.
-                ignore_configured_endpoint_urls=bool(self._account.profile),
-            ),
+        return new_client(
+            self.session,
+            self.config,
+            attempts,
+            self._note,
+            # The endpoint of a profile counts before a variable.
+            ignores_endpoints=bool(self._account.profile),
         )
-        http = SdkHttp(client.meta.endpoint_url, self.session.get_config_variable("ca_bundle"))
-        client.meta.events.register("before-send.s3", http.answer_to)
-        client.meta.events.register("after-call.s3", self._note)
-        if self.config.endpoint:
-            client.meta.events.register("before-call.s3", _stay)
-        return client
+
+    def find_keys(self) -> tuple[AccessKeys, datetime | None]:
+        """Return the credentials, and when temporary ones end.
+
+        This reads files and variables, and sends a request only if they come from a server (single
+        sign-on, instance roles).
+
+        Raises:
+            botocore.exceptions.BotoCoreError: there are no credentials, or they cannot be loaded.
+        """
+        plain = self.plain_access
+        if plain is not None:
+            return plain.keys, None
+        credentials = self._credentials()
+        # This refreshes them if they are about to expire, so the expiry is read afterwards.
+        frozen = credentials.get_frozen_credentials()
+        keys = AccessKeys(str(frozen.access_key), str(frozen.secret_key), str(frozen.token or ""))
+        return keys, _expiry_of(credentials)
+
+    def access(self) -> Access:
+        """Describe the credentials in use, and where the SDK found them.
+
+        Raises:
+            botocore.exceptions.BotoCoreError: there are no credentials, or they cannot be loaded.
+        """
+        credentials, session = self._credentials(), self.session
+        frozen = credentials.get_frozen_credentials()
+        method = str(credentials.method)
+        scoped = session.get_scoped_config()
+        source = _SOURCES.get(method, method).format(
+            profile=session.profile or "default",
+            role=scoped.get("role_arn") or session.get_config_variable("role_arn") or "",
+        )
+        identity = beginning_of(str(frozen.access_key))
+        account = getattr(frozen, "account_id", None)  # newer SDKs know it for some sources
+        if account:
+            identity += f" of account {account}"
+        return Access(
+            kind="temporary access key" if frozen.token else "access key",
+            identity=identity,
+            source=source,
+            endpoint=self.config.host,
+            region=self.config.region,
+            expires_at=_expiry_of(credentials),
+        )
+
+    def _credentials(self) -> Any:  # noqa: ANN401 - the SDK is not typed
+        from botocore.exceptions import NoCredentialsError
+
+        credentials = self.session.get_credentials()
+        if credentials is None:
+            raise NoCredentialsError
+        return credentials
 
 
 def _said_region(answer: Mapping[str, Any]) -> str:
@@ -186,10 +245,7 @@ def _recorded(region: str) -> str:
         ) from None
 
 
-def _stay(*, context: dict[str, Any], **_: object) -> None:
-    """Tell the SDK that it has followed a redirect to the bucket's region.
-
-    Otherwise it would loop on a server that answers every request with a redirect, as a proxy from
-    http to https does.
-    """
-    context.setdefault("s3_redirect", {})["redirected"] = True
+def _expiry_of(credentials: Any) -> datetime | None:  # noqa: ANN401 - the SDK is not typed
+    """Return when temporary credentials expire; known only of those that can be refreshed."""
+    end = getattr(credentials, "_expiry_time", None)
+    return end.astimezone(UTC) if isinstance(end, datetime) else None

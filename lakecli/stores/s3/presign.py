@@ -8,38 +8,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hmac import digest
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 from urllib.parse import quote, urlsplit
 
 from lakecli.errors import PermissionDenied
 from lakecli.stores.presigning import LONGEST, V4, PresignedUrl, PresignRequest, V4Form, lifetime_of
-from lakecli.stores.s3.direct_settings import AccessKeys
-
-if TYPE_CHECKING:
-    from botocore.session import Session
+from lakecli.stores.s3.settings import AccessKeys
 
 AWS4: Final = V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
 _PORTS: Final = {"http": 80, "https": 443}
-
-
-def find_keys(session: Session) -> tuple[AccessKeys, datetime | None]:
-    """Return the SDK's credentials, and when temporary ones end.
-
-    This reads files and variables, and sends a request only if they come from a server (single
-    sign-on, instance roles).
-
-    Raises:
-        botocore.exceptions.BotoCoreError: no credentials.
-    """
-    from botocore.exceptions import NoCredentialsError
-
-    credentials = session.get_credentials()
-    if credentials is None:
-        raise NoCredentialsError
-    # This refreshes them if they are about to expire, so the expiry is read afterwards.
-    frozen = credentials.get_frozen_credentials()
-    keys = AccessKeys(str(frozen.access_key), str(frozen.secret_key), str(frozen.token or ""))
-    return keys, expiry_of(credentials)
 
 
 def presign(
@@ -146,9 +123,3 @@ def _host_of(url: str) -> str:
     if parts.port is None or parts.port == _PORTS.get(parts.scheme):
         return host
     return f"{host}:{parts.port}"
-
-
-def expiry_of(credentials: Any) -> datetime | None:  # noqa: ANN401 - the SDK is not typed
-    """Return when temporary credentials expire; known only of those that can be refreshed."""
-    end = getattr(credentials, "_expiry_time", None)
-    return end.astimezone(UTC) if isinstance(end, datetime) else None

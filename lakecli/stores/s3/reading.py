@@ -1,23 +1,33 @@
-"""Reading objects from S3: whole, in part, and as files."""
+"""Reading objects from S3, whole, in part, and as files; and listing a bucket.
+
+Plain requests come first; where they do not suffice, the SDK sends the request again. The SDK takes
+five times the processor time for a page of a listing, and 250 ms before the first one.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from contextlib import closing, suppress
-from datetime import UTC
+from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
+from urllib.parse import quote, unquote_plus
 
 from lakecli.stores.cloud_errors import MISSING, Translator
 from lakecli.stores.contract import ObjectInfo, Version
 from lakecli.stores.responses import (
+    MAX_ANSWER,
     UnusableAnswerError,
     date_of,
+    name_below,
+    read_xml,
     required,
     size_of_part,
+    token_of,
     version_id_of,
 )
+from lakecli.stores.s3 import versions
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.direct import DirectRequests, NoSuchKeyError
 from lakecli.stores.s3.errors import status_of
@@ -25,13 +35,26 @@ from lakecli.stores.s3.versions import version_of, wanted
 from lakecli.stores.streams import ReadStream, read_exactly
 
 if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
     from botocore.response import StreamingBody
 
 _META: Final = "x-amz-meta-"
 _SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
+_OF_OBJECTS: Final = frozenset({"Key", "Size", "LastModified", "ETag"})
+_OF_PAGES: Final = frozenset({"IsTruncated", "NextContinuationToken", "EncodingType"})
+
 READ_TRIES = 3
 """Responses that may break off before an object counts as unreachable."""
+
+
+class Page(NamedTuple):
+    """Objects by their full names, and the token of the next page, which is empty at the end."""
+
+    objects: list[ObjectInfo]
+    next_token: str
 
 
 class S3Reader:
@@ -151,9 +174,61 @@ class S3Reader:
         info = info_of(answer, key, size=required(answer, "ContentLength"))
         return info, version_id_of(answer.get("VersionId", "null"))
 
+    def page(self, prefix: str, *, after: str, token: str) -> Page:
+        """Return a page of a listing.
+
+        Args:
+            prefix: of the full names.
+            after: the full name that comes before the first one; ``""`` begins at the prefix.
+            token: of the page; ``""`` for the first one.
+        """
+        page = self._plain_page(prefix, after, token)
+        if page is None:
+            begin = {"StartAfter": after} if after else {}
+            answer = self._connection.client().list_objects_v2(
+                Bucket=self._bucket,
+                Prefix=prefix,
+                MaxKeys=versions.PAGE_SIZE,
+                **({"ContinuationToken": token} if token else begin),
+            )
+            objects = [
+                info_of(item, required(item, "Key"), size=required(item, "Size"))
+                for item in answer.get("Contents", ())
+            ]
+            is_last = not answer["IsTruncated"]
+            page = Page(objects, "" if is_last else token_of(answer.get("NextContinuationToken")))
+        if page.next_token:
+            token_of(page.next_token, token)
+        for info in page.objects:
+            name_below(prefix, info.key)
+        return page
+
+    def _plain_page(self, prefix: str, after: str, token: str) -> Page | None:
+        """Return a page, or ``None`` if the SDK has to ask for it."""
+        parameters = {
+            "continuation-token": token,
+            "encoding-type": "url",
+            "list-type": "2",
+            "max-keys": str(versions.PAGE_SIZE),
+            "prefix": prefix,
+            "start-after": "" if token else after,
+        }
+        try:
+            query = "&".join(
+                f"{name}={quote(value, safe='')}"
+                for name, value in parameters.items()
+                if value or name == "prefix"
+            )
+            body = self.direct.list(query, limit=MAX_ANSWER)
+            return None if body is None else read_page(body)
+        except (UnicodeError, UnusableAnswerError):
+            return None
+
 
 def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
     """Return what a listing or the answer to HEAD says of an object."""
+    if size < 0:
+        raise UnusableAnswerError("an object has a negative size")
     return ObjectInfo(
         key=key,
         size=size,
@@ -171,13 +246,17 @@ def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
     modified_at = date_of(headers.get("last-modified", ""))
     if size is None or modified_at is None or modified_at.tzinfo != UTC:
         return None
-    version = version_of({"ETag": headers.get("etag", "")})
-    metadata = {
-        name.removeprefix(_META): value for name, value in headers.items() if name.startswith(_META)
+    item = {
+        "LastModified": modified_at,
+        "ETag": headers.get("etag", ""),
+        "ContentType": headers.get("content-type", ""),
+        "Metadata": {
+            name.removeprefix(_META): value
+            for name, value in headers.items()
+            if name.startswith(_META)
+        },
     }
-    return ObjectInfo(
-        key, int(size[0]), modified_at, version, version, headers.get("content-type", ""), metadata
-    )
+    return info_of(item, key, size=int(size[0]))
 
 
 def _size_of(answer: Mapping[str, Any]) -> int | None:
@@ -205,6 +284,51 @@ def _read_exactly(body: StreamingBody, size: int) -> bytes:
 def _is_partial(answer: Mapping[str, Any]) -> bool:
     status = answer["ResponseMetadata"]["HTTPStatusCode"]
     return bool(status == HTTPStatus.PARTIAL_CONTENT)
+
+
+def read_page(body: bytes) -> Page:
+    """Read a page of a listing with URL-encoded keys.
+
+    Raises:
+        UnusableAnswerError: it is not written as S3 writes it.
+    """
+    root = read_xml(body, "ListBucketResult", "IsTruncated")
+    page = _texts(root, _OF_PAGES)
+    is_truncated = page["IsTruncated"] == "true"
+    token = page.get("NextContinuationToken", "")
+    if is_truncated and not token:
+        raise UnusableAnswerError("it does not say which page follows")
+    is_encoded = page.get("EncodingType") == "url"
+    objects = [_object_of(item, is_encoded=is_encoded) for item in root.iterfind("{*}Contents")]
+    return Page(objects, token if is_truncated else "")
+
+
+def _texts(element: Element, names: frozenset[str]) -> dict[str, str]:
+    """Return the texts of the children that have these names; each comes once at most."""
+    texts: dict[str, str] = {}
+    for child in element:
+        name = child.tag.rpartition("}")[2]
+        if name in names:
+            if name in texts or len(child):
+                raise UnusableAnswerError(f"{name} comes twice, or is no text")
+            texts[name] = child.text or ""
+    return texts
+
+
+def _object_of(element: Element, *, is_encoded: bool) -> ObjectInfo:
+    item = _texts(element, _OF_OBJECTS)
+    try:
+        key, size, moment = item["Key"], item["Size"], item["LastModified"]
+    except KeyError as error:
+        raise UnusableAnswerError("an object lacks a property") from error
+    if not _SIZE.fullmatch(size) or not _MOMENT.fullmatch(moment):
+        raise UnusableAnswerError("a size or a time is malformed")
+    try:
+        full = unquote_plus(key, errors="strict") if is_encoded else key
+        modified_at = datetime.fromisoformat(f"{moment[:19]}+00:00")
+    except ValueError as error:
+        raise UnusableAnswerError("a key or a time is malformed") from error
+    return info_of(item | {"LastModified": modified_at}, full, size=int(size))
 
 
 class AnswerStream(ReadStream):

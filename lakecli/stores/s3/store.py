@@ -14,9 +14,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime
-from functools import cached_property
 from http import HTTPStatus
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.retry import REQUESTS, Retries
@@ -26,6 +25,7 @@ from lakecli.stores.cloud_store import CloudStore, Refusal
 from lakecli.stores.contract import (
     ANY,
     PLAIN,
+    AnyVersion,
     Attributes,
     Condition,
     Match,
@@ -39,10 +39,9 @@ from lakecli.stores.responses import check_moves, name_below, required, version_
 from lakecli.stores.s3 import versions
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import S3Translator, status_of
-from lakecli.stores.s3.listing import S3Listing
-from lakecli.stores.s3.presign import find_keys, presign
+from lakecli.stores.s3.presign import presign
 from lakecli.stores.s3.reading import S3Reader, info_of
-from lakecli.stores.s3.uploads import SINGLE_LIMIT, Multipart, S3Uploads, copy_object
+from lakecli.stores.s3.uploads import SINGLE_LIMIT, S3Uploads
 from lakecli.stores.s3.versions import arguments_of, headers_of, version_of
 from lakecli.stores.streams import parts_of, read_exactly, size_left, spooled
 from lakecli.stores.uri import NamespaceUri
@@ -72,6 +71,7 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         translator = S3Translator(f"s3://{bucket}", lambda: self._connection.config.host)
         super().__init__(f"s3://{bucket}", prefix, translator, self._connection.server_date)
         self.bucket = bucket
+        self._reader = S3Reader(self._connection, bucket, translator)
         self._has_conditions = True
 
     @property
@@ -87,11 +87,6 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         """
         with self.translated():
             return self._connection.find_region(self.bucket)
-
-    @cached_property
-    def _reader(self) -> S3Reader:
-
-        return S3Reader(self._connection, self.bucket, self.translator)
 
     def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes:
         with self.translated(key) as full:
@@ -125,19 +120,18 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         5 GiB, because not every server honours a condition on joining parts; only the creation of
         an object that is larger, or of unknown size, is sent in parts.
         """
-        conditions = headers_of(condition)
         if isinstance(body, bytes | bytearray | memoryview):
-            return self._put_whole(key, bytes(body), conditions, attributes)
+            return self._put_whole(key, bytes(body), condition, attributes)
         with ExitStack() as stack:
             size = size_left(body)
             if isinstance(condition, Match):
                 if size is None:
                     body = stack.enter_context(spooled(body))
-            elif not conditions or size is None or size > SINGLE_LIMIT:
-                return self._put_stream(key, body, conditions, attributes)
+            elif isinstance(condition, AnyVersion) or size is None or size > SINGLE_LIMIT:
+                return self._put_stream(key, body, condition, attributes)
             if size is not None and size < PART_SIZE:
-                return self._put_whole(key, read_exactly(body, size), conditions, attributes)
-            return self._put_whole(key, body, conditions, attributes)
+                return self._put_whole(key, read_exactly(body, size), condition, attributes)
+            return self._put_whole(key, body, condition, attributes)
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         """Describe one object, or a version of it."""
@@ -153,12 +147,11 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         Raises:
             Unsupported: the store lists in another order, as S3 Express does.
         """
-        listing = S3Listing(self._connection, self.bucket, self._reader.direct)
         first = self.start + after if after else ""
         token, last = "", b""
         while True:
             with self.translated():
-                page = listing.page(self.start + prefix, after=first, token=token)
+                page = self._reader.page(self.start + prefix, after=first, token=token)
             for info in page.objects:
                 name = info.key.encode("utf-8", "surrogateescape")
                 if name <= last:
@@ -242,7 +235,7 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata, in parts above 5 GiB."""
         with self.translated(source) as origin:
-            self._copy({"Bucket": self.bucket, "Key": origin}, key, {})
+            self.uploads().copy({"Bucket": self.bucket, "Key": origin}, key, {})
 
     @property
     def endpoint(self) -> str:
@@ -259,24 +252,16 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         # Without any argument the copy would have the attributes of the original.
         arguments = {"Metadata": {}, **arguments_of(attributes)}
         with source.translated(source_key) as origin:
-            self._copy({"Bucket": source.bucket, "Key": origin}, key, arguments)
+            self.uploads().copy({"Bucket": source.bucket, "Key": origin}, key, arguments)
         return True
-
-    def _copy(self, where: dict[str, str], key: str, arguments: dict[str, Any]) -> None:
-        target = {"Bucket": self.bucket, "Key": self.full(key)}
-        copy_object(self._connection.client(), where, target, arguments)
 
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
         """Sign a URL offline; see `presign.presign`."""
-        plain = self._connection.plain_access
-        if plain is not None:
-            config, keys, keys_end = plain.config, plain.keys, None
-        else:
-            with self.translated(key):
-                config = self._connection.config
-                keys, keys_end = find_keys(self._connection.session)
+        with self.translated(key):
+            config = self._connection.config
+            keys, keys_end = self._connection.find_keys()
         url = config.object_url(self.bucket, self.full(key))
         return presign(
             keys,
@@ -290,14 +275,12 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
 
     def access(self) -> Access:
         """Describe the credentials in use, and where requests go."""
-        from lakecli.stores.s3.access import describe
-
         with self.translated():
-            return describe(self._connection.session, self._connection.config)
+            return self._connection.access()
 
     def uploads(self) -> S3Uploads:
         """Return the uploads in parts that outlive a process."""
-        return S3Uploads(self, self._connection)
+        return S3Uploads(self, self.bucket, self._connection)
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; a retry is safe, as the key names the contents.
@@ -344,8 +327,9 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
             raise conflict
 
     def _put_whole(
-        self, key: str, body: object, conditions: dict[str, str], attributes: Attributes
+        self, key: str, body: object, condition: Condition, attributes: Attributes
     ) -> Version:
+        conditions = headers_of(condition)
         with self.translated(key, may_be_absent=bool(conditions)) as full:
             answer = self._connection.client(max_attempts=1 if conditions else None).put_object(
                 Bucket=self.bucket, Key=full, Body=body, **conditions, **arguments_of(attributes)
@@ -354,22 +338,15 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         return version or self.head(key).version
 
     def _put_stream(
-        self, key: str, body: BinaryIO, conditions: dict[str, str], attributes: Attributes
+        self, key: str, body: BinaryIO, condition: Condition, attributes: Attributes
     ) -> Version:
         first = read_exactly(body, PART_SIZE)
         if len(first) < PART_SIZE:
-            return self._put_whole(key, first, conditions, attributes)
-        if conditions:
+            return self._put_whole(key, first, condition, attributes)
+        if not isinstance(condition, AnyVersion):
             self._check_absent(key)
-        with self.translated(key, may_be_absent=bool(conditions)) as full:
-            once = self._connection.client(max_attempts=1 if conditions else None)
-            target = {"Bucket": self.bucket, "Key": full}
-            answer = Multipart(self._connection.client(), target, arguments_of(attributes)).upload(
-                parts_of(first, body),
-                lambda **upload: once.complete_multipart_upload(**upload, **conditions),
-            )
-            version = version_of(answer)
-        return version or self.head(key).version  # some servers do not send it after joining parts
+        parts = parts_of(first, body)
+        return self.uploads().send(key, parts, condition, arguments_of(attributes))
 
     def check_bucket(self) -> None:
         """Make sure that the bucket exists."""

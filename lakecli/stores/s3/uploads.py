@@ -1,138 +1,31 @@
-"""Uploads in parts, on S3: of streams, and those that outlive a process.
-
-Multipart requests: for streams that are large or of unknown length, and copies above 5 GiB.
-
-Uploads in parts that outlive a process, on S3; see `lakecli.stores.capabilities`.
-"""
+"""Uploads in parts on S3: those that outlive a process, streams, and copies above 5 GiB."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
+
+import google_crc32c
 
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
-from lakecli.stores.contract import Condition, Version
+from lakecli.stores.cloud_store import CloudStore
+from lakecli.stores.contract import ANY, NO_METADATA, Condition, Version
 from lakecli.stores.responses import check_moves, required, upload_id_of
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import status_of
 from lakecli.stores.s3.versions import headers_of, version_of
 from lakecli.stores.streams import send_all
 
-if TYPE_CHECKING:
-    from lakecli.stores.s3.store import S3Store
+T = TypeVar("T")
 
 SINGLE_LIMIT = 5 << 30
 """Bytes in one PUT or one copy, at most."""
 
 COPY_PART_SIZE = 512 << 20
-
-
-def copy_object(
-    client: Any,  # noqa: ANN401 - the SDK is not typed
-    source: dict[str, str],
-    target: dict[str, str],
-    attributes: dict[str, Any],
-) -> None:
-    """Copy an object, in parts above 5 GiB.
-
-    Args:
-        client: of the SDK.
-        source: ``Bucket`` and ``Key``.
-        target: ``Bucket`` and ``Key``.
-        attributes: of the copy; if there are none, it has those of `source`.
-    """
-    from botocore.exceptions import ClientError
-
-    changes = {**attributes, "MetadataDirective": "REPLACE"} if attributes else {}
-    try:
-        client.copy_object(**target, **changes, CopySource=source)
-    except ClientError as error:
-        # The words for "too large" differ from server to server, so the size decides.
-        head = None
-        if status_of(error) == HTTPStatus.BAD_REQUEST:
-            with suppress(ClientError):
-                head = client.head_object(**source)
-        if head is None or required(head, "ContentLength") <= SINGLE_LIMIT:
-            raise
-        kept = attributes or {name: head[name] for name in ("ContentType", "Metadata")}
-        Multipart(client, target, kept).copy(source, head["ContentLength"])
-
-
-def ranges_of(size: int) -> Iterator[str]:
-    """Yield the byte ranges by which an object of `size` is copied."""
-    for start in range(0, size, COPY_PART_SIZE):
-        yield f"bytes={start}-{min(start + COPY_PART_SIZE, size) - 1}"
-
-
-class Multipart:
-    """One upload in parts.
-
-    Args:
-        client: of the SDK, with retries: a part may be sent again.
-        target: ``Bucket`` and ``Key``.
-        attributes: of the object to be, such as ``ContentType``.
-    """
-
-    def __init__(self, client: Any, target: dict[str, Any], attributes: dict[str, Any]) -> None:  # noqa: ANN401 - the SDK is not typed
-        self._client = client
-        self._target = target
-        self._attributes = attributes
-
-    def upload(
-        self, parts: Iterable[bytes], complete: Callable[..., dict[str, Any]]
-    ) -> dict[str, Any]:
-        """Send parts in parallel, then `complete` them; abort if anything fails."""
-
-        def send(number: int, part: Any, upload: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-            answer = self._client.upload_part(**upload, PartNumber=number, Body=part)
-            return _described(number, answer)
-
-        return self._run(parts, send, complete)
-
-    def copy(self, source: dict[str, Any], size: int) -> dict[str, Any]:
-        """Copy `source` range by range, on the store's side."""
-
-        def send(number: int, part: Any, upload: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-            answer = self._client.upload_part_copy(
-                **upload, PartNumber=number, CopySource=source, CopySourceRange=part
-            )
-            return _described(number, required(answer, "CopyPartResult"))
-
-        return self._run(ranges_of(size), send, self._client.complete_multipart_upload)
-
-    def _run(
-        self,
-        parts: Iterable[object],
-        send: Callable[[int, object, dict[str, Any]], dict[str, Any]],
-        complete: Callable[..., dict[str, Any]],
-    ) -> dict[str, Any]:
-        attributes = self._attributes
-        if self._client.meta.config.request_checksum_calculation == "when_supported":
-            # The SDK then sends a checksum with each part, which AWS needs to know beforehand.
-            attributes = attributes | {"ChecksumAlgorithm": "CRC32"}
-        answer = self._client.create_multipart_upload(**self._target, **attributes)
-        upload = {**self._target, "UploadId": upload_id_of(answer.get("UploadId"))}
-        try:
-            sent = send_all(parts, lambda number, part: send(number, part, upload))
-            return complete(**upload, MultipartUpload={"Parts": sent})
-        except BaseException:
-            with suppress(Exception):  # what went wrong before is the news
-                self._client.abort_multipart_upload(**upload)
-            raise
-
-
-def _described(number: int, answer: dict[str, Any]) -> dict[str, Any]:
-    """Return a part as the completing request names it, with its checksums."""
-    part = {"PartNumber": number, "ETag": required(answer, "ETag")}
-    return part | {
-        name: value
-        for name, value in answer.items()
-        if name.startswith("Checksum") and name != "ChecksumType"
-    }
 
 
 _GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
@@ -143,42 +36,123 @@ class S3Uploads:
 
     Args:
         store: of the namespace.
+        bucket: its name.
         connection: of the store.
     """
 
-    def __init__(self, store: S3Store, connection: S3Connection) -> None:
+    def __init__(self, store: CloudStore, bucket: str, connection: S3Connection) -> None:
         self._store = store
         self._connection = connection
-        self._bucket = store.bucket
+        self._bucket = bucket
 
-    def start(self, key: str) -> UploadId:
-        """Begin an upload."""
+    def copy(self, source: dict[str, str], key: str, arguments: dict[str, Any]) -> None:
+        """Copy an object, in parts above 5 GiB.
+
+        Args:
+            source: ``Bucket`` and ``Key``.
+            key: of the copy.
+            arguments: attributes of the copy; if there are none, it has those of `source`.
+        """
+        from botocore.exceptions import ClientError
+
+        client = self._connection.client()
+        target = {"Bucket": self._bucket, "Key": self._store.full(key)}
+        changes = {**arguments, "MetadataDirective": "REPLACE"} if arguments else {}
+        try:
+            client.copy_object(**target, **changes, CopySource=source)
+        except ClientError as error:
+            # The words for "too large" differ from server to server, so the size decides.
+            head = None
+            if status_of(error) == HTTPStatus.BAD_REQUEST:
+                with suppress(ClientError):
+                    head = client.head_object(**source)
+            if head is None or required(head, "ContentLength") <= SINGLE_LIMIT:
+                raise
+            kept = arguments or {name: head[name] for name in ("ContentType", "Metadata")}
+
+            def copy(upload: UploadId, number: int, span: str) -> UploadedPart:
+                answer = client.upload_part_copy(
+                    **target,
+                    UploadId=upload,
+                    PartNumber=number,
+                    CopySource=source,
+                    CopySourceRange=span,
+                )
+                return _part_of(number, 0, required(answer, "CopyPartResult"))
+
+            self._run(key, ranges_of(head["ContentLength"]), copy, ANY, kept)
+
+    def send(
+        self, key: str, parts: Iterable[bytes], condition: Condition, arguments: dict[str, Any]
+    ) -> Version:
+        """Write an object of parts that are sent in parallel; each may be sent again."""
+
+        def send(upload: UploadId, number: int, body: bytes) -> UploadedPart:
+            return self._put(key, upload, number, body, google_crc32c.value(body), attempts=None)
+
+        return self._run(key, parts, send, condition, arguments)
+
+    def _run(
+        self,
+        key: str,
+        parts: Iterable[T],
+        send: Callable[[UploadId, int, T], UploadedPart],
+        condition: Condition,
+        arguments: dict[str, Any],
+    ) -> Version:
+        """Send all parts and join them; abort if anything fails."""
+        upload = self.start(key, arguments)
+        try:
+            sent = send_all(parts, lambda number, part: send(upload, number, part))
+            return self.complete(key, upload, sent, condition)
+        except BaseException:
+            with suppress(Exception):  # what went wrong before is the news
+                self.abort(key, upload)
+            raise
+
+    def start(self, key: str, arguments: Mapping[str, Any] = NO_METADATA) -> UploadId:
+        """Begin an upload.
+
+        Args:
+            key: of the object.
+            arguments: attributes of the object.
+        """
         with self._store.translated(key) as full:
             client = self._connection.client()
             # AWS needs to know beforehand that the parts come with checksums.
             checksums = {"ChecksumAlgorithm": "CRC32C"} if _has_checksums(client) else {}
-            answer = client.create_multipart_upload(Bucket=self._bucket, Key=full, **checksums)
+            answer = client.create_multipart_upload(
+                Bucket=self._bucket, Key=full, **checksums, **arguments
+            )
             return UploadId(upload_id_of(answer.get("UploadId")))
 
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
     ) -> UploadedPart:
         """Send one part by one request."""
+        return self._put(key, upload, number, body, crc32c, attempts=1)
+
+    def _put(
+        self,
+        key: str,
+        upload: UploadId,
+        number: int,
+        body: bytes | BinaryIO,
+        crc32c: int,
+        *,
+        attempts: int | None,
+    ) -> UploadedPart:
         with self._of(key, upload) as target:
-            client = self._connection.client(max_attempts=1)
+            client = self._connection.client(max_attempts=attempts)
             checksum = {"ChecksumCRC32C": _encoded(crc32c)} if _has_checksums(client) else {}
             answer = client.upload_part(**target, PartNumber=number, Body=body, **checksum)
-            etag = required(answer, "ETag")
-        size = len(body) if isinstance(body, bytes) else body.tell()
-        return UploadedPart(number, size, etag, crc32c if checksum else None)
+            size = len(body) if isinstance(body, bytes) else body.tell()
+            return _part_of(number, size, {**answer, **checksum})
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
         """Yield the parts that have arrived."""
         for item in self._list(key, upload):
-            crc = item.get("ChecksumCRC32C")
-            yield UploadedPart(
-                item["PartNumber"], item["Size"], item["ETag"], _decoded(crc) if crc else None
-            )
+            yield _part_of(item["PartNumber"], item["Size"], item)
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
         """Return when the last part arrived."""
@@ -271,6 +245,17 @@ class S3Uploads:
                 if error.response.get("Error", {}).get("Code") in _GONE:
                     raise UploadNotFound(f"no such upload in parts: {key!r}") from error
                 raise
+
+
+def ranges_of(size: int) -> Iterator[str]:
+    """Yield the byte ranges by which an object of `size` is copied."""
+    for start in range(0, size, COPY_PART_SIZE):
+        yield f"bytes={start}-{min(start + COPY_PART_SIZE, size) - 1}"
+
+
+def _part_of(number: int, size: int, answer: Mapping[str, Any]) -> UploadedPart:
+    crc = answer.get("ChecksumCRC32C")
+    return UploadedPart(number, size, required(answer, "ETag"), _decoded(crc) if crc else None)
 
 
 def _has_checksums(client: Any) -> bool:  # noqa: ANN401 - the SDK is not typed

@@ -1,15 +1,17 @@
-"""Sends the SDK's requests by its own HTTP client, and reads the answers within bounds.
+"""The SDK's client, which sends requests by its own HTTP client and reads answers within bounds.
 
 The SDK itself reads an answer whole, however long it is, and takes any XML for a listing of
-nothing. Its event ``before-send`` lets another function send a request; see `answer_to`.
+nothing. Its event ``before-send`` lets another function send a request; see `SdkHttp.answer_to`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.awsrequest import AWSResponse
+from botocore.config import Config
 from botocore.exceptions import ConnectionClosedError, IncompleteReadError, ResponseStreamingError
 from botocore.httpsession import URLLib3Session
 from botocore.parsers import ResponseParser, ResponseParserFactory
@@ -18,11 +20,12 @@ from botocore.utils import get_environ_proxies
 
 from lakecli.stores.responses import MAX_ANSWER, MAX_REFUSAL, UnusableAnswerError, read_xml
 from lakecli.stores.s3.direct_http import CONNECT_TIMEOUT, CONNECTIONS, READ_TIMEOUT
-from lakecli.stores.s3.direct_settings import ca_bundle_of
+from lakecli.stores.s3.settings import S3Config, ca_bundle_of
 from lakecli.stores.streams import read_exactly
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
+    from botocore.session import Session
 
 _LISTINGS: Final = {
     "ListObjectVersions": "ListVersionsResult",
@@ -40,6 +43,54 @@ _ANSWERS: Final = {
     "UploadPartCopy": "CopyPartResult",
 }
 """The root elements of other answers; a started upload has an ID."""
+
+
+def new_client(
+    session: Session,
+    config: S3Config,
+    attempts: int,
+    note: Callable[..., None],
+    *,
+    ignores_endpoints: bool,
+) -> Any:  # noqa: ANN401 - the SDK is not typed
+    """Return a client of S3.
+
+    Args:
+        session: of the SDK.
+        config: where requests go.
+        attempts: of each request, at most.
+        note: called with each answer.
+        ignores_endpoints: do not look for a configured endpoint; `config` has it.
+    """
+    client = session.create_client(
+        "s3",
+        region_name=config.region,
+        endpoint_url=config.endpoint or None,
+        config=Config(
+            signature_version="s3v4",  # for other endpoints the SDK would fall back to v2
+            s3={"addressing_style": config.addressing_style},
+            retries={"mode": "standard", "total_max_attempts": attempts},
+            max_pool_connections=CONNECTIONS,
+            connect_timeout=CONNECT_TIMEOUT,
+            read_timeout=READ_TIMEOUT,
+            ignore_configured_endpoint_urls=ignores_endpoints,
+        ),
+    )
+    http = SdkHttp(client.meta.endpoint_url, session.get_config_variable("ca_bundle"))
+    client.meta.events.register("before-send.s3", http.answer_to)
+    client.meta.events.register("after-call.s3", note)
+    if config.endpoint:
+        client.meta.events.register("before-call.s3", _stay)
+    return client
+
+
+def _stay(*, context: dict[str, Any], **_: object) -> None:
+    """Tell the SDK that it has followed a redirect to the bucket's region.
+
+    Otherwise it would loop on a server that answers every request with a redirect, as a proxy from
+    http to https does.
+    """
+    context.setdefault("s3_redirect", {})["redirected"] = True
 
 
 class _ReadAnswer(AWSResponse):  # type: ignore[misc] # the SDK is not typed
