@@ -21,6 +21,7 @@ from typing import BinaryIO, Final
 
 import google_crc32c
 
+from lakecli.base.model import Account
 from lakecli.errors import IntegrityError, Unsupported
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.contract import (
@@ -491,16 +492,17 @@ def _part_of(stored: Stored, start: int, length: int | None) -> bytes:
     return stored.body[start:] if length is None else stored.body[start : start + length]
 
 
-def open_namespace(uri: NamespaceUri, *, region: str) -> MemoryStore:
+def open_namespace(uri: NamespaceUri, *, region: str, account: Account) -> MemoryStore:
     """Return the store of a named bucket; see `registry.open_store`."""
-    del region
+    del region, account
     bucket = BUCKETS.get(uri.bucket)
     prefix = f"{uri.path}/" if uri.path else ""
     return MemoryStore(bucket, prefix, missing=bucket is None, name=uri.bucket)
 
 
-def prepare_namespace(uri: NamespaceUri) -> str:
+def prepare_namespace(uri: NamespaceUri, *, account: Account) -> str:
     """Check that the bucket exists; see `registry.prepare_namespace`."""
+    del account
     if uri.bucket not in BUCKETS:
         raise BucketNotFound(
             f"no bucket {uri.bucket!r} in the memory of this process",

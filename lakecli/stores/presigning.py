@@ -70,11 +70,6 @@ LONGEST: Final = timedelta(days=7)
 _NOT_PLAIN: Final = re.compile(r"[^ !#$&-\[\]-~]")
 """What a file name does not have in the plain form: not printable ASCII, or quoted there."""
 
-_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._~-]+")
-"""A file name that is the same in every spelling."""
-
-_PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~/-]*")
-
 MOMENT: Final = "%Y%m%dT%H%M%SZ"
 """How V4 signatures write a time."""
 
@@ -134,22 +129,9 @@ def content_disposition(file_name: str, *, attachment: bool = False) -> str:
     return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{exact}"
 
 
-def quoted_disposition(request: PresignRequest) -> str:
-    """Return `content_disposition` of the response to a GET, percent-encoded, or ``""``."""
-    name = request.file_name
-    if request.method != "GET" or not (name or request.attachment):
-        return ""
-    kind = "attachment" if request.attachment else "inline"
-    if not name:
-        return kind
-    if _PLAIN_NAME.fullmatch(name):
-        return f"{kind}%3B%20filename%3D%22{name}%22%3B%20filename%2A%3DUTF-8%27%27{name}"
-    return quote(content_disposition(name, attachment=request.attachment), safe="~")
-
-
 def quoted_path(path: str) -> str:
     """Return a path percent-encoded as V4 signatures and Azure want it."""
-    return path if _PLAIN_PATH.fullmatch(path) else quote(path, safe="/~")
+    return quote(path, safe="/~")
 
 
 def end_of_request(headers: Mapping[str, str], payload: str) -> str:
@@ -164,76 +146,66 @@ def end_of_request(headers: Mapping[str, str], payload: str) -> str:
     return "\n".join((*lines, "", ";".join(names), payload))
 
 
-class V4Form:
-    """Makes URLs of the V4 process that differ in path and file name only.
+class V4Url(NamedTuple):
+    """A URL of the V4 process that lacks its signature.
+
+    Attributes:
+        query: of the URL, up to its signature.
+        scope: of the credential.
+        text: to be signed.
+        expires_at: when the URL stops working.
+        headers: headers that a PUT must send.
+    """
+
+    query: str
+    scope: str
+    text: str
+    expires_at: datetime
+    headers: Mapping[str, str]
+
+
+def v4_url(
+    v4: V4,
+    request: PresignRequest,
+    *,
+    name: str,
+    region: str,
+    host: str,
+    path: str,
+    start: datetime,
+    lifetime: timedelta,
+    parameters: Mapping[str, str],
+) -> V4Url:
+    """Return the URL of an object.
 
     Args:
         v4: the process.
-        name: of the key or the account that signs.
+        request: what the URL permits.
+        name: name of the key or the account that signs.
         region: part of the credential's scope.
         host: the Host header that clients send.
-        method: that the URLs permit.
-        content_type: of the request's or response's body; ``""`` for none.
+        path: path of the URL, percent-encoded.
         start: the moment of signing, in UTC.
-        seconds: how long the URLs work.
-        parameters: further ones, which sort before ``response-``.
-
-    Attributes:
-        scope: of the credential.
-        expires_at: when the URLs stop working.
-        headers: that a PUT must send.
+        lifetime: how long the URL works.
+        parameters: further parameters of the query; empty ones are left out.
     """
-
-    __slots__ = ("_after", "_before", "_end", "_method", "_text", "expires_at", "headers", "scope")
-
-    def __init__(
-        self,
-        v4: V4,
-        *,
-        name: str,
-        region: str,
-        host: str,
-        method: str,
-        content_type: str,
-        start: datetime,
-        seconds: int,
-        parameters: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        self.headers = {"Content-Type": content_type} if method == "PUT" and content_type else {}
-        signed = {"host": host} | {header.lower(): value for header, value in self.headers.items()}
-        moment = start.strftime(MOMENT)
-        self.scope = f"{moment[:8]}/{region}/{v4.service}"
-        self.expires_at = start + timedelta(seconds=seconds)
-        query = {
-            f"{v4.prefix}Algorithm": v4.algorithm,
-            f"{v4.prefix}Credential": f"{name}/{self.scope}",
-            f"{v4.prefix}Date": moment,
-            f"{v4.prefix}Expires": str(seconds),
-            f"{v4.prefix}SignedHeaders": ";".join(sorted(signed)),
-            **parameters,
-        }
-        self._before = "&".join(f"{each}={quote(query[each], safe='~')}" for each in sorted(query))
-        is_typed = method == "GET" and content_type
-        typed = f"&response-content-type={quote(content_type, safe='~')}"
-        self._after = typed if is_typed else ""
-        self._method = f"{method}\n"
-        self._end = f"\n{end_of_request(signed, 'UNSIGNED-PAYLOAD')}"
-        self._text = f"{v4.algorithm}\n{moment}\n{self.scope}\n"
-
-    def unsigned(
-        self, path: str, request: PresignRequest, *, before: str = "", after: str = ""
-    ) -> tuple[str, str]:
-        """Return the query of a URL, up to its signature, and the text to sign.
-
-        Args:
-            path: of the URL, percent-encoded.
-            request: that the form was made for, or one that differs in the file name.
-            before: further parameters, each after a ``&``, if they sort before ``response-``.
-            after: likewise, if they sort after it.
-        """
-        disposition = quoted_disposition(request)
-        if disposition:
-            disposition = f"&response-content-disposition={disposition}"
-        query = f"{self._before}{before}{disposition}{self._after}{after}"
-        canonical = f"{self._method}{path}\n{query}{self._end}"
-        return query, self._text + sha256(canonical.encode()).hexdigest()
+    content_type = request.content_type if request.method == "PUT" else ""
+    headers = {"Content-Type": content_type} if content_type else {}
+    signed = {"host": host} | {header.lower(): value for header, value in headers.items()}
+    moment, seconds = start.strftime(MOMENT), int(lifetime.total_seconds())
+    scope = f"{moment[:8]}/{region}/{v4.service}"
+    query = {
+        f"{v4.prefix}Algorithm": v4.algorithm,
+        f"{v4.prefix}Credential": f"{name}/{scope}",
+        f"{v4.prefix}Date": moment,
+        f"{v4.prefix}Expires": str(seconds),
+        f"{v4.prefix}SignedHeaders": ";".join(sorted(signed)),
+        **{f"response-{header}": value for header, value in response_headers(request).items()},
+        **parameters,
+    }
+    written = "&".join(
+        f"{each}={quote(value, safe='~')}" for each, value in sorted(query.items()) if value
+    )
+    canonical = f"{request.method}\n{path}\n{written}\n{end_of_request(signed, 'UNSIGNED-PAYLOAD')}"
+    text = f"{v4.algorithm}\n{moment}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
+    return V4Url(written, scope, text, start + timedelta(seconds=seconds), headers)

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import NamespaceUri, parse
 
-if TYPE_CHECKING:
 
-    class Adapter(Protocol):
-        """The functions of an adapter's module."""
+class Adapter(Protocol):
+    """The functions of an adapter's module."""
 
-        def open_namespace(self, uri: NamespaceUri, *, region: str) -> ObjectStore:
-            """Return the store of a namespace, without a request."""
+    def open_namespace(self, uri: NamespaceUri, *, region: str, account: Account) -> ObjectStore:
+        """Return the store of a namespace, without a request; see `open_store`."""
 
-        def prepare_namespace(self, uri: NamespaceUri) -> str:
-            """Prepare a namespace for a new repository; see `registry.prepare_namespace`."""
-
-    class AccountAdapter(Adapter, Protocol):
-        """An adapter whose stores may be accessed in another way than its tools use by default."""
-
-        def open_namespace(
-            self, uri: NamespaceUri, *, region: str, account: Account = NO_ACCOUNT
-        ) -> ObjectStore:
-            """Return the store of a namespace, without a request."""
-
-        def prepare_namespace(self, uri: NamespaceUri, *, account: Account = NO_ACCOUNT) -> str:
-            """Prepare a namespace for a new repository; see `registry.prepare_namespace`."""
+    def prepare_namespace(self, uri: NamespaceUri, *, account: Account) -> str:
+        """Prepare a namespace for a new repository; see the function of that name."""
 
 
 # A new adapter needs a row here, its scheme in `uri.parse`, and a module with two functions.
@@ -54,10 +42,7 @@ def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> 
         UsageError: a malformed URI or an unsupported scheme.
     """
     parsed = parse(uri)
-    adapter = _adapter(parsed.scheme)
-    if account == NO_ACCOUNT or parsed.scheme != "s3":
-        return adapter.open_namespace(parsed, region=region)
-    return cast("AccountAdapter", adapter).open_namespace(parsed, region=region, account=account)
+    return _adapter(parsed.scheme).open_namespace(parsed, region=region, account=account)
 
 
 def prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
@@ -78,10 +63,7 @@ def prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
         BucketNotFound: no such bucket.
     """
     parsed = parse(uri)
-    adapter = _adapter(parsed.scheme)
-    if account == NO_ACCOUNT or parsed.scheme != "s3":
-        return adapter.prepare_namespace(parsed)
-    return cast("AccountAdapter", adapter).prepare_namespace(parsed, account=account)
+    return _adapter(parsed.scheme).prepare_namespace(parsed, account=account)
 
 
 def _adapter(scheme: str) -> Adapter:

@@ -1,19 +1,18 @@
-"""Namespaces that belong to others: with a directory of this machine on top, or only read.
+"""Stores made of others: a namespace under a directory of this machine, or for reading only.
 
-A namespace that belongs to others, with a directory of this machine on top that takes writes.
-
-What is read comes from the directory, and else from the namespace below it; whatever is written
-goes into the directory. So commits can be made on top of a namespace without writing to it.
-
-A namespace that is read and never written: every write is refused before a request is sent.
+- `OverlayStore`: what is read comes from a directory, and else from a namespace that belongs to
+  others; whatever is written goes into the directory. So commits can be made on top of a namespace
+  without writing to it.
+- `ReadOnlyStore`: every write is refused before a request is sent.
+- `AtVersion`: reads are of one version of an object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from heapq import merge
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, TypeVar
 
 from lakecli.errors import Refused, Unsupported
 from lakecli.stores.capabilities import VersionedStore, versions_of
@@ -35,6 +34,8 @@ from lakecli.stores.contract import (
 from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from lakecli.stores.streams import open_range
 
+T = TypeVar("T")
+
 
 class OverlayStore:
     """Two namespaces that read as one.
@@ -53,26 +54,23 @@ class OverlayStore:
         """The URI of the namespace below."""
         return self.lower.uri
 
+    def _read(self, read: Callable[[ObjectStore], T]) -> T:
+        try:
+            return read(self.upper)
+        except ObjectNotFound:
+            return read(self.lower)
+
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
         """See `ObjectStore.get`."""
-        try:
-            return self.upper.get(key, start=start, length=length)
-        except ObjectNotFound:
-            return self.lower.get(key, start=start, length=length)
+        return self._read(lambda store: store.get(key, start=start, length=length))
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """See `ObjectStore.get_versioned`."""
-        try:
-            return self.upper.get_versioned(key, length=length)
-        except ObjectNotFound:
-            return self.lower.get_versioned(key, length=length)
+        return self._read(lambda store: store.get_versioned(key, length=length))
 
     def open(self, key: str) -> BinaryIO:
         """See `ObjectStore.open`."""
-        try:
-            return self.upper.open(key)
-        except ObjectNotFound:
-            return self.lower.open(key)
+        return self._read(lambda store: store.open(key))
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
@@ -88,10 +86,7 @@ class OverlayStore:
 
     def head(self, key: str) -> ObjectInfo:
         """See `ObjectStore.head`."""
-        try:
-            return self.upper.head(key)
-        except ObjectNotFound:
-            return self.lower.head(key)
+        return self._read(lambda store: store.head(key))
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """See `ObjectStore.list`."""
@@ -116,10 +111,8 @@ class OverlayStore:
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Sign a URL for an object below; what is only on this machine has none."""
-        store = (
-            self.lower if request.method == "GET" and not exists(self.upper, key) else self.upper
-        )
-        return store.presign(key, request, now=now)
+        is_below = request.method == "GET" and not exists(self.upper, key)
+        return (self.lower if is_below else self.upper).presign(key, request, now=now)
 
     def local_path(self, key: str) -> str | None:
         """See `ObjectStore.local_path`."""
@@ -228,7 +221,7 @@ class AtVersion:
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Sign a URL of the version."""
         if request.method != "GET":
-            self._refuse(key)
+            self.put()
         return self._store.presign(key, request, now=now, version_id=self._version_id)
 
     def local_path(self, key: str) -> str | None:
@@ -236,38 +229,15 @@ class AtVersion:
         del key
         return None
 
-    def put(
-        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
-    ) -> Version:
-        """Refuse: versions do not change."""
-        del body, condition, attributes
-        self._refuse(key)
+    def put(self, *_args: object, **_options: object) -> NoReturn:
+        """Refuse: versions do not change, and an ID is of one object, so there is no listing.
 
-    def put_new(self, key: str, body: bytes) -> bool:
-        """Refuse: versions do not change."""
-        del body
-        self._refuse(key)
+        Raises:
+            Unsupported: always.
+        """
+        raise Unsupported(f"a version of an object can only be read: {self.uri}")
 
-    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        """Refuse: a version ID is of one object."""
-        del after
-        self._refuse(prefix)
-
-    def delete(self, keys: Iterable[str]) -> None:
-        """Refuse: versions do not change."""
-        self._refuse(", ".join(keys))
-
-    def copy(self, source: str, key: str) -> None:
-        """Refuse: versions do not change."""
-        del source
-        self._refuse(key)
-
-    def batch(self) -> WriteBatch:
-        """Refuse: versions do not change."""
-        self._refuse("")
-
-    def _refuse(self, key: str) -> NoReturn:
-        raise Unsupported(f"a version of an object can only be read: {self.uri}/{key}")
+    put_new = list = delete = copy = batch = put
 
 
 def at_version(store: ObjectStore, version_id: str) -> ObjectStore:

@@ -173,7 +173,9 @@ class Jail:
         def adapter(scheme: str) -> Any:
             if scheme == "local":
                 return real(scheme)
-            return SimpleNamespace(open_namespace=self._open, prepare_namespace=lambda _uri: "")
+            return SimpleNamespace(
+                open_namespace=self._open, prepare_namespace=lambda _uri, **_: ""
+            )
 
         patch.setattr(registry, "_adapter", adapter)
         _WATCH.jail = self
@@ -182,6 +184,5 @@ class Jail:
         finally:
             _WATCH.jail = None
 
-    def _open(self, uri: NamespaceUri, *, region: str = "") -> ObjectStore:
-        del region
+    def _open(self, uri: NamespaceUri, **_: object) -> ObjectStore:
         return JailStore(self, uri)

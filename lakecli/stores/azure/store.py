@@ -21,6 +21,7 @@ from io import BytesIO
 from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
+from lakecli.base.model import Account
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import Unsupported
 from lakecli.stores.azure.errors import AzureTranslator
@@ -411,14 +412,14 @@ class _DownloadStream(ReadStream):
             raise self._store._replaced(self._key) from None  # noqa: SLF001 - of this module
 
 
-def open_namespace(uri: NamespaceUri, *, region: str) -> AzureStore:
+def open_namespace(uri: NamespaceUri, *, region: str, account: Account) -> AzureStore:
     """Return the store of a container; see `registry.open_store`."""
-    del region  # an account is found by its name alone
-    account, _, container = uri.bucket.partition("/")
-    return AzureStore(account, container, uri.path)
+    del region, account  # an account is found by its name alone
+    name, _, container = uri.bucket.partition("/")
+    return AzureStore(name, container, uri.path)
 
 
-def prepare_namespace(uri: NamespaceUri) -> str:
+def prepare_namespace(uri: NamespaceUri, *, account: Account) -> str:
     """Check that the container exists; see `registry.prepare_namespace`."""
-    open_namespace(uri, region="").check_bucket()
+    open_namespace(uri, region="", account=account).check_bucket()
     return ""

@@ -8,14 +8,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, text
 from lakecli.errors import PermissionDenied, Unsupported
-from lakecli.stores.presigning import LONGEST, V4, PresignedUrl, PresignRequest, V4Form, lifetime_of
+from lakecli.stores.presigning import (
+    LONGEST,
+    V4,
+    PresignedUrl,
+    PresignRequest,
+    lifetime_of,
+    v4_url,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -185,41 +192,20 @@ def unsigned(
     Raises:
         UsageError: a method other than GET and PUT, or no time at all.
     """
-    form = _form(
-        (signer.email, signer.longest, endpoint),
-        now,
-        request.method,
-        request.content_type,
-        request.expires_in,
-    )
-    query, text = form.unsigned(
-        path, request, before=f"&generation={generation}" if generation else ""
-    )
-    return PresignedUrl(
-        f"{endpoint}{path}?{query}&X-Goog-Signature=",
-        form.expires_at,
-        form.headers,
-        (signer.sign, text.encode()),
-    )
-
-
-@lru_cache(64)
-def _form(
-    who_and_where: tuple[str, timedelta, str],
-    now: datetime,
-    method: str,
-    content_type: str,
-    expires_in: timedelta,
-) -> V4Form:
-    """Return the form of a URL; most are those of the last one."""
-    email, longest, endpoint = who_and_where
-    return V4Form(
+    url = v4_url(
         GOOG4,
-        name=email,
+        request,
+        name=signer.email,
         region="auto",
         host=urlsplit(endpoint).netloc.rpartition("@")[2],
-        method=method,
-        content_type=content_type,
+        path=path,
         start=now.astimezone(UTC).replace(microsecond=0),
-        seconds=int(lifetime_of(method, expires_in, longest=longest).total_seconds()),
+        lifetime=lifetime_of(request.method, request.expires_in, longest=signer.longest),
+        parameters={"generation": generation},
+    )
+    return PresignedUrl(
+        f"{endpoint}{path}?{url.query}&X-Goog-Signature=",
+        url.expires_at,
+        url.headers,
+        (signer.sign, url.text.encode()),
     )

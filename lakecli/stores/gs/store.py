@@ -17,6 +17,7 @@ from io import BytesIO
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from lakecli.base.model import Account
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.stores.capabilities import PART_SIZE, Access, HasVersions, WritesGarbled, not_versioned
@@ -434,14 +435,15 @@ class _ObjectStream(ReadStream):
             )
 
 
-def open_namespace(uri: NamespaceUri, *, region: str) -> GsStore:
+def open_namespace(uri: NamespaceUri, *, region: str, account: Account) -> GsStore:
     """Return the store of a bucket; see `registry.open_store`."""
-    del region  # buckets are found by their names alone
+    del region, account  # buckets are found by their names alone
     return GsStore(uri.bucket, uri.path)
 
 
-def prepare_namespace(uri: NamespaceUri) -> str:
+def prepare_namespace(uri: NamespaceUri, *, account: Account) -> str:
     """Check that the bucket exists; see `registry.prepare_namespace`."""
+    del account
     GsStore(uri.bucket, uri.path).check_bucket()
     return ""
 

@@ -18,6 +18,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO
 
+from lakecli.base.model import Account
 from lakecli.errors import Unsupported
 from lakecli.stores.capabilities import Access
 from lakecli.stores.contract import (
@@ -438,13 +439,14 @@ def _copy_body(source: int, descriptor: int) -> None:
         offset += len(piece)
 
 
-def open_namespace(uri: NamespaceUri, *, region: str) -> DirectoryStore:
+def open_namespace(uri: NamespaceUri, *, region: str, account: Account) -> DirectoryStore:
     """Return the store of a directory; see `registry.open_store`."""
-    del region
+    del region, account
     return DirectoryStore(uri.path)
 
 
-def prepare_namespace(uri: NamespaceUri) -> str:
+def prepare_namespace(uri: NamespaceUri, *, account: Account) -> str:
     """Make the directory and those above it; see `registry.prepare_namespace`."""
+    del account
     RootDirectory(uri.path, clock_ns=time.time_ns).make_root()
     return ""

@@ -9,10 +9,17 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hmac import digest
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied
-from lakecli.stores.presigning import LONGEST, V4, PresignedUrl, PresignRequest, V4Form, lifetime_of
+from lakecli.stores.presigning import (
+    LONGEST,
+    V4,
+    PresignedUrl,
+    PresignRequest,
+    lifetime_of,
+    v4_url,
+)
 from lakecli.stores.s3.settings import AccessKeys
 
 AWS4: Final = V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
@@ -44,60 +51,29 @@ def presign(
         UsageError: a method other than GET and PUT, or no time at all.
         PermissionDenied: the credentials have expired.
     """
-    origin, path = _split(url)
-    form = _form(
-        (keys, keys_end, region, origin),
-        now,
-        request.method,
-        request.content_type,
-        request.expires_in,
-    )
-    query, text = form.unsigned(
-        path,
-        request,
-        after=f"&versionId={quote(version_id, safe='~')}" if version_id else "",
-    )
-    signed = f"{url}?{query}&X-Amz-Signature={signature(keys.secret_key, form.scope, text)}"
-    return PresignedUrl(signed, form.expires_at, form.headers)
-
-
-@lru_cache(maxsize=64)
-def _form(
-    who_and_where: tuple[AccessKeys, datetime | None, str, str],
-    now: datetime,
-    method: str,
-    content_type: str,
-    expires_in: timedelta,
-) -> V4Form:
-    """Return the form of a URL; most are those of the last one."""
-    keys, keys_end, region, origin = who_and_where
-    lifetime = lifetime_of(method, expires_in, longest=LONGEST)
+    at = url.index("/", url.index("://") + 3)
+    lifetime = lifetime_of(request.method, request.expires_in, longest=LONGEST)
     start = now.astimezone(UTC).replace(microsecond=0)
     if keys_end is not None:
         lifetime = min(lifetime, keys_end - start)
-    seconds = int(lifetime.total_seconds())
-    if seconds < 1:
+    if lifetime < timedelta(seconds=1):
         raise PermissionDenied(
             "cannot presign, the credentials for S3 have expired",
             hint="log in again, or set a fresh AWS_SESSION_TOKEN",
         )
-    return V4Form(
+    made = v4_url(
         AWS4,
+        request,
         name=keys.access_key,
         region=region,
-        host=_host_of(origin),
-        method=method,
-        content_type=content_type,
+        host=_host_of(url[:at]),
+        path=url[at:],
         start=start,
-        seconds=seconds,
-        parameters={"X-Amz-Security-Token": keys.token} if keys.token else {},
+        lifetime=lifetime,
+        parameters={"X-Amz-Security-Token": keys.token, "versionId": version_id},
     )
-
-
-def _split(url: str) -> tuple[str, str]:
-    """Return the origin of an object's URL, and its path."""
-    at = url.index("/", url.index("://") + 3)
-    return url[:at], url[at:]
+    end = f"X-Amz-Signature={signature(keys.secret_key, made.scope, made.text)}"
+    return PresignedUrl(f"{url}?{made.query}&{end}", made.expires_at, made.headers)
 
 
 def signature(secret_key: str, scope: str, text: str) -> str:

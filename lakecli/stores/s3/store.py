@@ -354,11 +354,11 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
             self._connection.client().head_bucket(Bucket=self.bucket)
 
 
-def open_namespace(uri: NamespaceUri, *, region: str, account: Account = NO_ACCOUNT) -> S3Store:
+def open_namespace(uri: NamespaceUri, *, region: str, account: Account) -> S3Store:
     """Return the store of a bucket; see `registry.open_store`."""
     return S3Store(uri.bucket, uri.path, region=region, account=account)
 
 
-def prepare_namespace(uri: NamespaceUri, *, account: Account = NO_ACCOUNT) -> str:
+def prepare_namespace(uri: NamespaceUri, *, account: Account) -> str:
     """Find out the region of a bucket; see `registry.prepare_namespace`."""
     return S3Store(uri.bucket, uri.path, account=account).find_region()
