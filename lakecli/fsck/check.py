@@ -11,7 +11,7 @@ reads only the ranges with problems again. So findings and their order are the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -39,7 +39,7 @@ from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import iter_expired
 from lakecli.repository.contract import Repository
-from lakecli.repository.data_index import DataIndex
+from lakecli.repository.data_index import DataIndex, Hashed, check_object
 from lakecli.repository.reading.outside_places import count_place, place_of_address
 from lakecli.repository.reading.recorded import BATCH, Recorded, ask_all
 from lakecli.repository.records.commits import problems_of_commit
@@ -100,18 +100,11 @@ def fsck(
     how = thoroughness or Thoroughness(hash_data=hash_data)
     counts = counts or FsckCounts()
     ahead = None if how.bulk is None else how.bulk.open_index(compares=how.compares)
-    with ahead or DataIndex() as index:
-        found = index.fill(
-            repository.store,
-            hash_data=how.hash_data,
-            progress=progress,
-            hasher=None if how.bulk is None else how.bulk.hash_objects,
-            takes=None
-            if how.sample >= 1
-            else _sampler(how.sample, repository.lake.random_number()),
-        )
-        damaged = dict(found)
-        counts.bytes_hashed = index.bytes_hashed
+    with ahead or DataIndex(repository.store) as index:
+        for hashed in _read_data(repository, index, how, progress):
+            counts.bytes_hashed += hashed.size
+            if hashed.what is not None:
+                index.damaged[hashed.key] = hashed.what
         with repository.lake.kv.read() as txn:
             checker = _Checker(
                 repository,
@@ -123,23 +116,43 @@ def fsck(
             )
             yield from checker.check_claim()
             if ahead is not None:
-                ahead.look_ahead(*checker.references())
-                counts.bytes_hashed = index.bytes_hashed
+                counts.bytes_hashed += ahead.look_ahead(*checker.references())
             counts.objects = index.count
             yield from checker.check_refs()
             yield from checker.check_external()
             yield from checker.check_shared()
         # Damaged objects that a path refers to were reported with that path.
-        for key in sorted(damaged.keys() - checker.damaged):
-            yield from checker.report(Finding("data", key, damaged[key]))
+        for key in sorted(index.damaged.keys() - checker.damaged):
+            yield from checker.report(Finding("data", key, index.damaged[key]))
 
 
-def _sampler(part: float, offset: float) -> Callable[[str], bool]:
-    """Select a share of all digests, a different one for each offset."""
-    return partial(_is_in_sample, part=part, offset=offset)
+def _read_data(
+    repository: Repository, index: DataIndex | JoinedIndex, how: Thoroughness, progress: Progress
+) -> Iterator[Hashed]:
+    """List the data objects; read those that are to be read, and yield what was found."""
+    takes = None
+    if how.sample < 1:
+        takes = partial(_is_in_sample, part=how.sample, offset=repository.lake.random_number())
+    if isinstance(index, JoinedIndex):
+        if how.hash_data:
+            yield from index.hash_objects(takes)
+        return
+    listed = index.fill()
+    if not how.hash_data:
+        for _ in listed:
+            pass
+        return
+    wanted = (info for info in listed if takes is None or takes(data_digest(info.key) or ""))
+    if how.bulk is not None:
+        yield from how.bulk.hash_objects(wanted)
+        return
+    for info in wanted:
+        yield check_object(repository.store, info.key, progress)
+        progress.advance(items=1)
 
 
 def _is_in_sample(digest: str, *, part: float, offset: float) -> bool:
+    """Return whether a digest is in a share of all, a different one for each offset."""
     return (int(digest[:12], 16) / 16**12 + offset) % 1 < part
 
 

@@ -18,7 +18,7 @@ from lakecli.base.validation import EARLIEST
 from lakecli.engine.store_location import LEAST_DIGITS, OpenStore, StoreLocation
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.imports.bucket import list_between
-from lakecli.repository.data_index import DataObject, Hashed, check_object
+from lakecli.repository.data_index import Hashed, check_object
 from lakecli.repository.reading.contents import read_located
 from lakecli.stores.contract import ObjectInfo
 
@@ -123,15 +123,16 @@ def divide_part(number: int, *, digits: int, hashing: Hashing) -> Divided:
     return Divided(found, others)
 
 
-def hash_interval(interval: KeyInterval, *, hashing: Hashing) -> tuple[int, list[Hashed]]:
-    """Read the data objects of an interval; return the bytes read, and the damaged objects."""
-    size, damaged = 0, []
+def hash_interval(interval: KeyInterval, *, hashing: Hashing) -> list[Hashed]:
+    """Read the data objects of an interval; return the damaged ones, and all others added up."""
+    found = [Hashed(interval.low, None, 0)]
     for info in hashing.objects(interval.low, interval.high):
         hashed = check_object(hashing.location.store(), info.key)
-        size += hashed.size
-        if hashed.what is not None:
-            damaged.append(hashed)
-    return size, damaged
+        if hashed.what is None:
+            found[0] = found[0]._replace(size=found[0].size + hashed.size)
+        else:
+            found.append(hashed)
+    return found
 
 
 def hash_part(
@@ -154,7 +155,7 @@ def hash_part(
     return found
 
 
-def object_parts(objects: Iterator[DataObject]) -> Iterator[tuple[str, ...]]:
+def object_parts(objects: Iterator[ObjectInfo]) -> Iterator[tuple[str, ...]]:
     """Yield the keys of data objects in parts of bounded size."""
     keys: list[str] = []
     size = 0

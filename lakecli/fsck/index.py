@@ -45,10 +45,10 @@ from lakecli.fsck.spark_jobs import (
     reference,
 )
 from lakecli.repository.contract import Repository
-from lakecli.repository.data_index import DataObject, Hashed, Hasher, ObjectIndex, size_of
+from lakecli.repository.data_index import Hashed, ObjectIndex, size_of
 
 if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+    from lakecli.stores.contract import ObjectInfo, ObjectStore
 
 PART_RANGES: Final = 8
 PART_STAGED: Final = 100_000
@@ -67,18 +67,23 @@ class SoundRange(NamedTuple):
 
 
 class JoinedIndex(ObjectIndex):
-    """The index.
+    """The index of a join of all references with the listing, on Spark.
 
     Args:
+        store: the namespace.
         runner: hashes data objects.
         checking: what executors need to know.
         look_up: looks references up.
         compare: compares lakeFS's objects, of which there are so many, with their entries.
         progress: counts what is hashed.
+
+    Attributes:
+        count: the number of objects below ``data/``, once the references were looked up.
     """
 
     def __init__(
         self,
+        store: ObjectStore,
         runner: Runner,
         checking: Checking,
         look_up: Callable[[Lookup, Checking], Iterator[LookupResult]],
@@ -86,13 +91,13 @@ class JoinedIndex(ObjectIndex):
         *,
         progress: Progress = NO_PROGRESS,
     ) -> None:
-        super().__init__()
+        super().__init__(store)
         self._runner = runner
         self._checking = checking
         self._look_up = look_up
         self._compare = compare
         self._progress = progress
-        self._count = 0
+        self.count = 0
         self._results: dict[RangeId, RangeResult] = {}
         self._staged: dict[bytes, int | None] = {}
         self._facts: dict[bytes, int | None] = {}
@@ -100,35 +105,21 @@ class JoinedIndex(ObjectIndex):
         self._others = 0
         self._defects: dict[tuple[str, str], str] | None = None
 
-    @property
-    def count(self) -> int:
-        """The number of objects below ``data/``, once the references were looked up."""
-        return self._count
+    def hash_objects(self, takes: Callable[[str], bool] | None) -> Iterator[Hashed]:
+        """Read data objects on executors; yield the damaged ones, and others added up.
 
-    def fill(
-        self,
-        store: ObjectStore,
-        *,
-        hash_data: bool,
-        progress: Progress = NO_PROGRESS,
-        hasher: Hasher | None = None,
-        takes: Callable[[str], bool] | None = None,
-    ) -> Iterator[tuple[str, str]]:
-        """Read data objects on executors, if requested; see `ObjectIndex.fill`."""
-        del progress, hasher
-        self._store = store
-        if not hash_data:
-            return
+        Args:
+            takes: returns whether the object of a digest is to be read; ``None``: all are.
+        """
         hashing = Hashing(self._checking.location, takes)
         task = partial(hash_interval, hashing=hashing)
-        for interval, (size, damaged) in self._runner.run(task, self._intervals(store, hashing)):
-            self._progress.advance(items=interval.objects, size=size)
-            self.bytes_hashed += size
-            yield from map(self._note_damage, damaged)
+        for interval, hashed in self._runner.run(task, self._intervals(hashing)):
+            self._progress.advance(items=interval.objects, size=sum(each.size for each in hashed))
+            yield from hashed
 
-    def _intervals(self, store: ObjectStore, hashing: Hashing) -> Iterator[KeyInterval]:
+    def _intervals(self, hashing: Hashing) -> Iterator[KeyInterval]:
         """Yield the parts to read, as executors list them."""
-        digits = digits_for(store)
+        digits = digits_for(self._store)
         task = partial(divide_part, digits=digits, hashing=hashing)
         for _, divided in self._runner.run(task, range(1 << 4 * digits)):
             self._others += divided.others
@@ -136,8 +127,16 @@ class JoinedIndex(ObjectIndex):
                 self._progress.expect(items=interval.objects, size=interval.size)
                 yield interval
 
-    def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[LakeFsContents]) -> None:
-        """Check ranges, and look up what their entries and others refer to."""
+    def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[LakeFsContents]) -> int:
+        """Check ranges, and look up what their entries and others refer to.
+
+        Args:
+            ranges: the ranges of the repository, each once.
+            staged: what staged entries refer to.
+
+        Returns:
+            The number of bytes read, to compare lakeFS's objects with their entries.
+        """
         ids: list[RangeId] = []
         parts: list[ToRead] = []
         entries = 0
@@ -153,29 +152,33 @@ class JoinedIndex(ObjectIndex):
             parts.append(ToRead(last, (), tuple(named), tuple(recorded)))
             entries += len(some)
         checking = self._checking
-        damaged = [b"\1" + digest for digest in self._damaged]
+        bytes_read = 0
+        damaged = [name for key in self.damaged if (name := name_of(key)) is not None]
         if checking.compares and self._others:
-            keys = self._compare_contents(parts)
+            bytes_read = self._compare_contents(parts)
+            keys = {key for key, _ in self._defects or ()}
             damaged += [name for key in keys if (name := name_of(key)) is not None]
             outside = frozenset(key for key in keys if name_of(key) is None)
             checking = checking._replace(compares=False, damaged=outside)
-        digits = digits_for(self._store) if self._store is not None else 0
+        digits = digits_for(self._store)
         lookup = Lookup(parts or [ToRead(0, ())], max(last, 0), entries, digits, damaged)
         for part in self._look_up(lookup, checking):
-            self._count += part.objects
+            self.count += part.objects
             for result in part.ranges:
                 if result.number < len(ids):
                     self._results[ids[result.number]] = result
                 else:
                     self._staged.update(self._facts_of(result))
+        return bytes_read
 
-    def _compare_contents(self, parts: Sequence[ToRead]) -> set[str]:
-        """Compare lakeFS's objects with their entries; return the keys of those that differ."""
+    def _compare_contents(self, parts: Sequence[ToRead]) -> int:
+        """Compare lakeFS's objects with their entries; return the number of bytes read."""
         self._defects = {}
+        size = 0
         for found in self._compare(parts, self._others, self._checking):
-            self.bytes_hashed += found.size
+            size += found.size
             self._defects.update(found.defects)
-        return {key for key, _ in self._defects}
+        return size
 
     def compared(self, key: str, checksum: str) -> Hashed | None:
         """Return the result of a comparison; ``None`` if there was none."""
@@ -208,10 +211,10 @@ class JoinedIndex(ObjectIndex):
         self._facts = self._facts_of(found) if found else {}
         return listed
 
-    def _find(self, key: str, digest: bytes, size: int, *, is_own: bool) -> int | None:
-        if self._asks and self._store is not None:
+    def _find(self, key: str, size: int) -> int | None:
+        if self._asks:
             return size_of(self._store, key)
-        name = (b"\1" if is_own else b"\0") + digest
+        name = name_of(key) or b""
         return self._facts.get(name, self._staged.get(name, size))
 
 
@@ -229,7 +232,7 @@ class RunnerBulk:
         self._runner = runner
         self._progress = progress
 
-    def hash_objects(self, objects: Iterator[DataObject]) -> Iterator[Hashed]:
+    def hash_objects(self, objects: Iterator[ObjectInfo]) -> Iterator[Hashed]:
         """Read data objects and compare them with their names, in any order."""
         task = partial(
             hash_part,
@@ -247,6 +250,7 @@ class RunnerBulk:
             StoreLocation.of(self._repository), self._runner.scratch, new_nonce(), compares
         )
         return JoinedIndex(
+            self._repository.store,
             self._runner,
             checking,
             partial(look_up, self._runner, progress=self._progress),

@@ -19,7 +19,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from lakecli.base.identity import DIGEST_SIZE
+from lakecli.base.identity import DIGEST_SIZE, h
 from lakecli.base.layout import DATA, data_digest
 from lakecli.base.progress import Progress
 from lakecli.committed.check import Problem, check_range
@@ -43,7 +43,7 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError
 from lakecli.fsck.hashing import PART_OBJECTS, LakeFsContents, bounds_of, compare_contents
 from lakecli.imports.bucket import list_between
-from lakecli.repository.data_index import digest_of_key, is_old_key, size_of
+from lakecli.repository.data_index import is_old_key, size_of
 from lakecli.repository.reading.outside_places import count_place, place_of_address
 
 REFERENCES: Final = "part int, number int, name binary, size bigint, stat binary"
@@ -136,7 +136,7 @@ def name_of(key: str) -> bytes | None:
     digest = data_digest(key)
     if digest is not None:
         return b"\1" + bytes.fromhex(digest)
-    return b"\0" + digest_of_key(key) if key.startswith(DATA) else None
+    return b"\0" + h(_encoded(key)) if key.startswith(DATA) else None
 
 
 def reference(address: str, size: int) -> tuple[bytes, int] | None:

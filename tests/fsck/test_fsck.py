@@ -185,8 +185,10 @@ def test_a_namespace_of_another_repository_is_reported(
 
 
 def test_the_index_finds_every_digest(repository: Repository, namespace: Path) -> None:
-    with DataIndex() as index:
-        assert list(index.fill(repository.store, hash_data=False)) == []
+    with DataIndex(repository.store) as index:
+        listed = list(repository.store.list(DATA))
+        assert list(index.fill()) == listed
+        assert index.count == len(listed)
         for info in repository.store.list(DATA):
             assert index.problem_of(info.key, info.size) is None
             assert index.problem_of(info.key, info.size + 1) is not None

@@ -144,7 +144,12 @@ class JoinedHere(RunnerBulk):
         location = StoreLocation.of(self._repository)
         checking = Checking(location, self.scratch, "nonce", compares)
         return JoinedIndex(
-            LocalRunner(), checking, look_up_here, compare_here, progress=self._progress
+            self._repository.store,
+            LocalRunner(),
+            checking,
+            look_up_here,
+            compare_here,
+            progress=self._progress,
         )
 
 

@@ -247,9 +247,9 @@ def _missing_from_listing(
 
     first = (_Wanted(key, size, path) for (key, size), path in batch.items())
     missing: dict[bytes, _Wanted] = {}
-    with DataIndex() as index:
-        for _ in index.fill(repository.store, hash_data=False):
-            pass  # without hashing, no damage is found
+    with DataIndex(repository.store) as index:
+        for _ in index.fill():
+            pass
         for item in chain(first, wanted):
             # An object that is not listed yet may exist nevertheless.
             is_listed = index.problem_of(item.key, item.size) is None
