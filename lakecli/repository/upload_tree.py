@@ -28,7 +28,7 @@ from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreach
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less
 from lakecli.repository.reading.view import check_branch, open_view
-from lakecli.repository.transfer.ingest import Ingested
+from lakecli.repository.transfer.ingest import SMALL, Ingested
 from lakecli.repository.transfer.parallel import FailureBudget, beside
 from lakecli.repository.transfer.parts import drop_leftovers
 from lakecli.repository.transfer.plan import PathAction, PathStep
@@ -63,10 +63,6 @@ CHUNK_BYTES: Final = 4 << 30
 
 LOOK_AHEAD: Final = 1_024
 """Files whose entries on the branch are read together."""
-
-PROGRESS_FILES: Final = 64
-PROGRESS_BYTES: Final = 4 << 20
-"""Small files, or bytes of them, that are reported together."""
 
 
 @dataclass(slots=True)
@@ -133,7 +129,7 @@ def upload_tree(
     """
     report = report or UploadReport()
     target = _UploadTarget(repository, branch, as_directory(prefix), options)
-    with _files(target, source, names, report.left_out, delete=delete) as files:
+    with _files(target, source, names, delete=delete) as files:
         count = len(files.surplus)
         if max_delete is not None and count > max_delete:
             raise Refused(
@@ -165,10 +161,9 @@ def plan_upload(
         Refused: as `upload_tree`, but for the number of objects.
     """
     target = _UploadTarget(repository, branch, as_directory(prefix), options)
-    left_out: list[bytes] = []
-    with _files(target, source, names, left_out, delete=delete) as files:
+    with _files(target, source, names, delete=delete) as files:
         failed = False
-        for step in _UploadPlan(target, files).steps(left_out):
+        for step in _UploadPlan(target, files).steps():
             failed = failed or step.action is PathAction.FAILED
             yield step
         for path, value in () if failed else files.surplus:
@@ -189,7 +184,7 @@ def plan_file(
         raise NotFound(f"no such file: {source}")
     found = WalkedFile(os.path.realpath(os.fsencode(source)), path)
     target = _UploadTarget(repository, branch, b"", options)
-    return _UploadPlan(target, _UploadFiles(iter([found]))).steps([])
+    return _UploadPlan(target, _UploadFiles(iter([found]))).steps()
 
 
 class _UploadTarget(NamedTuple):
@@ -222,7 +217,6 @@ def _files(
     target: _UploadTarget,
     source: Path | Sequence[Path],
     names: Sequence[bytes] | None,
-    left_out: list[bytes],
     *,
     delete: bool,
 ) -> Iterator[_UploadFiles]:
@@ -238,9 +232,9 @@ def _files(
     _check_outside(repository, source, names)
     opener = opener_below(os.fsencode(source), options.links)
     if not delete:
-        yield _UploadFiles(files_of(source, names, options, left_out), opener)
+        yield _UploadFiles(files_of(source, names, options), opener)
         return
-    with _Listing(source, options, left_out) as listing:
+    with _Listing(source, options) as listing:
         surplus = _surplus(repository, branch, prefix, listing)
         yield _UploadFiles(iter(listing), opener, surplus, lambda: listing.absent(surplus, prefix))
 
@@ -262,26 +256,11 @@ def _check_outside(repository: Repository, source: Path, names: Sequence[bytes] 
 
 
 def files_of(
-    source: Path,
-    names: Sequence[bytes] | None,
-    options: UploadOptions,
-    left_out: list[bytes] | None = None,
+    source: Path, names: Sequence[bytes] | None, options: UploadOptions
 ) -> Iterator[WalkedFile]:
-    """Yield the files below a directory, or those of some names, that are data.
-
-    Args:
-        source: the directory.
-        names: of the files; ``None`` for all.
-        options: of the upload.
-        left_out: gets the names that are not data.
-    """
+    """Yield the files below a directory, or those of some names."""
     root = os.fsencode(source)
-    found = walk(root, options.links) if names is None else named(root, names, options.links)
-    for each in found:
-        if not is_own(each.relative):
-            yield each
-        elif left_out is not None:
-            left_out.append(each.relative)
+    return walk(root, options.links) if names is None else named(root, names, options.links)
 
 
 class _UploadWalk:
@@ -300,35 +279,31 @@ class _UploadWalk:
         self._upload = Uploader(repository, branch, self._options, writes=writes)
         self._now = repository.lake.now
         self._files = files
+        self._budget = FailureBudget()
 
-    def _with_present(self, found: Iterator[WalkedFile]) -> Iterator[_Item]:
-        """Yield the selected files with the entries that the branch has; record the problems."""
+    def _items(self, found: Iterator[WalkedFile]) -> Iterator[_Item]:
+        """Yield the selected files with the entries that the branch has; record the others."""
         while batch := list(islice(found, LOOK_AHEAD)):
-            files = self._selected(batch)
+            files = [each for each in batch if self._takes(each)]
             sizes = list(map(size_of, files))
             self._options.progress.expect(items=len(files), size=sum(sizes))
-            yield from zip(files, self._present(files), sizes, strict=True)
+            present = self._upload.present([self._prefix + each.relative for each in files])
+            yield from zip(files, present, sizes, strict=True)
 
-    def _present(self, files: Sequence[WalkedFile]) -> list[bytes | None]:
-        """Return the encoded entries that the branch has at the paths of files."""
-        return self._upload.present([self._prefix + each.relative for each in files])
-
-    def _selected(self, found: Sequence[WalkedFile]) -> list[WalkedFile]:
-        """Return the selected files; record the others, and those with problems."""
-        files = []
-        takes, room = self._options.selection.takes, MAX_PATH_SIZE - len(self._prefix)
-        for each in found:
-            if not takes(each.relative):
-                self._exclude(each)
-                continue
-            problem = each.problem
-            if problem is None and not 0 < len(each.relative) <= room:
-                problem = self._problem_of(each)
-            if problem is None:
-                files.append(each)
-            else:
-                self._fail(each, problem)
-        return files
+    def _takes(self, found: WalkedFile) -> bool:
+        """Return whether a file is to be uploaded; record why it is not."""
+        if is_own(found.relative):
+            self._leave_out(found)
+        elif not self._options.selection.takes(found.relative):
+            self._exclude(found)
+        else:
+            problem = found.problem
+            if problem is None and not 0 < len(found.relative) <= MAX_PATH_SIZE - len(self._prefix):
+                problem = self._problem_of(found)
+            if problem is not None:
+                self._fail(found, problem)
+            return problem is None
+        return False
 
     def _problem_of(self, found: WalkedFile) -> str | None:
         try:
@@ -337,10 +312,44 @@ class _UploadWalk:
             return error.message
         return None
 
+    def _one(self, item: _Item) -> None:
+        """Bring in or compare one file; an error that concerns only this file is recorded.
+
+        Raises:
+            LakeError: the error concerns all files.
+        """
+        found, present, size = item
+        try:
+            ingested = self._read(found, present, size)
+        except OSError as error:
+            self._fail(found, (error.strerror or str(error)).lower())
+            return
+        except (SpecialFile, FileChanged, IntegrityError, Unreachable) as error:
+            self._fail(found, error.message)
+            self._budget.failed(error)
+            return
+        self._budget.succeeded()
+        self._options.progress.advance(items=1)
+        self._add(item, ingested)
+
+    def _leave_out(self, found: WalkedFile) -> None:
+        """Record a file whose name is not that of data."""
+        raise NotImplementedError
+
     def _exclude(self, found: WalkedFile) -> None:
+        """Record a file that the selection leaves out."""
         raise NotImplementedError
 
     def _fail(self, found: WalkedFile, problem: str) -> None:
+        """Record a file that cannot be uploaded."""
+        raise NotImplementedError
+
+    def _read(self, found: WalkedFile, present: bytes | None, size: int) -> Ingested | None:
+        """Return the contents of a file; ``None`` if they were not read, as they must differ."""
+        raise NotImplementedError
+
+    def _add(self, item: _Item, ingested: Ingested | None) -> None:
+        """Record a file that was read."""
         raise NotImplementedError
 
 
@@ -352,7 +361,6 @@ class _StagedUpload(_UploadWalk):
         self._is_local = is_local(target.repository.store.uri)
         self._chunk = CHUNK if self._is_local else BUCKET_CHUNK
         self._report = report
-        self._budget = FailureBudget()
         self._lock = Lock()
         self._staging = Lock()
         self._pending: list[tuple[bytes, Ingested, bytes | None]] = []
@@ -360,11 +368,11 @@ class _StagedUpload(_UploadWalk):
 
     def run(self) -> None:
         """Upload the files."""
+        items = self._items(self._files.found)
+        if self._is_local:
+            items = self._large(items)
         try:
-            if self._is_local:
-                self._move_locally()
-            else:
-                self._upload.workers.for_each(self._with_present(self._files.found), self._one)
+            self._upload.workers.for_each(items, self._one)
         except BaseException:
             # Stage what arrived, so that the repeated command does not send it again.
             with suppress(LakeError):
@@ -373,47 +381,20 @@ class _StagedUpload(_UploadWalk):
         self._stage_pending(() if self._report.failures else self._files.absent())
         self._report.failures.sort()
 
-    def _move_locally(self) -> None:
-        # In a local namespace, threads with small files wait for the interpreter and for the
-        # directory in which all of them create files: one is as fast as several.
-        progress, small = self._options.progress, self._upload.ingest.small
-        while batch := list(islice(self._files.found, LOOK_AHEAD)):
-            files = self._selected(batch)
-            progress.expect(items=len(files))
-            large: list[_Item] = []
-            count = size = 0
-            for each, present in zip(files, self._present(files), strict=True):
-                try:
-                    expected = self._upload.expected(present)
-                    done = small(each.path, expected=expected, opener=self._files.opener)
-                except (OSError, LakeError) as error:
-                    self._arrived(count, size)
-                    count = size = 0
-                    self._failed(each, error)
-                    continue
-                if isinstance(done, int):
-                    large.append((each, present, done))
-                    continue
-                self._pending.append((self._prefix + each.relative, done, present))
-                count += 1
-                size += done.size
-                if count == PROGRESS_FILES or size >= PROGRESS_BYTES:
-                    self._arrived(count, size)
-                    count = size = 0
-            self._arrived(count, size)
-            progress.expect(size=sum(size for _, _, size in large))
-            if large:
-                self._upload.workers.for_each(large, self._one)
-            if self._is_full():
-                self._stage_pending()
+    def _large(self, items: Iterator[_Item]) -> Iterator[_Item]:
+        """Bring in small files as they are drawn, one after the other, and yield the others.
 
-    def _arrived(self, count: int, size: int) -> None:
-        """Count small files that are pending."""
-        if count:
-            self._pending_bytes += size
-            self._budget.succeeded()
-            self._options.progress.expect(size=size)
-            self._options.progress.advance(items=count, size=size)
+        In a local namespace, threads with small files wait for the interpreter and for the
+        directory in which all of them create files: one is as fast as several.
+        """
+        for item in items:
+            if item[2] <= SMALL:
+                self._one(item)
+            else:
+                yield item
+
+    def _leave_out(self, found: WalkedFile) -> None:
+        self._report.left_out.append(found.relative)
 
     def _exclude(self, _found: WalkedFile) -> None:
         self._report.excluded += 1
@@ -421,41 +402,19 @@ class _StagedUpload(_UploadWalk):
     def _fail(self, found: WalkedFile, problem: str) -> None:
         self._report.failures.append((found.path, problem))
 
-    def _one(self, item: _Item) -> None:
+    def _read(self, found: WalkedFile, present: bytes | None, _size: int) -> Ingested:
+        expected = self._upload.expected(present)
+        return self._upload.ingest.file(found.path, expected=expected, opener=self._files.opener)
+
+    def _add(self, item: _Item, ingested: Ingested | None) -> None:
+        assert ingested is not None
         found, present, _ = item
-        try:
-            expected = self._upload.expected(present)
-            ingested = self._upload.ingest.file(
-                found.path, expected=expected, opener=self._files.opener
-            )
-        except (OSError, LakeError) as error:
-            self._failed(found, error)
-            return
-        self._budget.succeeded()
-        self._options.progress.advance(items=1)
         with self._lock:
             self._pending.append((self._prefix + found.relative, ingested, present))
             self._pending_bytes += ingested.size
-            is_full = self._is_full()
+            is_full = len(self._pending) >= self._chunk or self._pending_bytes >= CHUNK_BYTES
         if is_full:
             self._stage_pending()
-
-    def _failed(self, found: WalkedFile, error: OSError | LakeError) -> None:
-        """Record a file that failed alone.
-
-        Raises:
-            LakeError: the error concerns all files.
-        """
-        if isinstance(error, OSError):
-            self._fail(found, (error.strerror or str(error)).lower())
-        elif isinstance(error, SpecialFile | FileChanged | IntegrityError | Unreachable):
-            self._fail(found, error.message)
-            self._budget.failed(error)
-        else:
-            raise error
-
-    def _is_full(self) -> bool:
-        return len(self._pending) >= self._chunk or self._pending_bytes >= CHUNK_BYTES
 
     def _stage_pending(self, surplus: Sequence[tuple[bytes, bytes]] = ()) -> None:
         with self._staging:
@@ -499,62 +458,40 @@ class _UploadPlan(_UploadWalk):
         super().__init__(target, files, writes=False)
         self._steps: list[tuple[bytes, PathStep]] = []
 
-    def steps(self, left_out: list[bytes]) -> Iterator[PathStep]:
-        """Yield what would be done with the files, a batch at a time.
-
-        Args:
-            left_out: names beside them that are not data, as far as the walk has come.
-        """
+    def steps(self) -> Iterator[PathStep]:
+        """Yield what would be done with the files, a batch at a time."""
         while batch := list(islice(self._files.found, LOOK_AHEAD)):
-            self._upload.workers.for_each(self._with_present(iter(batch)), self._one)
-            self._leave_out([name for name in left_out if name < batch[-1].relative])
-            left_out[:] = [name for name in left_out if name > batch[-1].relative]
+            self._upload.workers.for_each(self._items(iter(batch)), self._one)
             steps, self._steps = self._steps, []
             yield from (step for _, step in sorted(steps))
-        self._leave_out(left_out)
-        yield from (step for _, step in sorted(self._steps))
 
-    def _leave_out(self, names: Iterable[bytes]) -> None:
-        self._steps += [
-            (name, PathStep(PathAction.EXCLUDED, self._prefix + name)) for name in names
-        ]
-
-    def _add(self, action: PathAction, found: WalkedFile, size: int) -> None:
+    def _step(self, action: PathAction, found: WalkedFile, size: int = 0) -> None:
         self._steps.append((found.relative, PathStep(action, self._prefix + found.relative, size)))
 
+    def _leave_out(self, found: WalkedFile) -> None:
+        self._step(PathAction.EXCLUDED, found)
+
     def _exclude(self, found: WalkedFile) -> None:
-        self._add(PathAction.EXCLUDED, found, size_of(found))
+        self._step(PathAction.EXCLUDED, found, size_of(found))
 
     def _fail(self, found: WalkedFile, problem: str) -> None:
         self._steps.append((found.relative, PathStep(PathAction.FAILED, found.path, error=problem)))
 
-    def _one(self, item: tuple[WalkedFile, bytes | None, int]) -> None:
-        found, present, size = item
-        try:
-            is_there = present is not None and self._is_same(found, size, present)
-        except OSError as error:
-            self._fail(found, (error.strerror or str(error)).lower())
-            return
-        except (SpecialFile, FileChanged) as error:
-            self._fail(found, error.message)
-            return
-        self._options.progress.advance(items=1)
-        if present is None:
-            self._add(PathAction.NEW, found, size)
-        else:
-            self._add(PathAction.UNCHANGED if is_there else PathAction.CHANGED, found, size)
-
-    def _is_same(self, found: WalkedFile, size: int, present: bytes) -> bool:
+    def _read(self, found: WalkedFile, present: bytes | None, size: int) -> Ingested | None:
         expected = self._upload.expected(present)
         if expected is None or expected.size != size:
-            return False
-        looked = self._upload.ingest.look(found.path, expected=expected, opener=self._files.opener)
-        if looked.is_kept:
-            return True
-        entry = self._upload.entry(
-            self._prefix + found.relative, looked, at=self._now(), has_mtime=True
-        )
-        return is_same(present, encode_entry(entry))
+            return None
+        return self._upload.ingest.look(found.path, expected=expected, opener=self._files.opener)
+
+    def _add(self, item: _Item, ingested: Ingested | None) -> None:
+        found, present, size = item
+        action = PathAction.NEW if present is None else PathAction.CHANGED
+        if ingested is not None:
+            path = self._prefix + found.relative
+            entry = self._upload.entry(path, ingested, at=self._now(), has_mtime=True)
+            if ingested.is_kept or is_same(present, encode_entry(entry)):
+                action = PathAction.UNCHANGED
+        self._step(action, found, size)
 
 
 class _Listing:
@@ -565,15 +502,14 @@ class _Listing:
     Args:
         source: the directory.
         options: the options of the upload.
-        left_out: gets the names that are not data.
     """
 
-    def __init__(self, source: Path, options: UploadOptions, left_out: list[bytes]) -> None:
+    def __init__(self, source: Path, options: UploadOptions) -> None:
         self.source = source
         self._options = options
         self.takes = options.selection.takes
         self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `__exit__`
-        for path, relative, problem in files_of(source, None, options, left_out):
+        for path, relative, problem in files_of(source, None, options):
             line = json.dumps([os.fsdecode(path), os.fsdecode(relative), problem])
             self._file.write(line + "\n")
 
@@ -593,10 +529,9 @@ class _Listing:
             yield WalkedFile(os.fsencode(path), os.fsencode(relative), problem)
 
     def is_same_again(self) -> bool:
-        """Walk the directory again, and return whether the same names are found."""
-        again = (found.relative for found in files_of(self.source, None, self._options))
-        names = (found.relative for found in self)
-        return all(name == other for name, other in zip_longest(names, again))
+        """Walk the directory again, and return whether the same names of data are found."""
+        again = _names(files_of(self.source, None, self._options))
+        return all(name == other for name, other in zip_longest(_names(self), again))
 
     def absent(self, records: Iterable[tuple[bytes, bytes]], below: bytes) -> _Records:
         """Return the selected records of which the directory has no file.
@@ -626,9 +561,13 @@ class _Listing:
         return stat.S_ISDIR(status.st_mode) and not relative.endswith(b"/")
 
 
+def _names(found: Iterable[WalkedFile]) -> Iterator[bytes]:
+    return (each.relative for each in found if not is_own(each.relative))
+
+
 def _surplus(repository: Repository, branch: str, below: bytes, listing: _Listing) -> _Records:
     """Return the selected objects below a prefix that the directory lacks."""
-    names = (found.relative for found in listing)
+    names = _names(listing)
     before = 0
 
     def counted(records: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:

@@ -142,14 +142,14 @@ def test_an_interrupt_reports_what_was_staged(
     from lakecli.repository import upload_tree
     from lakecli.repository.transfer.ingest import Ingest
 
-    real = Ingest.small
+    real = Ingest.file
 
-    def small(self: Ingest, path: bytes, **options: object) -> object:
+    def file(self: Ingest, path: bytes, **options: object) -> object:
         if path.endswith(b"/c"):
             raise KeyboardInterrupt
         return real(self, path, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Ingest, "small", small)
+    monkeypatch.setattr(Ingest, "file", file)
     monkeypatch.setattr(upload_tree, "CHUNK", 1)
     golden(
         "fs_upload_interrupted",

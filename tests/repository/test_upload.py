@@ -195,16 +195,16 @@ def test_symbolic_links_fail_or_are_followed_or_skipped(
 def test_a_file_that_vanishes_or_changes_fails_alone(
     anywhere: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Ingest.small
+    real = Ingest.file
 
-    def small(self: Any, path: bytes, **options: Any) -> Any:
+    def file(self: Any, path: bytes, **options: Any) -> Any:
         if path.endswith(b"c.csv"):
             raise FileChanged("the file changed while it was read")
         if path.endswith(b"e.txt"):
             os.unlink(path)
         return real(self, path, **options)
 
-    monkeypatch.setattr(Ingest, "small", small)
+    monkeypatch.setattr(Ingest, "file", file)
     report = upload_tree(anywhere, "main", b"", source=source, options=PLAIN)
     assert [(os.path.basename(path), why) for path, why in report.failures] == [
         (b"c.csv", "the file changed while it was read"),
@@ -486,21 +486,20 @@ def test_a_flush_that_fails_stages_nothing(
 def test_small_and_large_files_and_failures_of_one_directory(
     anywhere: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PROGRESS_FILES", 2)
     source = many(tmp_path)
     (source / "1-large").write_bytes(os.urandom(SMALL + 1))
     (source / "2-empty").write_bytes(b"")
     (source / "3-link").symlink_to("0")
     os.mkfifo(source / "4-pipe")
     (source / "5-unreadable").write_bytes(b"x")
-    real = Ingest.small
+    real = Ingest.file
 
-    def small(self: Any, path: bytes, **options: Any) -> Any:
+    def file(self: Any, path: bytes, **options: Any) -> Any:
         if path.endswith(b"5-unreadable"):
             raise PermissionError(13, "Permission denied", path)
         return real(self, path, **options)
 
-    monkeypatch.setattr(Ingest, "small", small)
+    monkeypatch.setattr(Ingest, "file", file)
     progress = RecordedProgress()
     report = upload_tree(
         anywhere, "main", b"p", source=source, options=PLAIN._replace(progress=progress)

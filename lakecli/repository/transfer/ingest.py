@@ -165,23 +165,22 @@ class Ingest:
             SpecialFile: it is not a regular file.
             OSError: it cannot be read.
         """
-        done = self.small(path, expected=expected, opener=opener)
+        done = self._small(path, expected, opener)
         if isinstance(done, Ingested):
             self._progress.advance(size=done.size)
             return done
         with OpenFile(path, self._flags, opener) as file:
             return self._large(file, path, expected)
 
-    def small(
+    def _small(
         self,
         path: bytes,
-        *,
-        expected: ExpectedObject | None = None,
-        opener: Callable[[bytes, int], int] = os.open,
+        expected: ExpectedObject | None,
+        opener: Callable[[bytes, int], int],
     ) -> Ingested | int:
-        """Bring in one file as `file` does, or return the size of one that is not small.
+        """Bring in one file, or return the size of one that is not small.
 
-        The caller reports the progress. Calls are few: each costs as much as a system call.
+        Calls are few: each costs as much as a system call.
         """
         descriptor = opener(path, self._flags)
         try:
