@@ -19,7 +19,7 @@ from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.runner import InOrder, Runner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.repository.contract import Repository
-from lakecli.repository.diff import Compared
+from lakecli.repository.diff import TreesToCompare
 
 PART_ENTRIES: Final = 50_000
 """Entries that one part compares, about."""
@@ -110,7 +110,7 @@ def _counts(side: Slice) -> Iterator[int]:
 
 
 def compare_by(
-    repository: Repository, compared: Compared, *, runner: Runner, entries: int = PART_ENTRIES
+    repository: Repository, compared: TreesToCompare, *, runner: Runner, entries: int = PART_ENTRIES
 ) -> Iterator[Difference]:
     """Yield the differences of trees in path order, as `repository.diff.compare_here` does.
 
@@ -135,14 +135,14 @@ def compare_by(
                 yield from ready
 
 
-def changed_ranges(trees: TreeStore, compared: Compared) -> set[RangeId]:
+def changed_ranges(trees: TreeStore, compared: TreesToCompare) -> set[RangeId]:
     """Return the IDs of the ranges that only one of two trees has."""
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)
     return {*map(range_id_of, left.values)} ^ {*map(range_id_of, right.values)}
 
 
 def _compare(
-    numbered: tuple[int, KeyInterval], *, location: StoreLocation, compared: Compared
+    numbered: tuple[int, KeyInterval], *, location: StoreLocation, compared: TreesToCompare
 ) -> list[Difference]:
     trees, (_, interval) = location.trees(), numbered
     base, left, right, _ = compared

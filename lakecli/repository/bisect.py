@@ -30,7 +30,7 @@ WORDS: Final = {GOOD: "old", BAD: "new"}
 _MAX_SAID: Final = 1 << 20
 
 
-class Said(NamedTuple):
+class BisectVerdict(NamedTuple):
     """What was said about a commit.
 
     Attributes:
@@ -54,7 +54,7 @@ class Session(NamedTuple):
         is_old_new: whether verdicts are called old and new; ``None`` until one was given.
     """
 
-    said: tuple[Said, ...]
+    said: tuple[BisectVerdict, ...]
     bad: Commit | None
     good: tuple[CommitId, ...]
     skipped: tuple[CommitId, ...]
@@ -66,11 +66,11 @@ class Session(NamedTuple):
         return WORDS.get(verdict, verdict) if self.is_old_new else verdict
 
 
-def _said(value: object) -> Said:
+def _said(value: object) -> BisectVerdict:
     fields = list_of(text(64, min_size=1), 2)(value)
-    if len(fields) != len(Said._fields) or fields[0] not in {GOOD, BAD, SKIP}:
+    if len(fields) != len(BisectVerdict._fields) or fields[0] not in {GOOD, BAD, SKIP}:
         raise Invalid(f"not a verdict of bisect: {value!r}")
-    return Said(fields[0], CommitId(fields[1]))
+    return BisectVerdict(fields[0], CommitId(fields[1]))
 
 
 _RECORD: Final = Record(
@@ -91,8 +91,8 @@ def start(repository: Repository, *, bad: str | None, good: Sequence[str]) -> Se
         Refused: the bad commit is an ancestor of a good one.
     """
     with repository.lake.kv.read() as txn:
-        said = [Said(BAD, commit_at(repository, txn, bad).id)] if bad is not None else []
-        said += [Said(GOOD, commit_at(repository, txn, each).id) for each in good]
+        said = [BisectVerdict(BAD, commit_at(repository, txn, bad).id)] if bad is not None else []
+        said += [BisectVerdict(GOOD, commit_at(repository, txn, each).id) for each in good]
     return _keep(repository, None, _Row(said, None))
 
 
@@ -132,7 +132,7 @@ def say(
                 hint=f"say which commit: lakecli bisect {word} {repository.uri}/REF",
             )
         ids = [session.state.current.id]
-    said = [*session.said, *(Said(verdict, each) for each in ids)]
+    said = [*session.said, *(BisectVerdict(verdict, each) for each in ids)]
     return _keep(repository, _Row(session.said, session.is_old_new), _Row(said, words))
 
 
@@ -171,7 +171,7 @@ def names_with_session(lake: OwnLake) -> list[str]:
 class _Row(NamedTuple):
     """What the local store has of a session."""
 
-    said: Sequence[Said]
+    said: Sequence[BisectVerdict]
     is_old_new: bool | None
 
 

@@ -23,7 +23,7 @@ MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
 
 
-class Part(NamedTuple):
+class StagedPart(NamedTuple):
     """A part of the staged changes.
 
     Attributes:
@@ -35,7 +35,7 @@ class Part(NamedTuple):
     prefixes: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, paths: Iterable[bytes], prefixes: Iterable[bytes]) -> Part:
+    def of(cls, paths: Iterable[bytes], prefixes: Iterable[bytes]) -> StagedPart:
         """Return the part that these paths and prefixes name."""
         named = frozenset(paths)
         return cls(named, (*map(as_directory, named), *prefixes))
@@ -59,7 +59,7 @@ def commit(
     allow_empty: bool = False,
     created_at: datetime | None = None,
     strategy: MergeStrategy = MergeStrategy.FAIL,
-    only: Part | None = None,
+    only: StagedPart | None = None,
 ) -> Commit:
     """Commit the staged changes of a branch atomically, or a part of them.
 
@@ -112,7 +112,7 @@ def commit(
 
 
 def _changes(
-    view: View, branch: str, strategy: MergeStrategy, only: Part | None
+    view: View, branch: str, strategy: MergeStrategy, only: StagedPart | None
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Return the changes to commit as (path, value; ``None``: removed), in path order."""
     changes = (

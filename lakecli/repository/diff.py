@@ -59,7 +59,7 @@ def diff_commit(repository: Repository, commit: Commit) -> Iterator[Difference]:
     return diff(repository.trees, before, commit.metarange_id)
 
 
-class Compared(NamedTuple):
+class TreesToCompare(NamedTuple):
     """Trees of which the differences are asked for.
 
     Attributes:
@@ -73,7 +73,7 @@ class Compared(NamedTuple):
     prefix: bytes
 
 
-def compare_here(trees: TreeStore, compared: Compared) -> Iterator[Difference]:
+def compare_here(trees: TreeStore, compared: TreesToCompare) -> Iterator[Difference]:
     """Yield the differences of trees in path order, by this process.
 
     Args:
@@ -96,7 +96,7 @@ def diff_refs(
     *,
     prefix: bytes = b"",
     two_way: bool = False,
-    compare: Callable[[Compared], Iterator[Difference]] | None = None,
+    compare: Callable[[TreesToCompare], Iterator[Difference]] | None = None,
 ) -> Iterator[Iterator[Difference]]:
     """Open the stream of differences between two refs, in path order.
 
@@ -123,7 +123,7 @@ def diff_refs(
         if not two_way:
             points = find_merge_points(repository, txn, source=right, destination=left)
             yield compare(
-                Compared(
+                TreesToCompare(
                     base=points.base.metarange_id,
                     left=points.destination.metarange_id,
                     right=points.source.metarange_id,
@@ -133,7 +133,7 @@ def diff_refs(
             return
         left_tree = commit_at(repository, txn, left).metarange_id
         resolved = resolve_ref(repository, txn, right)
-        between = compare(Compared(None, left_tree, resolved.commit.metarange_id, prefix))
+        between = compare(TreesToCompare(None, left_tree, resolved.commit.metarange_id, prefix))
         if not (resolved.staging and resolved.steps):
             yield between
             return

@@ -28,7 +28,7 @@ _CACHE: Final = "PRAGMA cache_size = -16384"
 """16 MiB."""
 
 
-class Usage:
+class PrefixUsage:
     """What the objects below one prefix take.
 
     Attributes:
@@ -45,7 +45,7 @@ class Usage:
         self.prefix = prefix
         self.objects = self.size = self.physical = self.shared = 0
 
-    def add(self, other: Usage) -> None:
+    def add(self, other: PrefixUsage) -> None:
         """Add what another prefix takes."""
         self.objects += other.objects
         self.size += other.size
@@ -56,7 +56,7 @@ class Usage:
 @contextmanager
 def du(
     repository: Repository, ref: str, prefix: bytes, *, depth: int = 1, shared: bool = False
-) -> Iterator[Iterator[Usage]]:
+) -> Iterator[Iterator[PrefixUsage]]:
     """Open the stream of what each directory below a prefix takes, and at the end all of them.
 
     A directory comes after those inside it, which it includes.
@@ -89,9 +89,9 @@ def du(
 
 def _iter_usage(
     view: View, prefix: bytes, depth: int, database: sqlite3.Connection
-) -> Iterator[Usage]:
+) -> Iterator[PrefixUsage]:
     base = prefix.rfind(b"/") + 1
-    open_rows = [Usage(None)]
+    open_rows = [PrefixUsage(None)]
     for path, value in view.scan(prefix=prefix):
         found = path[:base] + prefix_of(path[base:], depth) if depth else path[:base]
         while len(open_rows) > 1 and not found.startswith(open_rows[-1].prefix or b""):
@@ -99,7 +99,7 @@ def _iter_usage(
             open_rows[-1].add(closed)
             yield closed
         while len(found) > (inside := len(open_rows[-1].prefix or path[:base])):
-            open_rows.append(Usage(found[: found.index(b"/", inside) + 1]))
+            open_rows.append(PrefixUsage(found[: found.index(b"/", inside) + 1]))
         open_rows[-1].add(_usage_of(decode_entry(value), database))
     while open_rows:
         closed = open_rows.pop()
@@ -108,8 +108,8 @@ def _iter_usage(
         yield closed
 
 
-def _usage_of(entry: Entry, database: sqlite3.Connection) -> Usage:
-    usage = Usage(None)
+def _usage_of(entry: Entry, database: sqlite3.Connection) -> PrefixUsage:
+    usage = PrefixUsage(None)
     usage.objects, usage.size = 1, entry.size
     identity = (_id_of(entry),)
     if database.execute("INSERT OR IGNORE INTO seen VALUES (?)", identity).rowcount == 1:

@@ -45,7 +45,7 @@ def ls(
         )
 
 
-class Wanted(NamedTuple):
+class FindConditions(NamedTuple):
     """What objects have to be like; all conditions must hold.
 
     Attributes:
@@ -65,7 +65,7 @@ class Wanted(NamedTuple):
 
 @contextmanager
 def find(
-    repository: Repository, ref: str, prefix: bytes, wanted: Wanted
+    repository: Repository, ref: str, prefix: bytes, wanted: FindConditions
 ) -> Iterator[Iterator[tuple[bytes, Entry]]]:
     """Open the stream of the objects under a prefix that are as wanted, in path order.
 
@@ -82,7 +82,7 @@ def find(
         yield _matching(view, prefix, wanted)
 
 
-def _matching(view: View, prefix: bytes, wanted: Wanted) -> Iterator[tuple[bytes, Entry]]:
+def _matching(view: View, prefix: bytes, wanted: FindConditions) -> Iterator[tuple[bytes, Entry]]:
 
     names = [re.compile(translate(name)) for name in wanted.names]
     for path, value in view.scan(prefix=prefix):

@@ -51,7 +51,7 @@ _WHY: Final = {Pushing.FORCED: "force", Pushing.DELETED: "delete"}
 """What the shared reflog says was done; else ``push``."""
 
 
-class Lease(NamedTuple):
+class PushLease(NamedTuple):
     """Where a ref has to stand in the bucket for a forced move.
 
     Attributes:
@@ -72,11 +72,11 @@ class PushOptions:
     """
 
     who: str
-    lease: Lease | None = None
+    lease: PushLease | None = None
     dry_run: bool = False
 
 
-class Pushed(NamedTuple):
+class RefPush(NamedTuple):
     """What a push did to one ref.
 
     Attributes:
@@ -94,7 +94,7 @@ class Pushed(NamedTuple):
     state: Pushing
 
 
-class Failed(NamedTuple):
+class PushFailure(NamedTuple):
     """A ref that was not pushed, and why."""
 
     kind: RefKind
@@ -105,8 +105,8 @@ class Failed(NamedTuple):
 class PushReport(NamedTuple):
     """What a push did to all refs."""
 
-    pushed: tuple[Pushed, ...]
-    failed: tuple[Failed, ...]
+    pushed: tuple[RefPush, ...]
+    failed: tuple[PushFailure, ...]
 
 
 def push(
@@ -116,7 +116,7 @@ def push(
     kind: RefKind | None = None,
     options: PushOptions,
     is_wanted: Callable[[CommitId], bool] = lambda _position: True,
-) -> Pushed:
+) -> RefPush:
     """Move a branch or a tag in the bucket to where it stands here.
 
     Args:
@@ -172,11 +172,11 @@ def push_all(
         refs = RefStore(txn, repository.key)
         here = [(RefKind.BRANCH, branch.name, branch.commit_id) for branch in refs.iter_branches()]
         here += [(RefKind.TAG, tag.name, tag.commit_id) for tag in refs.iter_tags()]
-    pushed: list[Pushed] = []
-    failed: list[Failed] = []
+    pushed: list[RefPush] = []
+    failed: list[PushFailure] = []
     for kind, name, commit_id in here:
         if present.get((kind, name)) == commit_id:  # asking again for each would take a while
-            pushed.append(Pushed(kind, name, commit_id, commit_id, Pushing.UP_TO_DATE))
+            pushed.append(RefPush(kind, name, commit_id, commit_id, Pushing.UP_TO_DATE))
             continue
         try:
             last_seen = expected.get((kind, name))
@@ -184,7 +184,7 @@ def push_all(
                 repository, kind, name, expected=last_seen, options=options, has_fetched=True
             )
         except (LostRace, AlreadyExists) as error:
-            failed.append(Failed(kind, name, error))
+            failed.append(PushFailure(kind, name, error))
             continue
         pushed.append(each)
         progress.advance(items=1)
@@ -193,7 +193,7 @@ def push_all(
 
 def push_deletion(
     repository: Repository, name: str, *, kind: RefKind | None = None, options: PushOptions
-) -> Pushed:
+) -> RefPush:
     """Delete a branch or a tag in the bucket, if it stands where this clone last saw it.
 
     The ref on this machine stays.
@@ -221,14 +221,14 @@ def push_deletion(
 
 def _delete(
     repository: Repository, remote: RemoteRef, *, expected: CommitId | None, options: PushOptions
-) -> Pushed:
+) -> RefPush:
     if remote.kind is RefKind.BRANCH and remote.name == repository.record.default_branch:
         raise Refused(
             f"cannot delete the default branch {remote.name}",
             hint=f"undo commits on it: lakecli branch revert {repository.uri}/{remote.name} REF",
         )
-    _check_lease(repository, remote.name, remote.commit_id, options.lease or Lease(), expected)
-    done = Pushed(remote.kind, remote.name, remote.commit_id, None, Pushing.DELETED)
+    _check_lease(repository, remote.name, remote.commit_id, options.lease or PushLease(), expected)
+    done = RefPush(remote.kind, remote.name, remote.commit_id, None, Pushing.DELETED)
     if not options.dry_run and not _move(repository, done, options=options, since=remote.sequence):
         raise stale(repository, remote.name, remote.commit_id)
     return done
@@ -243,7 +243,7 @@ def _push(
     options: PushOptions,
     is_wanted: Callable[[CommitId], bool] = lambda _position: True,
     has_fetched: bool = False,
-) -> Pushed:
+) -> RefPush:
     """Move a ref; try again if it moved meanwhile, here or there, and may still be pushed.
 
     Args:
@@ -268,7 +268,7 @@ def _push(
             )
         if state is Pushing.UP_TO_DATE:
             tracking.track_now(repository, remote)
-            return Pushed(kind, name, before, after, state)
+            return RefPush(kind, name, before, after, state)
         if options.lease is not None:
             _check_lease(repository, name, before, options.lease, expected)
             if state in (None, Pushing.BEHIND):
@@ -277,8 +277,8 @@ def _push(
             raise refused(repository, kind, name, before=before, after=after)
         if state is Pushing.BEHIND:
             tracking.track_now(repository, remote)
-            return Pushed(kind, name, before, before, state)
-        done = Pushed(kind, name, before, after, state)
+            return RefPush(kind, name, before, before, state)
+        done = RefPush(kind, name, before, after, state)
         since = 0 if remote is None else remote.sequence
         if options.dry_run or _move(
             repository, done, options=options, since=since, has_fetched=has_fetched
@@ -289,7 +289,7 @@ def _push(
 
 def _move(
     repository: Repository,
-    wanted: Pushed,
+    wanted: RefPush,
     *,
     options: PushOptions,
     since: int,
@@ -353,7 +353,7 @@ def _check_lease(
     repository: Repository,
     name: str,
     present: CommitId | None,
-    lease: Lease,
+    lease: PushLease,
     expected: CommitId | None,
 ) -> None:
     """Refuse to force a ref that does not stand where the lease says."""

@@ -55,7 +55,7 @@ class Loss(StrEnum):
     UNPUSHED = "unpushed"
 
 
-class Lost(NamedTuple):
+class LostItem(NamedTuple):
     """One thing that is not in the dump, or not as it is here.
 
     Attributes:
@@ -81,14 +81,14 @@ class Dumped(NamedTuple):
     branches: int
     tags: int
     commits: int
-    lost: tuple[Lost, ...]
+    lost: tuple[LostItem, ...]
     kept_until: datetime
 
 
 class NotDumped(Refused):
     """A dump would lose something that the caller has not left out; nothing was written."""
 
-    def __init__(self, lost: Sequence[Lost]) -> None:
+    def __init__(self, lost: Sequence[LostItem]) -> None:
         kinds = sorted({each.loss for each in lost})
         super().__init__(
             f"a refs dump would lose {len(lost)} things: "
@@ -170,25 +170,25 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
     return Dumped(manifest, len(heads), len(tags), len(commits), tuple(lost), kept.until)
 
 
-def _odd_names(refs: dict[str, CommitId], kind: RefKind) -> list[Lost]:
+def _odd_names(refs: dict[str, CommitId], kind: RefKind) -> list[LostItem]:
     """Remove the refs whose names lakeFS does not allow, and return them."""
     names = [name for name in refs if ":" in name]
     for name in names:
         del refs[name]
-    return [Lost(Loss.NAMES, f"{kind} {name}") for name in names]
+    return [LostItem(Loss.NAMES, f"{kind} {name}") for name in names]
 
 
-def _uncommitted(txn: ReadTransaction, branches: Iterable[Branch]) -> Iterator[Lost]:
+def _uncommitted(txn: ReadTransaction, branches: Iterable[Branch]) -> Iterator[LostItem]:
     for branch in branches:
         if any(
             not area.is_empty(txn, token) for token in (branch.staging_token, *branch.sealed_tokens)
         ):
-            yield Lost(Loss.UNCOMMITTED, f"branch {branch.name}")
+            yield LostItem(Loss.UNCOMMITTED, f"branch {branch.name}")
 
 
 def _unpushed(
     txn: ReadTransaction, repository: Repository, refs: dict[str, CommitId], kind: RefKind
-) -> list[Lost]:
+) -> list[LostItem]:
     """Put refs back to where they stand in the bucket, and return those that stood elsewhere."""
     tracking = TrackingStore(txn, repository.key)
     lost = []
@@ -197,7 +197,7 @@ def _unpushed(
         there = None if tracked is None else tracked.commit_id
         if there == commit_id:
             continue
-        lost.append(Lost(Loss.UNPUSHED, f"{kind} {name}"))
+        lost.append(LostItem(Loss.UNPUSHED, f"{kind} {name}"))
         if there is None:
             del refs[name]
         else:
@@ -207,7 +207,7 @@ def _unpushed(
 
 def _odd_paths(
     repository: Repository, refs: RefStore, heads: Iterable[tuple[str, CommitId]]
-) -> Iterator[Lost]:
+) -> Iterator[LostItem]:
     """Yield paths of branches and tags that are not UTF-8; each range is read once."""
     done = set()
     found = 0
@@ -225,7 +225,7 @@ def _odd_paths(
                 for key in keys:
                     if not _is_utf8(key) and found < MAX_LISTED:
                         found += 1
-                        yield Lost(Loss.PATHS, f"{name}: {key!r}")
+                        yield LostItem(Loss.PATHS, f"{name}: {key!r}")
 
 
 def _is_utf8(data: bytes) -> bool:

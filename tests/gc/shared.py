@@ -133,7 +133,7 @@ def push(repository: Repository, name: str = "main") -> None:
 
 def force(repository: Repository, name: str = "main") -> None:
     """Force a branch in the bucket to its local commit."""
-    options = pushing.PushOptions(who="me", lease=pushing.Lease())
+    options = pushing.PushOptions(who="me", lease=pushing.PushLease())
     pushing.push(repository, name, options=options)
 
 

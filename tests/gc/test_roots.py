@@ -18,7 +18,7 @@ from lakecli.repository import branch, tag
 from lakecli.repository import push as pushing
 from lakecli.repository.commit import commit
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.push import Lease, PushOptions, push_deletion
+from lakecli.repository.push import PushLease, PushOptions, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.stores.contract import ANY
 from tests.gc.shared import GRACE, LONG, Shared, make_commit, push, upload
@@ -67,7 +67,7 @@ def insist(repository: Repository, name: str = "main") -> None:
     fetch(repository)
     ref = find_ref(repository.store, RefKind.BRANCH, name)
     assert ref is not None
-    options = PushOptions(who="me", lease=Lease(ref.commit_id))
+    options = PushOptions(who="me", lease=PushLease(ref.commit_id))
     pushing.push(repository, name, options=options)
 
 

@@ -17,7 +17,7 @@ from lakecli.repository import branch
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.push import Lease, PushOptions, push, push_deletion
+from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import Unverified
 from lakecli.repository.sharing.shareable import remember
@@ -140,7 +140,7 @@ class Scene:
             sleep=lambda _seconds: None,
         )
 
-    def push(self, who: str, lease: Lease | None = None) -> None:
+    def push(self, who: str, lease: PushLease | None = None) -> None:
         """Push a branch; what is acknowledged, the model knows."""
         commit_id = self._head(who, self.branch)
         push(self.handle(who), self.branch, options=PushOptions(who=who, lease=lease))
@@ -228,7 +228,7 @@ class Forces(Pushes):
         self.model.leases.add(wrong)
 
     def command(self) -> None:
-        self.push("ada", Lease())
+        self.push("ada", PushLease())
 
 
 class Deletes(Scene):

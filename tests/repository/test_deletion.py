@@ -13,7 +13,7 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.pending import unsent_moves
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.push import Lease, PushOptions, push, push_deletion
+from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.back_in_bucket import _find
 from lakecli.repository.undo.log import iter_log
@@ -89,7 +89,7 @@ def push_theirs(world: World) -> CommitId:
 def move_back(world: World) -> CommitId:
     """Let Bob move the branch back in the bucket, to what Ada's branch has too."""
     back = branch.reset(world.bob, "dev", to="dev~1").commit_id
-    push(world.bob, "dev", options=PushOptions(who="Bob <b@example.com>", lease=Lease()))
+    push(world.bob, "dev", options=PushOptions(who="Bob <b@example.com>", lease=PushLease()))
     return back
 
 

@@ -16,7 +16,7 @@ from lakecli.remote.packs import write_pack
 from lakecli.remote.refs import iter_known_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.pending.tracking import find_fetched
-from lakecli.repository.push import Lease, PushOptions, push, push_deletion
+from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.records.namespace import NewerRepository
 from lakecli.repository.sharing.fetch import MAX_NAMED, Change, _add, fetch
 from lakecli.repository.sharing.packs import Unpacked
@@ -97,7 +97,7 @@ def test_fetch_reports_what_happened_to_refs(clones: tuple[Repository, ...]) -> 
     share(two, "main2")
     fetch(one)
     branch.create(one, "main2", source="main")
-    push(one, "main2", options=replace(ME, lease=Lease()))
+    push(one, "main2", options=replace(ME, lease=PushLease()))
     assert changes(two) == [("main2", Change.FORCED)]
 
 

@@ -11,7 +11,7 @@ import pytest
 from lakecli.errors import NothingToDo
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import Table
-from lakecli.repository.commit import Part, StagedConflict, commit
+from lakecli.repository.commit import StagedConflict, StagedPart, commit
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.reading.view import branch_at
 from lakecli.repository.records.ref_changes import LocalMove
@@ -41,11 +41,13 @@ STAGED = {b"a/1": b"2", b"a/2": None, b"b": b"2", b"new": b"2"}
 ALL = {b"a/1": b"2", b"b": b"2", b"ab": b"1", b"new": b"2"}
 
 
-def part(*paths: bytes, prefixes: tuple[bytes, ...] = ()) -> Part:
-    return Part.of(paths, prefixes)
+def part(*paths: bytes, prefixes: tuple[bytes, ...] = ()) -> StagedPart:
+    return StagedPart.of(paths, prefixes)
 
 
-def commit_part(repository: Repository, only: Part | None, *, allow_empty: bool = False) -> Commit:
+def commit_part(
+    repository: Repository, only: StagedPart | None, *, allow_empty: bool = False
+) -> Commit:
     return commit(
         repository,
         "main",
@@ -80,7 +82,7 @@ def staged(repository: Repository) -> Repository:
     ],
 )
 def test_a_part_lands_and_the_rest_stays_staged(
-    staged: Repository, only: Part, expected: dict[bytes, bytes]
+    staged: Repository, only: StagedPart, expected: dict[bytes, bytes]
 ) -> None:
     before = committed(staged)
     commit_part(staged, only)
@@ -142,7 +144,7 @@ def test_what_is_staged_while_it_runs_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [None, part(b"b"), part(b"a")])
-def test_two_commits_at_once_lose_nothing(tmp_path: Path, other: Part | None) -> None:
+def test_two_commits_at_once_lose_nothing(tmp_path: Path, other: StagedPart | None) -> None:
     armed: list[str] = []
 
     def on_step(step: str) -> None:

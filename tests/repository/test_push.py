@@ -14,7 +14,7 @@ from lakecli.errors import AlreadyExists, LostRace, NotFound, Refused
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import TrackingStore
 from lakecli.repository import branch, tag
-from lakecli.repository.push import Lease, Pushing, PushOptions, push, push_all, push_deletion
+from lakecli.repository.push import Pushing, PushLease, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import NonFastForward, StaleLease
 from lakecli.repository.sharing.references import NotInBucket
@@ -108,7 +108,7 @@ def test_force_needs_the_ref_where_it_was_last_seen(clones: tuple[Repository, ..
     first = make_commit(one, b"a")
     push(one, "main", options=ME)
     make_commit(two, b"b")
-    forced = replace(ME, lease=Lease())
+    forced = replace(ME, lease=PushLease())
     for _ in range(2):  # two has never fetched, and a refused push does not count
         with pytest.raises(StaleLease, match=first.id):
             push(two, "main", options=forced)
@@ -117,7 +117,7 @@ def test_force_needs_the_ref_where_it_was_last_seen(clones: tuple[Repository, ..
     assert pushed.state is Pushing.FORCED
     with pytest.raises(StaleLease):
         push(one, "main", options=forced)
-    assert state_of(one, options=replace(ME, lease=Lease(pushed.after))) is Pushing.FORCED
+    assert state_of(one, options=replace(ME, lease=PushLease(pushed.after))) is Pushing.FORCED
     fetch(two)
     assert position(two) == first.id
 
@@ -131,10 +131,10 @@ def test_force_moves_a_branch_back(clones: tuple[Repository, ...]) -> None:
     fetch(two)
     branch.create(two, "side", source=first.id)
     assert state_of(two, "side") is Pushing.BEHIND
-    wrong = replace(ME, lease=Lease(CommitId("0" * 64)))
+    wrong = replace(ME, lease=PushLease(CommitId("0" * 64)))
     with pytest.raises(StaleLease):
         push(two, "side", options=wrong)
-    pushed = push(two, "side", options=replace(ME, lease=Lease()))
+    pushed = push(two, "side", options=replace(ME, lease=PushLease()))
     assert pushed == ("branch", "side", second.id, first.id, Pushing.FORCED)
 
 
@@ -148,7 +148,7 @@ def test_push_creates_a_tag_once(clones: tuple[Repository, ...]) -> None:
     tag.create(one, "v1", "main", force=True)
     with pytest.raises(AlreadyExists, match=first.id):
         push(one, "v1", options=ME)
-    assert state_of(one, "v1", replace(ME, lease=Lease())) is Pushing.FORCED
+    assert state_of(one, "v1", replace(ME, lease=PushLease())) is Pushing.FORCED
     fetch(two)
     assert tag.show(two, "v1") == tag.show(one, "v1")
 

@@ -15,7 +15,7 @@ from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.pending.intents import STALE_AFTER, CommitUnderWay
-from lakecli.repository.push import Lease, Pushing, PushOptions, push
+from lakecli.repository.push import Pushing, PushLease, PushOptions, push
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones
@@ -126,7 +126,7 @@ def test_once_the_bucket_has_it_undo_says_so(repository: Repository, how: str) -
     assert in_bucket(repository) == head(repository)
 
 
-@pytest.mark.parametrize("options", [ME, PushOptions(ME.who, lease=Lease())])
+@pytest.mark.parametrize("options", [ME, PushOptions(ME.who, lease=PushLease())])
 @pytest.mark.parametrize("step", ["pack", "intent", "move", "read", "put"])
 @pytest.mark.parametrize("how", BACK)
 def test_what_was_undone_before_it_is_sent_is_not_pushed(
@@ -144,7 +144,7 @@ def test_a_move_back_that_was_undone_before_it_is_sent_is_not_pushed(
     push(repository, "main", options=ME)
     before = in_bucket(repository)
     branch.reset(repository, "main", to="main~1")
-    options = PushOptions(ME.who, lease=Lease())
+    options = PushOptions(ME.who, lease=PushLease())
 
     def take_back(other: Repository) -> None:
         if how == "undo":
@@ -166,7 +166,7 @@ def test_a_move_back_that_is_being_pushed_is_not_undone(repository: Repository) 
         with pytest.raises(CommitUnderWay, match=moved):
             undo(other)
 
-    options = PushOptions(ME.who, lease=Lease())
+    options = PushOptions(ME.who, lease=PushLease())
     assert push_with(repository, "send", take_back, options=options) is Pushing.FORCED
     assert in_bucket(repository) == head(repository) == moved
 

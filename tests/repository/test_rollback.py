@@ -19,7 +19,7 @@ from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.push import Lease, PushOptions, push, push_all, push_deletion
+from lakecli.repository.push import PushLease, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.repository.sharing.publish import StaleLease
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
@@ -250,7 +250,7 @@ def test_lost_packs_are_rewritten(
     second = put(ada, {b"second": b"2"})
     packs = {key for key in bucket.bucket.objects if COMMITS in key}
     push(ada, "main", options=ME)
-    push(ada, "main", options=PushOptions(who="me", lease=Lease()))
+    push(ada, "main", options=PushOptions(who="me", lease=PushLease()))
     for key in [key for key in bucket.bucket.objects if COMMITS in key and key not in packs]:
         del bucket.bucket.objects[key]
     for key in [key for key in bucket.bucket.objects if "/refs/" in key]:
@@ -371,7 +371,7 @@ def test_a_lease_on_a_ref_that_went_back_is_refused(
     push(ada, "dev", options=ME)
     backup.restore(keep="/data/")
     with pytest.raises(StaleLease):
-        push(ada, "main", options=PushOptions(who="me", lease=Lease()))
+        push(ada, "main", options=PushOptions(who="me", lease=PushLease()))
     with pytest.raises(NotFound):
         push_deletion(ada, "dev", options=ME)
 

@@ -413,9 +413,9 @@ class TestOwn:
         ada, bob, _ = clones
         tag.create(bob, "v1", "main~1", force=True)
         theirs = tag.create(ada, "v1", "main~1", force=True).commit_id
-        from lakecli.repository.push import Lease
+        from lakecli.repository.push import PushLease
 
-        push(ada, "v1", options=PushOptions(who="ada", lease=Lease()))
+        push(ada, "v1", options=PushOptions(who="ada", lease=PushLease()))
         auto_undo(bob)
         assert there(bob, "v1", RefKind.TAG) == theirs
 

@@ -17,7 +17,7 @@ from lakecli.repository import branch, tag
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pending import unsent_moves
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.push import Lease, PushOptions, push, push_deletion
+from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.shareable import CannotShare
 from lakecli.repository.undo.back_in_bucket import _is_left_behind, _is_reversed
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
 
 ME: Final = PushOptions(who="Me <me@example.com>")
-FORCED: Final = PushOptions(who="Me <me@example.com>", lease=Lease())
+FORCED: Final = PushOptions(who="Me <me@example.com>", lease=PushLease())
 
 
 class World(NamedTuple):
@@ -368,7 +368,7 @@ def test_a_push_over_a_commit_that_was_not_fetched_puts_it_back(world: World) ->
     kept = newest(eve).id.hex()
     branch.reset(eve, "main", to="main~1")
     make_commit(eve, b"mine")
-    lease = Lease(world.second)  # which Eve has not fetched
+    lease = PushLease(world.second)  # which Eve has not fetched
     push(eve, "main", options=PushOptions(who="Eve <e@example.com>", lease=lease))
     restore(eve, kept, remote=True, committer="eve")
     assert both(eve) == (world.first, world.second)

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.errors import Refused
 from lakecli.repository import branch, repo
-from lakecli.repository.push import Lease, PushOptions, push
+from lakecli.repository.push import PushLease, PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
@@ -103,7 +103,7 @@ def test_what_was_never_sent_is_undone_without_remote(world: World) -> None:
 
 def test_a_move_forward_that_was_sent_goes_back_in_the_bucket(world: World) -> None:
     branch.reset(world.eve, "main", to=world.first)
-    push(world.eve, "main", options=PushOptions(who="Eve <e@example.com>", lease=Lease()))
+    push(world.eve, "main", options=PushOptions(who="Eve <e@example.com>", lease=PushLease()))
     with auto(world.eve) as (shared, _):
         branch.reset(shared, "main", to=world.second)
     assert there(world.eve) == world.second
@@ -119,7 +119,7 @@ def test_a_move_forward_that_was_sent_goes_back_in_the_bucket(world: World) -> N
 
 def test_a_move_that_was_sent_below_a_commit_goes_back_in_the_bucket(world: World) -> None:
     branch.reset(world.eve, "main", to=world.first)
-    push(world.eve, "main", options=PushOptions(who="Eve <e@example.com>", lease=Lease()))
+    push(world.eve, "main", options=PushOptions(who="Eve <e@example.com>", lease=PushLease()))
     operation = newest(world.eve)
     branch.reset(world.eve, "main", to=world.second)
     with auto(world.eve) as (shared, _):

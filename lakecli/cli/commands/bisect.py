@@ -23,7 +23,7 @@ from lakecli.repository.bisect import (
     BAD,
     GOOD,
     SKIP,
-    Said,
+    BisectVerdict,
     Session,
     names_with_session,
     reset,
@@ -276,7 +276,7 @@ def bisect_log(context: Context, repository: BisectRepository = "") -> None:
     session = show(opened)
     context.out.say(f"lakecli bisect start {opened.uri}")
 
-    def line(said: Said) -> str:
+    def line(said: BisectVerdict) -> str:
         return f"lakecli bisect {session.word(said.verdict)} {opened.uri}/{said.commit_id}"
 
     context.out.stream(session.said, record=lambda said: pick(Verdict, said), text=line)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakecli.base.uri import LakeUri
     from lakecli.cli.context import Context
     from lakecli.repository.contract import Repository
-    from lakecli.repository.push import Lease, Pushed
+    from lakecli.repository.push import PushLease, RefPush
     from lakecli.repository.reading.outside_places import CountedPlace
     from lakecli.repository.records.ref_changes import Finished
     from lakecli.repository.sharing.fetch import RefUpdate
@@ -35,18 +35,18 @@ def ref_of(uri: LakeUri, repository: Repository) -> str:
     return repository.record.default_branch if uri.ref is None else uri.ref
 
 
-def read_lease(repository: Repository, text: str | None) -> Lease | None:
+def read_lease(repository: Repository, text: str | None) -> PushLease | None:
     """Return the lease that an option asks for; a commit that is not here is taken as typed."""
-    from lakecli.repository.push import Lease
+    from lakecli.repository.push import PushLease
 
     if text is None:
         return None
     if not text:
-        return Lease()
+        return PushLease()
     if is_full_commit_id(text):
-        return Lease(CommitId(text.lower()))
+        return PushLease(CommitId(text.lower()))
     with repository.lake.kv.read() as txn:
-        return Lease(commit_at(repository, txn, text).id)
+        return PushLease(commit_at(repository, txn, text).id)
 
 
 def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:
@@ -82,7 +82,7 @@ def update_lines(updates: tuple[RefUpdate, ...]) -> Iterator[str]:
         yield f"{update.kind} {update.name}: {shown}"
 
 
-def pushed_line(pushed: Pushed, *, dry_run: bool) -> str:
+def pushed_line(pushed: RefPush, *, dry_run: bool) -> str:
     """Return the line of a ref that was pushed, or would be."""
     from lakecli.repository.push import Pushing
 

@@ -23,7 +23,7 @@ from lakecli.cli.params import (
 )
 from lakecli.cli.reading import NO_METADATA, Parser, check_message, read_texts
 from lakecli.errors import UsageError
-from lakecli.repository.commit import Part
+from lakecli.repository.commit import StagedPart
 from lakecli.repository.commit import commit as make_commit
 
 _Paths = Annotated[
@@ -111,7 +111,7 @@ def commit(
         raise UsageError("--path or --prefix is empty", hint="leave it out to commit everything")
     part = None
     if paths or prefixes:
-        part = Part.of(map(os.fsencode, paths), map(os.fsencode, prefixes))
+        part = StagedPart.of(map(os.fsencode, paths), map(os.fsencode, prefixes))
     context.out.say(f"Branch: {branch}")
     made = make_commit(
         context.synced_repository(branch),

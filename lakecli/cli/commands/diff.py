@@ -18,7 +18,7 @@ from lakecli.cli.params import AtOp, EngineOptions, Prefix, StatOptions
 from lakecli.cli.reading import Kind, Parser, read_ref_or_own_file
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
-from lakecli.repository.diff import Compared, compare_here, diff_refs, diff_uncommitted
+from lakecli.repository.diff import TreesToCompare, compare_here, diff_refs, diff_uncommitted
 from lakecli.repository.log import rev_parse
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _compare(
     repository: Repository,
     stack: ExitStack,
     engine: EngineOptions,
-    compared: Compared,
+    compared: TreesToCompare,
 ) -> Iterator[Difference]:
     """Compare two trees on the engine that is asked for, or on the faster one."""
     if engine != EngineOptions() or _is_large(repository, compared):
@@ -242,7 +242,7 @@ def _compare(
     return compare_here(repository.trees, compared)
 
 
-def _is_large(repository: Repository, compared: Compared) -> bool:
+def _is_large(repository: Repository, compared: TreesToCompare) -> bool:
     """Return whether enough ranges differ, and exist, for Spark to be faster."""
     trees = repository.trees
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)

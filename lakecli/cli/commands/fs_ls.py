@@ -22,7 +22,7 @@ from lakecli.committed.listing import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 
 if TYPE_CHECKING:
-    from lakecli.repository.du import Usage
+    from lakecli.repository.du import PrefixUsage
 from lakecli.repository.ls import ls
 from lakecli.repository.reading.addresses import full_address
 
@@ -157,10 +157,10 @@ def fs_find(
         lakecli fs find lakefs://demo/main/raw/ --since yesterday --json
         lakecli fs find lakefs://demo/v1.0/ --max-size 0 -z | xargs -0 -n 1 lakecli fs stat
     """
-    from lakecli.repository.ls import Wanted, find
+    from lakecli.repository.ls import FindConditions, find
 
     repository, ref = context.synced_repository(path, at_op=at_op), ref_of(path)
-    wanted = Wanted(names, min_size or 0, max_size, since, until)
+    wanted = FindConditions(names, min_size or 0, max_size, since, until)
     with find(repository, ref, path.path or b"", wanted) as found:
         if null and not context.out.json:
             for each, _ in found:
@@ -208,12 +208,12 @@ def fs_du(
     repository = context.synced_repository(path, at_op=at_op)
     size_of = human_size if context.out.terminal else str
 
-    def row(usage: Usage) -> list[str]:
+    def row(usage: PrefixUsage) -> list[str]:
         name = "total" if usage.prefix is None else quote_path(usage.prefix)
         sizes = [usage.size, usage.physical, *([usage.shared] if shared else [])]
         return [name, str(usage.objects), *map(size_of, sizes)]
 
-    def record(usage: Usage) -> UsageRecord:
+    def record(usage: PrefixUsage) -> UsageRecord:
         return pick(UsageRecord, usage, shared=usage.shared if shared else None)
 
     with du(repository, ref_of(path), path.path or b"", depth=depth, shared=shared) as found:

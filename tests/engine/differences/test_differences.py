@@ -13,7 +13,7 @@ from lakecli.engine.runner import LocalRunner
 from lakecli.errors import IntegrityError
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.diff import Compared, diff_refs
+from lakecli.repository.diff import TreesToCompare, diff_refs
 from tests.support.lakefs_entries import stage_lakefs
 from tests.support.lakes import make_repository, open_lake, stage
 
@@ -69,7 +69,7 @@ def runner(request: pytest.FixtureRequest) -> Runner:
 def said(
     repository: Repository, runner: Runner | None, *refs: str, **options: Any
 ) -> list[tuple[str, bytes, bool]]:
-    def by_runner(compared: Compared) -> Any:
+    def by_runner(compared: TreesToCompare) -> Any:
         assert runner is not None
         return compare_by(repository, compared, runner=runner, entries=100)
 
@@ -107,7 +107,7 @@ def test_damage_is_reported(repository: Repository, tmp_path: Path) -> None:
 def test_changed_ranges_are_counted(repository: Repository) -> None:
     trees = repository.trees
 
-    def seen(compared: Compared) -> Any:
+    def seen(compared: TreesToCompare) -> Any:
         counts.append(len(changed_ranges(trees, compared)))
         left, right = trees.metarange(compared.left), trees.metarange(compared.right)
         ours, theirs = ({each.id for each in tree.records()} for tree in (left, right))
