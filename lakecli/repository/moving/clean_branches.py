@@ -117,7 +117,7 @@ def _unstage(
     if branch is None or branch.commit_id != seen.commit_id:
         return False
     view = view_of_branch(repository, txn, branch.name)
-    gone = [path for path, value in unchanged if _staged_at(view, path) == value]
+    gone = [path for path, value in unchanged if view.staged_at(path) == value]
     found = [
         (token, paths)
         for token in view.tokens
@@ -141,9 +141,3 @@ def _unstage(
     if covers:
         refs.put_branch(staging_tokens.outdate(txn, repository, branch))
     return True
-
-
-def _staged_at(view: View, path: bytes) -> bytes | None:
-    """Return the value or tombstone that is staged at a path; ``None`` if nothing is."""
-    found = (area.get(view.txn, token, path) for token in view.tokens)
-    return next((value for value in found if value is not None), None)

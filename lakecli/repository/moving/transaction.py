@@ -223,18 +223,8 @@ def _try(
     if len({parent.id for parent in draft.parents}) < len(draft.parents):
         raise ValueError(f"a commit on {branch.name} would have one parent twice")
     check_texts(message=draft.message, committer=draft.committer, metadata=draft.metadata)
-    commit = describe_commit(
-        parents=draft.parents,
-        generation_parents=[*draft.parents, *draft.also_counts],
-        metarange_id=draft.metarange_id,
-        message=draft.message,
-        committer=draft.committer,
-        created_at=draft.created_at,
-        metadata=draft.metadata,
-    )
-    left: tuple[StagingToken, ...] = ()
-    if leaves is not None:
-        left = copy_staged(repository, branch, leaves)
+    commit = describe_commit(**draft._asdict())
+    left = () if leaves is None else copy_staged(repository, branch, leaves)
     landing = LocalMove(kind, sealed, from_staging=from_staging, left=left)
     if not repository.mover.move(repository, branch, commit, landing):
         drop_unused(repository, name=branch.name, tokens=left)

@@ -51,13 +51,16 @@ class View:
 
     def find(self, path: bytes) -> bytes | None:
         """Return the encoded value at a path, or ``None``."""
+        staged = self.staged_at(path)
+        # An empty value is a tombstone.
+        return self.find_committed(path) if staged is None else staged or None
+
+    def staged_at(self, path: bytes) -> bytes | None:
+        """Return the value or tombstone that is staged at a path; ``None`` if nothing is."""
         from lakecli.staging import area
 
-        for token in self.tokens:
-            staged = area.get(self.txn, token, path)
-            if staged is not None:
-                return None if staged == area.TOMBSTONE else staged
-        return self.find_committed(path)
+        found = (area.get(self.txn, token, path) for token in self.tokens)
+        return next((value for value in found if value is not None), None)
 
     def find_many(self, paths: Sequence[bytes]) -> list[bytes | None]:
         """Return the encoded value at each path, or ``None``."""

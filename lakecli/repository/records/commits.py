@@ -25,7 +25,7 @@ CHERRY_PICK_COMMITTER = "cherry-pick-committer"
 def describe_commit(
     *,
     parents: Sequence[Commit],
-    generation_parents: Sequence[Commit] | None = None,
+    also_counts: Sequence[Commit] = (),
     metarange_id: MetarangeId,
     message: str,
     committer: str,
@@ -36,8 +36,8 @@ def describe_commit(
 
     Args:
         parents: first parent first.
-        generation_parents: the commits whose generations count, if more than the parents: a squash
-            merge counts its source.
+        also_counts: commits that count for the generation without being parents: a squash merge
+            counts its source.
         metarange_id: the tree.
         message: stored as given.
         committer: stored as given.
@@ -45,7 +45,7 @@ def describe_commit(
         metadata: stored as given.
     """
     ids = tuple(parent.id for parent in parents)
-    counted = parents if generation_parents is None else generation_parents
+    counted = (*parents, *also_counts)
     return Commit(
         id=CommitId(
             commit_id(

@@ -28,7 +28,7 @@ from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.refs.reader import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import packs
-from lakecli.remote.packs import Pack, PackInfo
+from lakecli.remote.packs import Pack
 from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.contract import Repository
 
@@ -79,13 +79,17 @@ def write(repository: Repository, commits: Sequence[Commit]) -> Packed | None:
     if not commits:
         return None
     store = repository.store
-    chosen = _choose(repository, commits)
+    infos = packs.list_packs(store)
+    with repository.lake.kv.read() as txn:
+        live = set(PackedStore(txn, repository.key).live_packs())
+    size = sum(_COMMIT_SIZE + len(commit.message) for commit in commits)
+    chosen = packs.choose_replaced([info for info in infos if info.id in live], size)
     everything = {commit.id: commit for commit in commits}
     replaced: list[PackId] = []
     superseded: list[PackId] = []
-    listed = {info.id: info for info in chosen.listed}
-    newest = max((info.modified_at for info in chosen.listed), default=None)
-    for pack_id in chosen.replaced:
+    listed = {info.id: info for info in infos}
+    newest = max((info.modified_at for info in infos), default=None)
+    for pack_id in chosen:
         try:
             pack = packs.read_pack(store, pack_id)
         except LakeError:
@@ -108,21 +112,6 @@ def write(repository: Repository, commits: Sequence[Commit]) -> Packed | None:
 def note(txn: WriteTransaction, repository: Repository, packed: Packed) -> None:
     """Record which commits a pack has."""
     PackedStore(txn, repository.key).add(packed.id, packed.commit_ids, replaces=packed.replaces)
-
-
-class _Choice(NamedTuple):
-    listed: Sequence[PackInfo]
-    replaced: Sequence[PackId]
-
-
-def _choose(repository: Repository, commits: Sequence[Commit]) -> _Choice:
-    """List the packs, and choose those that the new one replaces."""
-    listed = packs.list_packs(repository.store)
-    with repository.lake.kv.read() as txn:
-        live = set(PackedStore(txn, repository.key).live_packs())
-    candidates = [info for info in listed if info.id in live]
-    size = sum(_COMMIT_SIZE + len(commit.message) for commit in commits)
-    return _Choice(listed, packs.choose_replaced(candidates, size))
 
 
 BATCH: Final = 8_192

@@ -20,7 +20,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry, identity_of, is_same
 from lakecli.errors import LostRace
 from lakecli.kv import operations as log
-from lakecli.kv.local_store import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import WriteTransaction
 from lakecli.kv.operations import Operation, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
@@ -58,27 +58,18 @@ class StagedState(NamedTuple):
     @classmethod
     def of(cls, view: View, branch: str, paths: Iterable[bytes]) -> StagedState:
         """Return the state of some paths in the view of a branch."""
-        staged = [(path, _staged_value(view.txn, view.tokens, path)) for path in paths]
+        staged = [(path, view.staged_at(path)) for path in paths]
         return cls(branch, view.commit.metarange_id, staged)
-
-
-def _staged_value(
-    txn: ReadTransaction, tokens: Iterable[StagingToken], path: bytes
-) -> bytes | None:
-    found = (area.get(txn, token, path) for token in tokens)
-    return next((value for value in found if value is not None), None)
 
 
 def _is_as_seen(txn: WriteTransaction, repository: Repository, seen: StagedState) -> bool:
     """Tell whether a branch is as it was seen; trees are compared by ID, not read."""
-    branch = branch_at(repository, txn, seen.branch)
-    tokens = (branch.staging_token, *branch.sealed_tokens)
-    head = RefStore(txn, repository.key).get_commit(branch.commit_id)
-    is_same_tree = head.metarange_id == seen.tree
-    for path, staged in seen.staged:
-        if _staged_value(txn, tokens, path) != staged or (staged is None and not is_same_tree):
-            return False
-    return True
+    view = view_of_branch(repository, txn, seen.branch)
+    is_same_tree = view.commit.metarange_id == seen.tree
+    return all(
+        view.staged_at(path) == staged and (staged is not None or is_same_tree)
+        for path, staged in seen.staged
+    )
 
 
 class Stager:
