@@ -113,11 +113,12 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
         repository, known, before_reading=partial(check_readable, repository), progress=progress
     )
     back = find_back(repository, known, remote)
+    packs = {info.id for info in list_packs(repository.store)} if back else set()
     unpacked = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("track")
     fetched = tracking.LastFetch(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
-        went_back = _accept(txn, repository, back)
+        went_back = _accept(txn, repository, back, packs)
         updated = _track(txn, repository, remote, unpacked, went_back)
         tracking.put_fetched(txn, repository, fetched)
     if went_back:
@@ -140,13 +141,13 @@ def notify(repository: Repository, damaged: Sequence[InvalidRecord]) -> None:
 
 
 def _accept(
-    txn: WriteTransaction, repository: Repository, back: Back
+    txn: WriteTransaction, repository: Repository, back: Sequence[Tracked], packs: set[PackId]
 ) -> dict[tuple[RefKind, str], Tracked]:
     """Forget what was known of refs that went back, unless another process fetched since."""
     positions = TrackingStore(txn, repository.key)
-    seen = [each for each in back.seen if positions.find(each.kind, each.name) == each]
+    seen = [each for each in back if positions.find(each.kind, each.name) == each]
     if seen:
-        rollback.accept(txn, repository, seen, packs=back.packs)
+        rollback.accept(txn, repository, seen, packs=packs)
     return {(each.kind, each.name): each for each in seen}
 
 
@@ -355,17 +356,10 @@ class RefsInBucket(NamedTuple):
     damaged: tuple[InvalidRecord, ...] = ()
 
 
-class Back(NamedTuple):
-    """Refs that went back since they were seen, and the packs that the bucket has now."""
-
-    seen: tuple[Tracked, ...]
-    packs: frozenset[str]
-
-
 def find_back(
     repository: Repository, known: Mapping[tuple[RefKind, str], Tracked], remote: RefsInBucket
-) -> Back:
-    """Find refs that are older than when they were last seen; if there are any, list the packs."""
+) -> list[Tracked]:
+    """Return refs, as they were seen last, that are older now."""
     seen = list(remote.gone)
     moved = [(known.get((ref.kind, ref.name)), ref) for ref in remote.refs]
     pairs = [(before, ref) for before, ref in moved if before is not None]
@@ -373,9 +367,7 @@ def find_back(
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
             back = pool.map(lambda pair: rollback.went_back(repository.store, *pair), pairs)
             seen += [before for (before, _), is_older in zip(pairs, back, strict=True) if is_older]
-    if not seen:
-        return Back((), frozenset())
-    return Back(tuple(seen), frozenset(info.id for info in list_packs(repository.store)))
+    return seen
 
 
 def read_remote(
@@ -432,8 +424,8 @@ def find_gone_back(repository: Repository) -> list[tuple[RefKind, str]]:
     """Read the refs that have changed, and return those that went back; nothing is recorded."""
     with repository.lake.kv.read() as txn:
         known = TrackingStore(txn, repository.key).by_ref()
-    found = find_back(repository, known, read_remote(repository, known))
-    return [(each.kind, each.name) for each in found.seen]
+    back = find_back(repository, known, read_remote(repository, known))
+    return [(each.kind, each.name) for each in back]
 
 
 def _is_legal(kind: RefKind, name: str) -> bool:

@@ -374,22 +374,17 @@ def _redone(txn: ReadTransaction, repository: Repository, operation: Operation) 
 def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
     """Add what an operation moved in the bucket to the refs that it concerns."""
     fields = operation.metadata
+    move = fields.get(MOVE, "")
     if operation.kind == "push":
         found = sent.get((fields.get("kind", ""), fields.get("ref", "")))
         if found is not None:
-            found.add_push(*_pushed_ends(operation), move=fields[MOVE])
+            before, after = (fields.get(name) or None for name in ("before", "after"))
+            found.add_push(before and CommitId(before), after and CommitId(after), move)
     for change in operation.refs:
         found = sent.get((change.kind, change.name))
         if found is not None and not is_local(operation, change):
             ends = commit_of(change.before), commit_of(change.after)
-            is_new = operation.kind not in TO_KNOWN
-            found.add_change(*ends, is_new=is_new, move=fields.get(MOVE, ""))
-
-
-def _pushed_ends(push: Operation) -> tuple[Position, Position]:
-    """Return the position before and after a push, in the bucket."""
-    before, after = push.metadata.get("before"), push.metadata.get("after")
-    return CommitId(before) if before else None, CommitId(after) if after else None
+            found.add_change(*ends, move, is_new=operation.kind not in TO_KNOWN)
 
 
 class _Sent:
@@ -416,31 +411,27 @@ class _Sent:
         self._pushed_to: set[Position] = set()
         self._has_created = False
 
-    def add_push(self, before: Position, after: Position, *, move: str) -> None:
+    def add_push(self, before: Position, after: Position, move: str) -> None:
         """Add a push, with the write ID of its move in the bucket."""
-        self._add_move(move)
         self._pushed_to.add(after)
-        self._add(before, after)
+        self._add(before, after, move, moves=True)
 
-    def add_change(self, before: Position, after: Position, *, is_new: bool, move: str) -> None:
+    def add_change(self, before: Position, after: Position, move: str, *, is_new: bool) -> None:
         """Add a move here, which was shared at once if the bucket has it.
 
         Args:
             before: the position before.
             after: the position after.
-            is_new: whether others cannot have made the same move.
             move: the write ID of the move in the bucket; ``""`` if it was not shared at once.
+            is_new: whether others cannot have made the same move.
         """
-        self._add_move(move)
-        if is_new and (before, after) in self._known:
-            self._add(before, after)
+        self._add(before, after, move, moves=is_new and (before, after) in self._known)
 
-    def _add_move(self, move: str) -> None:
+    def _add(self, before: Position, after: Position, move: str, *, moves: bool) -> None:
         self._has_created |= self._creation is not None and self._creation.write_id == move
-
-    def _add(self, before: Position, after: Position) -> None:
-        self._back.add(before, after)
-        self._forward.add(after, before)
+        if moves:
+            self._back.add(before, after)
+            self._forward.add(after, before)
 
     def has(self, moved: Moved) -> bool:
         """Return whether a move was made in the bucket by one of those that were added."""
