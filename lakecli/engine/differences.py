@@ -25,7 +25,7 @@ PART_ENTRIES: Final = 50_000
 """Entries that one part compares, about."""
 
 
-class KeyInterval(NamedTuple):
+class DiffInterval(NamedTuple):
     """Keys from `start` to before `stop`.
 
     Attributes:
@@ -56,7 +56,7 @@ def intervals(
     entries: int,
     start: bytes = b"",
     stop: bytes | None = None,
-) -> Iterator[KeyInterval]:
+) -> Iterator[DiffInterval]:
     """Yield the intervals in which a source differs from its base and the destination, in order.
 
     Together they contain every such key from `start` to before `stop`, each once. To compare two
@@ -81,10 +81,10 @@ def intervals(
             if stop is not None and after >= stop:
                 break
             if count >= entries and after > first:
-                yield KeyInterval(first, after, ranges, count)
+                yield DiffInterval(first, after, ranges, count)
                 first, ranges, count = after, 0, 0
     if ranges:
-        yield KeyInterval(first, stop, ranges, count)
+        yield DiffInterval(first, stop, ranges, count)
 
 
 def _units(segment: Segment, entries: int) -> Iterator[_Unit]:
@@ -142,7 +142,7 @@ def changed_ranges(trees: TreeStore, compared: TreesToCompare) -> set[RangeId]:
 
 
 def _compare(
-    numbered: tuple[int, KeyInterval], *, location: StoreLocation, compared: TreesToCompare
+    numbered: tuple[int, DiffInterval], *, location: StoreLocation, compared: TreesToCompare
 ) -> list[Difference]:
     trees, (_, interval) = location.trees(), numbered
     base, left, right, _ = compared

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.layout import DATA, data_digest
@@ -23,10 +23,8 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard.gc_guard import GcGuard
 from lakecli.repository.reading.addresses import Resolver
 from lakecli.repository.reading.trust import Trust, trust_of
+from lakecli.stores.contract import ObjectStore
 from lakecli.stores.registry import open_store, prepare_namespace
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 
 def open_by_uri(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:

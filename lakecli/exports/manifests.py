@@ -1,22 +1,22 @@
 """Export paths only: as a Parquet manifest, or as symlink manifests for Trino, Athena and Hive.
 
-Export paths only: a Parquet manifest of what a ref has, in the order of the paths.
+No object is read or copied.
 
-A manifest has a row for each object: ``path``, ``physical_address`` (a full URI), ``size``,
-``checksum``, ``mtime``, ``content_type`` and ``metadata``. `lakecli import` reads it, and so does
-whatever reads Parquet. No object is read or copied.
+A Parquet manifest has a row for each object, in the order of the paths: ``path``,
+``physical_address`` (a full URI), ``size``, ``checksum``, ``mtime``, ``content_type`` and
+``metadata``. `lakecli import` reads it, and so does whatever reads Parquet.
 
-Export paths only: symlink manifests, by which Trino, Athena and Hive read a table of a ref.
-
-The layout is that of Delta Lake: ``_symlink_format_manifest/`` below the destination has a file
-named ``manifest`` for the table, or one in each ``column=value`` directory. It lists the URIs of
-the data objects, one in a line. No object is read or copied.
+By symlink manifests Trino, Athena and Hive read a table of a ref. Their layout is that of Delta
+Lake: ``_symlink_format_manifest/`` below the destination has a file named ``manifest`` for the
+table, or one in each ``column=value`` directory. It lists the URIs of the data objects, one in a
+line.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import groupby, islice
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from lakecli.base.model import CommitId, Entry, MetarangeId
@@ -110,7 +110,9 @@ def write_manifest(
     below = as_directory(prefix)
     objects = size = 0
     with ParquetWriter(file, schema, compression="zstd") as writer:
-        for rows in _row_groups(repository, commit.metarange_id, below):
+        scanned = scan(repository.trees, commit.metarange_id, prefix=below)
+        found = (_row(repository, path[len(below) :], value) for path, value in scanned)
+        while rows := list(islice(found, ROWS)):
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
             objects += len(rows)
             size += sum(row["size"] for row in rows)
@@ -120,20 +122,8 @@ def write_manifest(
     return WrittenManifest(commit.id, objects, size, has_changes)
 
 
-def _row_groups(
-    repository: Repository, tree: MetarangeId, below: bytes
-) -> Iterator[list[dict[str, Any]]]:
-    rows = []
-    for path, value in scan(repository.trees, tree, prefix=below):
-        rows.append(_row(repository, path[len(below) :], decode_entry(value)))
-        if len(rows) == ROWS:
-            yield rows
-            rows = []
-    if rows:
-        yield rows
-
-
-def _row(repository: Repository, path: bytes, entry: Entry) -> dict[str, Any]:
+def _row(repository: Repository, path: bytes, value: bytes) -> dict[str, Any]:
+    entry = decode_entry(value)
     try:
         name = path.decode()
     except UnicodeDecodeError:
@@ -249,24 +239,20 @@ def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Itera
     Raises:
         UsageError: there are files beside directories of partitions.
     """
-    found: _Manifest | None = None
-    for path, value in scan(repository.trees, tree, prefix=below):
-        name = path[len(below) :]
-        if not _is_data(name):
-            continue
-        directory, entry = _partition(name), decode_entry(value)
-        uri = _uri_of(repository, name, entry)
-        if found is not None and found.directory == directory:
-            found.uris.append(uri)
-            found = found._replace(size=found.size + entry.size)
-            continue
-        if found is not None:
-            if not (found.directory and directory):
-                raise _not_a_table(os.fsdecode(path))
-            yield found
-        found = _Manifest(directory, [uri], entry.size)
-    if found is not None:
-        yield found
+    scanned = scan(repository.trees, tree, prefix=below)
+    files = ((path[len(below) :], value) for path, value in scanned)
+    data = ((name, decode_entry(value)) for name, value in files if _is_data(name))
+    last: str | None = None
+    for directory, members in groupby(data, lambda member: _partition(member[0])):
+        uris: list[str] = []
+        size = 0
+        for name, entry in members:
+            if not (uris or last is None or (last and directory)):
+                raise _not_a_table(os.fsdecode(below + name))
+            uris.append(_uri_of(repository, name, entry))
+            size += entry.size
+        yield _Manifest(directory, uris, size)
+        last = directory
 
 
 def _is_data(name: bytes) -> bool:

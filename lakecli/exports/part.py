@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.model import Difference, Entry, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
@@ -36,11 +36,8 @@ from lakecli.repository.transfer.destination import FileComparison, NoRoom, Unsa
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep
 from lakecli.repository.transfer.selection import is_own
-from lakecli.stores.contract import ObjectInfo
+from lakecli.stores.contract import ObjectInfo, ObjectStore
 from lakecli.stores.uri import is_local
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 REPORTED_FAILURES: Final = 10_000
 """Failures that the report lists, at most; all are counted."""

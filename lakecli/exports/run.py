@@ -29,7 +29,7 @@ from lakecli.base.uri import as_directory
 from lakecli.committed.check import count_entries
 from lakecli.committed.listing import prefix_end
 from lakecli.committed.scan import find, scan
-from lakecli.engine.differences import KeyInterval, intervals
+from lakecli.engine.differences import DiffInterval, intervals
 from lakecli.engine.runner import InOrder, Runner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import PartialFailure, Refused
@@ -246,7 +246,7 @@ def count_exported(
 
 def _intervals(
     repository: Repository, since_tree: MetarangeId, tree: MetarangeId, prefix: bytes
-) -> Iterator[KeyInterval]:
+) -> Iterator[DiffInterval]:
     old, new = map(repository.trees.metarange, (since_tree, tree))
     return intervals(old, new, old, entries=PART_ENTRIES, start=prefix, stop=prefix_end(prefix))
 

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
+from typing import BinaryIO, Final, NamedTuple, cast
 
 from lakecli.base.model import CLIENT_METADATA_PREFIX, Account, Entry
 from lakecli.engine.store_location import open_by_uri
@@ -18,12 +18,9 @@ from lakecli.errors import Refused, UsageError
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.transfer.destination import Destination, FileComparison
 from lakecli.stores.capabilities import can_copy, copy_across
-from lakecli.stores.contract import ANY, Attributes, ObjectInfo, ObjectNotFound
+from lakecli.stores.contract import ANY, Attributes, ObjectInfo, ObjectNotFound, ObjectStore
 from lakecli.stores.streams import ReadStream
 from lakecli.stores.uri import is_local, parse
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 IDENTITY: Final = "lakecli-identity"
 """The metadata key with the identity of the entry that an object was exported from."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.base.model import Account
 from lakecli.engine.runner import Runner
@@ -20,10 +20,7 @@ from lakecli.engine.store_location import open_by_uri
 from lakecli.imports.task import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
 from lakecli.repository.reading.addresses import pinned_bytes, unpinned_bytes
 from lakecli.stores.capabilities import versions_of
-from lakecli.stores.contract import ObjectInfo, key_bytes
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+from lakecli.stores.contract import ObjectInfo, ObjectStore, key_bytes
 
 FIRST_PAGES: Final = 8_000
 """Keys up to which a listing is not divided."""
@@ -231,7 +228,7 @@ class BucketSource(NamedTuple):
         return sum(bool(info.key) for info, _ in list_between(store, "", "", pins=task.pins))
 
     def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
-        """Yield the parts; see `Source`.
+        """Yield the parts; see `ImportSource`.
 
         Raises:
             NotFound: there is no object. A misspelled prefix looks like an empty one, which would

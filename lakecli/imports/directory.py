@@ -43,7 +43,7 @@ class DirectorySource(NamedTuple):
         return sum(not is_own(each.relative) for each in walk(self.root, self.links))
 
     def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
-        """Yield the parts; see `Source`.
+        """Yield the parts; see `ImportSource`.
 
         Raises:
             NotFound: there is no file. The mount point of a disk that is not mounted looks like an

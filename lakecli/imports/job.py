@@ -29,7 +29,7 @@ from lakecli.imports.manifest import Manifest
 from lakecli.imports.part import import_item
 from lakecli.imports.report import FinishedParts, ImportOptions, ImportReport, ShownProgress
 from lakecli.imports.sorting import import_shuffled, plan_intervals, portions_of, sort_here
-from lakecli.imports.sources import Source, check_pinnable, roots_of
+from lakecli.imports.sources import ImportSource, check_pinnable, roots_of
 from lakecli.imports.task import (
     Choice,
     DryRunOutput,
@@ -49,7 +49,6 @@ from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.transfer.plan import PathStep
 from lakecli.stores.uri import is_local
 
-MESSAGE: Final = "Import objects"
 IMPORTS: Final = "imports"
 """The directory of the cache for imports under way."""
 _SHOWN: Final = 10
@@ -94,7 +93,7 @@ def import_objects(
     branch: str,
     path: bytes | None,
     *,
-    source: Source,
+    source: ImportSource,
     runner: Runner,
     committer: str,
     options: ImportOptions,
@@ -165,7 +164,7 @@ def preview(
     branch: str,
     path: bytes | None,
     *,
-    source: Source,
+    source: ImportSource,
     runner: Runner,
     options: ImportOptions,
 ) -> Iterator[tuple[ImportReport, Iterator[PathStep]]]:
@@ -204,7 +203,7 @@ class _Run:
         self,
         repository: Repository,
         path: bytes | None,
-        source: Source,
+        source: ImportSource,
         runner: Runner,
         options: ImportOptions,
     ) -> None:

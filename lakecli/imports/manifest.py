@@ -26,7 +26,7 @@ from functools import lru_cache, partial
 from io import BufferedReader
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.engine.runner import Runner
@@ -52,11 +52,8 @@ from lakecli.imports.task import (
     digest_of,
 )
 from lakecli.repository.reading.addresses import split_address
-from lakecli.stores.contract import ObjectInfo
+from lakecli.stores.contract import ObjectInfo, ObjectStore
 from lakecli.stores.streams import Seekable
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 PARQUET, CSV, JSON_LINES = "parquet", "csv", "jsonl"
 
@@ -224,7 +221,7 @@ class Manifest(NamedTuple):
         return [(ManifestPiece(file, self.layout), file.rows) for file in self.files]
 
     def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
-        """Yield the parts; see `Source`.
+        """Yield the parts; see `ImportSource`.
 
         Raises:
             NotSorted: the manifest is text, or its row groups are not sorted by key.

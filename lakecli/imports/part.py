@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from blake3 import blake3
 
@@ -46,11 +46,9 @@ from lakecli.repository.reading.addresses import split_address, split_pin
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.readers import PIECE
+from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import is_local
 from lakecli.stores.wrappers import at_version
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 SHOWN_DUPLICATES: Final = 100
 

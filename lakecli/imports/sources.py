@@ -26,7 +26,7 @@ class Unversioned(Unsupported):
     """A source keeps no versions that entries could name."""
 
 
-class Source(Protocol):
+class ImportSource(Protocol):
     """A source of objects to import."""
 
     def estimate(self) -> int | None:
@@ -59,7 +59,7 @@ def open_source(
     is_manifest: bool = False,
     links: LinkPolicy,
     may_be_empty: bool = False,
-) -> Source:
+) -> ImportSource:
     """Return the source that a URI names.
 
     Args:
@@ -84,7 +84,7 @@ def open_source(
     return BucketSource(uri, may_be_empty)
 
 
-def check_pinnable(source: Source, account: Account) -> None:
+def check_pinnable(source: ImportSource, account: Account) -> None:
     """Refuse a source whose listing does not contain the versions of its objects.
 
     Args:
@@ -107,7 +107,7 @@ def check_pinnable(source: Source, account: Account) -> None:
     versions_of(open_by_uri(source.uri, account=account)).check_versions()
 
 
-def roots_of(source: Source) -> tuple[str, ...]:
+def roots_of(source: ImportSource) -> tuple[str, ...]:
     """Return the directory of this machine that a source is, or that contains its manifest."""
     if isinstance(source, DirectorySource):
         return ("local://" + os.fsdecode(source.root),)

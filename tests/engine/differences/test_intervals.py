@@ -27,13 +27,13 @@ from tests.committed.trees import (
 )
 
 if TYPE_CHECKING:
-    from lakecli.engine.differences import KeyInterval
+    from lakecli.engine.differences import DiffInterval
 
 prefixes = st.sampled_from([b"", b"k", b"k000", b"k0015", b"x", b"k00"])
 sizes = st.sampled_from([1, 20, 60, 10_000])
 
 
-def check(found: list[KeyInterval], prefix: bytes) -> None:
+def check(found: list[DiffInterval], prefix: bytes) -> None:
     """Intervals are ascending and adjacent, and stay within the prefix."""
     for left, right in pairwise(found):
         assert left.stop == right.start
