@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING
 from lakecli.spark.entries import read_entries
 from lakecli.spark.sessions import check_planner
 from lakecli.spark.snapshot import home_of
-from lakecli.spark.table import read_table
+from lakecli.spark.table_reading import read_table
 from lakecli.spark.write import Written, write_table
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
     Raises:
         Unsupported: this machine lacks the Python of the executors, by which Spark plans reads.
     """
-    from lakecli.spark.source import source_class
+    from lakecli.spark.data_source import source_class
 
     check_planner(spark)
     spark.dataSource.register(source_class(home_of(home)))

@@ -16,9 +16,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lakecli.base.uri import parse_path, ref_of
 from lakecli.committed.metaranges import RangeRecord, decode_range_record, iter_runs
 from lakecli.committed.tree_store import TreeStore
-from lakecli.engine.spark_runner import freeze_modules
-from lakecli.spark.decode import RANGE_ID, Waiting, decode_batch
+from lakecli.engine.worker_heap import freeze_modules
 from lakecli.spark.parts import read_parts, told
+from lakecli.spark.record_columns import RANGE_ID, Waiting, decode_batch
 from lakecli.spark.sessions import explained
 from lakecli.spark.snapshot import Snapshot, Window, opened, snapshot_of, window_of
 from lakecli.spark.types import ENTRIES, arrow_schema, chosen

@@ -27,15 +27,15 @@ from lakecli.base.retry import DRIVERS, Retries
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
 from lakecli.spark.fetch import AT_ONCE, ObjectFile, Remote, iter_lines
+from lakecli.spark.fetched_reading import Mismatch, positions_of
 from lakecli.spark.options import VALUE, flags_of
-from lakecli.spark.reader import Mismatch, positions_of
 from lakecli.spark.schemas import recorded_schema, schema_of_json
 from lakecli.spark.sessions import is_case_sensitive, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakecli.spark.reader import Fold
+    from lakecli.spark.fetched_reading import Fold
 
 _MAGIC: Final = b"PAR1"
 _TAIL: Final = 8

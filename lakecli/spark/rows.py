@@ -22,11 +22,11 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
 from lakecli.spark.fetch import Remote, serialised, tasks_of
+from lakecli.spark.fetched_reading import TableReader
 from lakecli.spark.infer import LINE, has_header, infer_parquet, infer_text, merges_schemas
 from lakecli.spark.options import KEY, VALUE, flags_of, quoted
+from lakecli.spark.partitions import Places, find_places, prune
 from lakecli.spark.parts import read_parts
-from lakecli.spark.places import Places, find_places, prune
-from lakecli.spark.reader import TableReader
 from lakecli.spark.sessions import is_case_sensitive
 from lakecli.spark.types import arrow_schema
 

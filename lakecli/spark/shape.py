@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from lakecli.errors import UsageError
 from lakecli.spark.fetch import serialised
+from lakecli.spark.file_writer import Shape
 from lakecli.spark.options import check_format, quoted
 from lakecli.spark.schemas import nullable
-from lakecli.spark.sink import Shape
 from lakecli.spark.types import arrow_schema
 
 if TYPE_CHECKING:

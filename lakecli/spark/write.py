@@ -22,12 +22,7 @@ from lakecli.errors import LakeError, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_values
 from lakecli.spark.batches import batch_of, origins
-from lakecli.spark.fit import Fit
-from lakecli.spark.options import names_of, option_text
-from lakecli.spark.parts import hint_for_executors
-from lakecli.spark.sessions import user_of
-from lakecli.spark.shape import arranged, header_of, shape_of
-from lakecli.spark.sink import (
+from lakecli.spark.file_writer import (
     RESULT_DDL,
     Shape,
     Sink,
@@ -36,6 +31,11 @@ from lakecli.spark.sink import (
     new_write_id,
     uploads_in,
 )
+from lakecli.spark.options import names_of, option_text
+from lakecli.spark.parts import hint_for_executors
+from lakecli.spark.schema_check import Fit
+from lakecli.spark.sessions import user_of
+from lakecli.spark.shape import arranged, header_of, shape_of
 from lakecli.spark.snapshot import hints_told, opened
 from lakecli.spark.target import Target
 

@@ -16,7 +16,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.spark import read_table, register
-from lakecli.spark import table as table_module
+from lakecli.spark import table_reading as table_module
 from tests.benchmarks.claims import SPARK
 from tests.benchmarks.lake import EVERYTHING, MAIN, Large
 from tests.benchmarks.measure import compare, timed

@@ -205,7 +205,7 @@ def _commit_directory(setting: Setting) -> None:
 
 def _write_table(setting: Setting) -> None:
     from lakecli.repository.guard.claims import claim_values
-    from lakecli.spark.sink import Uploaded, new_entries
+    from lakecli.spark.file_writer import Uploaded, new_entries
     from lakecli.spark.target import Target
 
     target = Target(setting.ada, "main", b"table/", mode="append")

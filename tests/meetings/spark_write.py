@@ -17,7 +17,7 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.imports.part import make_ingest
 from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.guard.gc_guard import GcGuard
-from lakecli.spark.sink import Uploaded, new_entries
+from lakecli.spark.file_writer import Uploaded, new_entries
 from lakecli.spark.target import Target
 from tests.meetings.arguments import SPARK_WRITE
 

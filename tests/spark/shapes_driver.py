@@ -20,7 +20,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.spark import read_table, register
-from lakecli.spark import table as table_module
+from lakecli.spark import table_reading as table_module
 from tests.spark.conftest import open_home
 from tests.spark.shapes import Case, compare, lay
 from tests.support.lakes import make_repository

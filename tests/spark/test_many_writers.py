@@ -21,7 +21,7 @@ from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.reading.view import commit_at
 from lakecli.spark import read_table, write_table
 from lakecli.spark.batches import APP, TABLE, VERSION, Batch, Origin, origins
-from lakecli.spark.fit import SchemaMismatch
+from lakecli.spark.schema_check import SchemaMismatch
 from lakecli.spark.schemas import merged_type
 from lakecli.spark.target import MODES, TableChanged, TableExists
 from tests.support.lakes import read, stage

@@ -23,12 +23,12 @@ from lakecli.errors import LakeWarning, NotFound, PermissionDenied, Unsupported,
 from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.spark import read_entries, read_table, reader
-from lakecli.spark import table as table_module
+from lakecli.spark import fetched_reading, read_entries, read_table
+from lakecli.spark import table_reading as table_module
 from lakecli.spark.fetch import Remote, serialised
-from lakecli.spark.native import Native
+from lakecli.spark.native_reading import Native
+from lakecli.spark.partitions import Places, conjuncts, find_places, prune, split_directory
 from lakecli.spark.parts import read_parts
-from lakecli.spark.places import Places, conjuncts, find_places, prune, split_directory
 from lakecli.spark.schemas import recorded_schema, schema_of_json
 from lakecli.spark.sessions import check_planner
 from tests.support.lakes import stage
@@ -236,9 +236,9 @@ def test_errors_of_tasks_have_no_traceback_and_a_hint(
         monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
         monkeypatch.setattr(TaskContext, "get", partial(_same, context))
         if error is PermissionDenied:
-            monkeypatch.setattr(reader, "fetched", refuse)
+            monkeypatch.setattr(fetched_reading, "fetched", refuse)
         with pytest.raises(error) as caught:
-            list(reader.TableReader(location, "parquet", schema).read(files))
+            list(fetched_reading.TableReader(location, "parquet", schema).read(files))
         assert re.match(f"hint: .*{hint}", caught.value.__notes__[0])
         assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
 

@@ -19,7 +19,7 @@ from lakecli.repository.rm import rm_tree
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.spark import native, read_table
+from lakecli.spark import native_reading, read_table
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
 from lakecli.stores.uri import is_local
 from tests.support.lakes import unclaimed
@@ -308,6 +308,6 @@ def test_what_spark_cannot_read_itself_is_refused(
 def test_names_that_hadoop_changes_are_refused(repository: Repository, name: str) -> None:
     remember(repository, ["s3://allowed"])
     with pytest.raises(Unsupported, match="cannot read an object by its address"):
-        native.place_of(repository, Remote("f", f"s3://allowed/{name}", 1, 0))
+        native_reading.place_of(repository, Remote("f", f"s3://allowed/{name}", 1, 0))
     fine = Remote("f", "s3://allowed/day=a%20b/f 1.parquet", 1, 0)
-    assert native.place_of(repository, fine) == ("s3", "allowed/day=a%20b/f 1.parquet")
+    assert native_reading.place_of(repository, fine) == ("s3", "allowed/day=a%20b/f 1.parquet")

@@ -36,9 +36,9 @@ from lakecli.repository.log import LogOptions, log
 from lakecli.repository.moving.transaction import commit_clean
 from lakecli.repository.push import PushOptions, push
 from lakecli.spark import infer, read_table, write_table
-from lakecli.spark import table as table_module
+from lakecli.spark import table_reading as table_module
+from lakecli.spark.file_writer import Shape, Sink, escape
 from lakecli.spark.shape import shape_of
-from lakecli.spark.sink import Shape, Sink, escape
 from lakecli.spark.target import TableExists
 from tests.support.clones import machine
 from tests.support.lakes import read, stage

@@ -17,11 +17,11 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View
-from lakecli.spark.files import TableFile, is_read, remote_files
 from lakecli.spark.infer import recorded
 from lakecli.spark.options import option_text, quoted
 from lakecli.spark.rows import Fetched
 from lakecli.spark.schemas import merged_type, same_type
+from lakecli.spark.table_files import TableFile, is_read, remote_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,9 +20,9 @@ from pyspark.sql import functions
 from pyspark.sql.types import DataType, NullType, StringType, StructField, StructType
 
 from lakecli.errors import Unsupported
+from lakecli.spark.file_writer import NO_VALUE
 from lakecli.spark.options import KEY, quoted
 from lakecli.spark.sessions import is_case_sensitive, is_connect
-from lakecli.spark.sink import NO_VALUE
 
 if TYPE_CHECKING:
     from logging import LogRecord

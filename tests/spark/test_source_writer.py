@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lakecli.spark.source import TableReader, look_at_table, schema_of, source_class
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql.types import (
@@ -26,9 +27,8 @@ from pyspark.sql.types import (
 from lakecli.errors import DirtyBranch, LakeError, Unsupported, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.view import branch_at
-from lakecli.spark import register, writer
-from lakecli.spark.fit import SchemaMismatch
-from lakecli.spark.source import TableReader, look_at_table, schema_of, source_class
+from lakecli.spark import register, source_writer
+from lakecli.spark.schema_check import SchemaMismatch
 from lakecli.spark.target import TableChanged
 from tests.support.lakes import read, stage
 
@@ -143,7 +143,7 @@ def test_rows_reach_their_directories(
     assert len(present(home)) == 70
 
     # A task that has more rows than it may hold writes several files.
-    monkeypatch.setattr(writer, "ROW_GROUP", 1)
+    monkeypatch.setattr(source_writer, "ROW_GROUP", 1)
     save([rows(0, 3), rows(3, 6)], partitionBy="day", overwrite=True)
     assert len(present(home)) == 6
     assert len(names(repository)) == 6

@@ -36,7 +36,7 @@ from lakecli.repository.transfer.ingest import Ingested
 
 
 class Uploaded(NamedTuple):
-    """A file that an executor uploaded; see `lakecli.spark.sink.RESULT`."""
+    """A file that an executor uploaded; see `lakecli.spark.file_writer.RESULT`."""
 
     path: str
     checksum: str

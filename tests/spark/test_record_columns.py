@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakecli.base.model import Entry
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import MalformedValue, encode_value
-from lakecli.spark import decode
+from lakecli.spark import record_columns
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 ENTRIES = st.builds(
@@ -26,7 +26,13 @@ ENTRIES = st.builds(
     content_type=TEXTS,
     metadata=st.dictionaries(TEXTS, TEXTS, max_size=3),
 )
-COLUMNS = [decode.ADDRESS, decode.SIZE, decode.CHECKSUM, decode.MTIME, decode.CONTENT_TYPE]
+COLUMNS = [
+    record_columns.ADDRESS,
+    record_columns.SIZE,
+    record_columns.CHECKSUM,
+    record_columns.MTIME,
+    record_columns.CONTENT_TYPE,
+]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -40,10 +46,14 @@ def _lists(columns: dict[str, Any]) -> dict[str, list[Any]]:
 @example([Entry("data/x", 1, "y", EPOCH, "text/plain", {"": "", "k": "ä"})] * 3)
 def test_batches_decode_to_the_same_columns_as_single_entries(entries: list[Entry]) -> None:
     values = [encode_entry(entry) for entry in entries]
-    found = decode.decode_batch([b"k"] * len(values), values, [*COLUMNS, decode.METADATA])
-    assert _lists(found) == _lists(decode._one_by_one(values, [*COLUMNS, decode.METADATA]))
-    assert found[decode.SIZE].to_pylist() == [entry.size for entry in entries]
-    maps = [dict(pairs) for pairs in found[decode.METADATA].to_pylist()]
+    found = record_columns.decode_batch(
+        [b"k"] * len(values), values, [*COLUMNS, record_columns.METADATA]
+    )
+    assert _lists(found) == _lists(
+        record_columns._one_by_one(values, [*COLUMNS, record_columns.METADATA])
+    )
+    assert found[record_columns.SIZE].to_pylist() == [entry.size for entry in entries]
+    maps = [dict(pairs) for pairs in found[record_columns.METADATA].to_pylist()]
     assert maps == [dict(entry.metadata) for entry in entries]
 
 
@@ -54,15 +64,15 @@ def test_damaged_values_raise_or_decode_as_by_protobuf(entries: list[Entry], dat
     which = values[data.draw(st.integers(0, len(values) - 1))]
     which[data.draw(st.integers(0, len(which) - 1))] ^= data.draw(st.integers(1, 255))
     damaged = [bytes(value) for value in values]
-    wanted = [*COLUMNS, decode.METADATA]
+    wanted = [*COLUMNS, record_columns.METADATA]
     try:
-        expected = _lists(decode._one_by_one(damaged, wanted))
+        expected = _lists(record_columns._one_by_one(damaged, wanted))
     except MalformedValue:
         with pytest.raises(MalformedValue):
-            decode.decode_batch([], damaged, wanted)
+            record_columns.decode_batch([], damaged, wanted)
         return
-    found = _lists(decode.decode_batch([], damaged, wanted))
-    for pairs in (found[decode.METADATA], expected[decode.METADATA]):
+    found = _lists(record_columns.decode_batch([], damaged, wanted))
+    for pairs in (found[record_columns.METADATA], expected[record_columns.METADATA]):
         pairs[:] = [dict(each) for each in pairs]
     assert found == expected
 
@@ -72,27 +82,36 @@ def test_metadata_that_is_longer_than_its_entry_is_refused() -> None:
     at = value.index(b"key") - 3  # the length of the pair
     damaged = value[:at] + b"\x7f" + value[at + 1 :]
     with pytest.raises(MalformedValue):
-        decode.decode_batch([], [damaged], [*COLUMNS, decode.METADATA])
+        record_columns.decode_batch([], [damaged], [*COLUMNS, record_columns.METADATA])
 
 
 def test_usual_entries_are_decoded_in_step() -> None:
     entry = Entry("data/x", 300, "c" * 64, EPOCH, "text/plain", {"a": "b", "c": ""})
     values = [encode_entry(entry), encode_entry(Entry("s3://b/k", 0, "etag", EPOCH))]
-    assert decode._in_step(values, COLUMNS) is not None
+    assert record_columns._in_step(values, COLUMNS) is not None
     odd = encode_value(b"i" * 32, b"\x18\x05\x0a\x01x")  # a size before the address
-    assert decode._in_step([*values, odd], COLUMNS) is None
-    assert decode.decode_batch([], [*values, odd], ["size"])["size"].to_pylist() == [300, 0, 5]
+    assert record_columns._in_step([*values, odd], COLUMNS) is None
+    assert record_columns.decode_batch([], [*values, odd], ["size"])["size"].to_pylist() == [
+        300,
+        0,
+        5,
+    ]
 
 
 def test_paths_that_are_too_long_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "_MAX_OFFSET", 5)
-    assert decode.decode_batch([b"abc", b"de"], [], ["path"])["path"].to_pylist() == ["abc", "de"]
+    monkeypatch.setattr(record_columns, "_MAX_OFFSET", 5)
+    assert record_columns.decode_batch([b"abc", b"de"], [], ["path"])["path"].to_pylist() == [
+        "abc",
+        "de",
+    ]
     with pytest.raises(MalformedValue, match="2 paths with 6 bytes"):
-        decode.decode_batch([b"abc", b"def"], [], ["path"])
+        record_columns.decode_batch([b"abc", b"def"], [], ["path"])
 
 
 def test_paths_pass_through_as_bytes() -> None:
-    found = decode.decode_batch([b"a\xff"], [encode_entry(Entry("x", 0, "", EPOCH))], ["path"])
+    found = record_columns.decode_batch(
+        [b"a\xff"], [encode_entry(Entry("x", 0, "", EPOCH))], ["path"]
+    )
     assert found["path"].view("binary").to_pylist() == [b"a\xff"]
 
 
@@ -105,11 +124,11 @@ def test_batches_decode_without_pandas() -> None:
         "now = datetime.now(UTC)\n"
         "from lakecli.committed.encode import encode_entry\n"
         "from lakecli.base.model import Entry\n"
-        "from lakecli.spark import decode, entries, types\n"
+        "from lakecli.spark import entries, record_columns, types\n"
         "value = encode_entry(Entry('data/x', 3, 'c', now, 't', {'k': 'v'}))\n"
         "schema = types.arrow_schema(StructType([StructField('path', StringType())]))\n"
-        "decode.decode_batch([b'k'], [value], types.COLUMNS['entries'])\n"
-        "entries._batch(schema, 1, {'path': decode._paths([b'k'])}, 'x')\n"
+        "record_columns.decode_batch([b'k'], [value], types.COLUMNS['entries'])\n"
+        "entries._batch(schema, 1, {'path': record_columns._paths([b'k'])}, 'x')\n"
         "sys.exit('pandas' in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -118,19 +137,22 @@ def test_batches_decode_without_pandas() -> None:
 def test_values_that_are_too_long_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     values = [encode_entry(Entry("data/x", 300, "c", EPOCH))] * 2
     size = len(values[0]) * 2
-    monkeypatch.setattr(decode, "_MAX_OFFSET", size)
-    assert decode.decode_batch([b"a", b"b"], values, ["size"])["size"].to_pylist() == [300, 300]
-    monkeypatch.setattr(decode, "_MAX_OFFSET", size - 1)
+    monkeypatch.setattr(record_columns, "_MAX_OFFSET", size)
+    assert record_columns.decode_batch([b"a", b"b"], values, ["size"])["size"].to_pylist() == [
+        300,
+        300,
+    ]
+    monkeypatch.setattr(record_columns, "_MAX_OFFSET", size - 1)
     with pytest.raises(MalformedValue, match=f"2 values with {size} bytes"):
-        decode.decode_batch([b"a", b"b"], values, ["size"])
+        record_columns.decode_batch([b"a", b"b"], values, ["size"])
 
 
 def test_records_wait_until_they_are_many_or_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    waiting = decode.Waiting()
-    assert not waiting.add([b"k"] * (decode.BATCH - 1), [b""] * (decode.BATCH - 1))
+    waiting = record_columns.Waiting()
+    assert not waiting.add([b"k"] * (record_columns.BATCH - 1), [b""] * (record_columns.BATCH - 1))
     assert waiting.add([b"k"], [b""])
-    monkeypatch.setattr(decode, "BATCH_SIZE", 10)
-    waiting = decode.Waiting()
+    monkeypatch.setattr(record_columns, "BATCH_SIZE", 10)
+    waiting = record_columns.Waiting()
     assert not waiting.add([b"k"], [b"12345678"])
     assert waiting.add([b"l"], [b""])
     assert (waiting.keys, waiting.values) == ([b"k", b"l"], [b"12345678", b""])

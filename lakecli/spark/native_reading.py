@@ -34,17 +34,17 @@ from lakecli.errors import Unsupported, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_outside, split_pin
 from lakecli.spark.fetch import Remote
-from lakecli.spark.files import is_read
 from lakecli.spark.infer import first_file, infer_parquet, merges_schemas, recorded
 from lakecli.spark.options import KEY, flags_of
 from lakecli.spark.schemas import schema_of_frame
 from lakecli.spark.sessions import is_connect
+from lakecli.spark.table_files import is_read
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakecli.spark.files import TableFile
+    from lakecli.spark.table_files import TableFile
 
 KEPT: Final = timedelta(days=7)
 

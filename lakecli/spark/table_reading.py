@@ -20,14 +20,14 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported
 from lakecli.repository.contract import Notice, Repository
 from lakecli.spark.fetch import Remote
-from lakecli.spark.files import TableFile, remote_files, table_files
-from lakecli.spark.native import Native, lay_out, local_files
+from lakecli.spark.native_reading import Native, lay_out, local_files
 from lakecli.spark.options import check_format, names_of, option_text
-from lakecli.spark.places import unlogged
+from lakecli.spark.partitions import unlogged
 from lakecli.spark.rows import Fetched, Way, check_options, read_rows
 from lakecli.spark.schemas import schema_of_frame
 from lakecli.spark.sessions import explained, is_here
 from lakecli.spark.snapshot import hints_told, opened
+from lakecli.spark.table_files import TableFile, remote_files, table_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

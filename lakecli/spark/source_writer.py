@@ -25,10 +25,17 @@ from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_values
 from lakecli.spark.batches import batch_of
-from lakecli.spark.fit import Fit
+from lakecli.spark.file_writer import (
+    ROW_GROUP,
+    Sink,
+    Uploaded,
+    new_entries,
+    new_write_id,
+    uploads_in,
+)
 from lakecli.spark.parts import told
+from lakecli.spark.schema_check import Fit
 from lakecli.spark.shape import shape_of
-from lakecli.spark.sink import ROW_GROUP, Sink, Uploaded, new_entries, new_write_id, uploads_in
 from lakecli.spark.snapshot import opened
 from lakecli.spark.target import Target
 

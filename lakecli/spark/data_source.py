@@ -39,13 +39,14 @@ from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.spark import history
 from lakecli.spark.entries import SHARE, EntriesReader
 from lakecli.spark.fetch import Remote, serialised, tasks_of
-from lakecli.spark.files import remote_files, table_files
+from lakecli.spark.fetched_reading import TableReader as FilesReader
 from lakecli.spark.infer import first_file, not_recorded, recorded
 from lakecli.spark.options import KEY, KINDS_HINT
+from lakecli.spark.partitions import split_directory
 from lakecli.spark.parts import told
-from lakecli.spark.places import split_directory
-from lakecli.spark.reader import TableReader as FilesReader
 from lakecli.spark.snapshot import opened, take_snapshot
+from lakecli.spark.source_writer import TableWriter
+from lakecli.spark.table_files import remote_files, table_files
 from lakecli.spark.types import (
     COLUMNS,
     DIFF,
@@ -55,7 +56,6 @@ from lakecli.spark.types import (
     chosen,
     chosen_fields,
 )
-from lakecli.spark.writer import TableWriter
 
 _INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,17}")
 _TEXT: Final = re.compile(r"(?!nan|inf|t\d|p)[a-z_][^\0]*", re.IGNORECASE)
@@ -322,7 +322,7 @@ class LakefsSource(DataSource):
         return history.RecordsReader(self._moment, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
-        """Return the writer of a table; its options are `lakecli.spark.writer.OPTIONS`.
+        """Return the writer of a table; its options are `lakecli.spark.source_writer.OPTIONS`.
 
         Raises:
             LakeError: what `TableWriter` raises.
