@@ -215,7 +215,7 @@ def test_nothing_is_unpickled_and_no_text_becomes_code() -> None:
             names = [node.func.id]
         found += [f"{path}: {name}" for name in names if name in risky]
     # The second one unpacks what the driver itself packed, in a function that Spark ships.
-    assert found == ["lakecli/engine/scratch.py: pickle", "lakecli/spark/parts.py: pickle"]
+    assert found == ["lakecli/engine/scratch.py: pickle", "lakecli/spark/sessions.py: pickle"]
 
 
 @pytest.mark.parametrize(

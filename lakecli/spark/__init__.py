@@ -39,15 +39,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakecli.spark.entries import read_entries
-from lakecli.spark.sessions import check_planner
-from lakecli.spark.snapshot import home_of
+from lakecli.spark.sessions import check_planner, home_of
 from lakecli.spark.table_reading import read_table
-from lakecli.spark.write import Written, write_table
+from lakecli.spark.write import WriteResult, write_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Written", "read_entries", "read_table", "register", "write_table"]
+__all__ = ["WriteResult", "read_entries", "read_table", "register", "write_table"]
 
 
 def register(spark: SparkSession, *, home: str | Path | None = None) -> None:

@@ -98,7 +98,7 @@ _MAX: Final = (1 << 63) - 1
 _NUMBER: Final = re.compile("[0-9]{1,19}")
 
 
-class Batch(NamedTuple):
+class StreamBatch(NamedTuple):
     """A batch of an application, to be written to a table once.
 
     Attributes:
@@ -146,7 +146,7 @@ class Batch(NamedTuple):
         return int(found[0]) if (found := _NUMBER.fullmatch(metadata.get(VERSION, ""))) else None
 
 
-def batch_of(txn: tuple[str, int] | None, table: bytes) -> Batch | None:
+def batch_of(txn: tuple[str, int] | None, table: bytes) -> StreamBatch | None:
     """Return the batch that ``txn=`` names, if any.
 
     Raises:
@@ -156,7 +156,7 @@ def batch_of(txn: tuple[str, int] | None, table: bytes) -> Batch | None:
         return None
     match txn:
         case (str(app), int(version)) if app and type(version) is int and 0 <= version <= _MAX:
-            return Batch(app, version, table.decode(errors="backslashreplace"))
+            return StreamBatch(app, version, table.decode(errors="backslashreplace"))
         case _:
             raise UsageError(
                 f"txn is not an application and a version: {txn!r}",

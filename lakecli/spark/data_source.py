@@ -37,25 +37,14 @@ from lakecli.engine.errors_as_json import dump_error, load_error
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.spark import history
-from lakecli.spark.entries import SHARE, EntriesReader
-from lakecli.spark.fetch import Remote, serialised, tasks_of
-from lakecli.spark.fetched_reading import TableReader as FilesReader
-from lakecli.spark.infer import first_file, not_recorded, recorded
-from lakecli.spark.options import KEY, KINDS_HINT
+from lakecli.spark.entries import SHARE, EntriesReader, take_snapshot
+from lakecli.spark.fetched_reading import FileReader
 from lakecli.spark.partitions import split_directory
-from lakecli.spark.parts import told
-from lakecli.spark.snapshot import opened, take_snapshot
-from lakecli.spark.source_writer import TableWriter
-from lakecli.spark.table_files import remote_files, table_files
-from lakecli.spark.types import (
-    COLUMNS,
-    DIFF,
-    ENTRIES,
-    arrow_schema,
-    check_schema,
-    chosen,
-    chosen_fields,
-)
+from lakecli.spark.record_columns import COLUMNS, DIFF, ENTRIES, check_schema, chosen
+from lakecli.spark.schemas import arrow_schema, first_file, recorded_in, serialised
+from lakecli.spark.sessions import KINDS_HINT, opened, told
+from lakecli.spark.source_writer import SourceTableWriter
+from lakecli.spark.table_files import TableFile, table_files, tasks_of
 
 _INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,17}")
 _TEXT: Final = re.compile(r"(?!nan|inf|t\d|p)[a-z_][^\0]*", re.IGNORECASE)
@@ -66,25 +55,21 @@ _FROM_TEXT: Final = (StringType, IntegerType, LongType, DateType)
 """Types of partition columns that Arrow makes of texts as Spark does."""
 
 
-class Table(NamedTuple):
+class SourceTable(NamedTuple):
     """The files of a table, as of the moment when the DataFrame was created.
 
     Attributes:
         location: the repository's namespace.
-        files: each with the number of its directory.
+        files: the files that Spark would read.
         partitions: the partition columns.
-        values: of each directory, the texts of its partition columns; ``None`` is null.
-        uri: the table, for errors.
     """
 
     location: StoreLocation
-    files: list[Remote]
+    files: list[TableFile]
     partitions: tuple[str, ...]
-    values: dict[int, tuple[str | None, ...]]
-    uri: str
 
 
-def look_at_table(uri: str, *, home: str | None) -> Table:
+def look_at_table(uri: str, *, home: str | None) -> SourceTable:
     """Pin a table.
 
     Raises:
@@ -92,41 +77,34 @@ def look_at_table(uri: str, *, home: str | None) -> Table:
         UsageError: the directories are not those of a table.
     """
     with opened(uri, home=home) as repository:
-        files = [each for each in remote_files(table_files(repository, uri).files) if each.size]
+        files = [each for each in table_files(repository, uri)[0] if each.size]
         location = StoreLocation.of(repository)
-    found = {each.directory: split_directory(each.name.rpartition("/")[0]) for each in files}
-    if not any(found.values()):  # as Spark, which then reads no directories
-        found = {each.directory: [] for each in files if "/" not in each.name}
-    found = {at: pairs for at, pairs in found.items() if pairs or not any(found.values())}
+    found = {each.directory: split_directory(each.directory) for each in files}
+    if any(found.values()):
+        found = {directory: pairs for directory, pairs in found.items() if pairs}
+    else:  # as Spark, which then reads no directories
+        found = {directory: [] for directory in found if not directory}
     kinds = {tuple(name.lower() for name, _ in pairs) for pairs in found.values()}
-    if len(kinds) > 1:
-        raise UsageError(
-            f"not a table: its files are in different kinds of directories: {uri}",
-            hint=KINDS_HINT,
-        )
+    if len(kinds) != 1:
+        what = "its files are in different kinds of directories" if kinds else "no file is read"
+        raise UsageError(f"not a table: {what}: {uri}", hint=KINDS_HINT)
     files = [each for each in files if each.directory in found]
-    if not files:
-        raise UsageError(f"not a table: Spark would read none of its files: {uri}", hint=KINDS_HINT)
-    names = tuple(name for name, _ in found[files[0].directory])
-    values = {at: tuple(text for _, text in pairs) for at, pairs in found.items()}
-    return Table(location, files, names, values, uri)
+    return SourceTable(location, files, tuple(name for name, _ in found[files[0].directory]))
 
 
-def schema_of(table: Table) -> StructType:
+def schema_of(table: SourceTable) -> StructType:
     """Return the columns of a table: those of the first file, then the partition columns.
 
     Raises:
         UsageError: the file is not Parquet.
         Unsupported: only Spark can say what the columns are.
     """
-    first = first_file(table.files)
-    columns = recorded(table.location, first)
-    if columns is None:
-        raise not_recorded(first)
+    columns = recorded_in(table.location, first_file(table.files))
     taken = {name.lower() for name in table.partitions}
     fields = [each for each in columns.fields if each.name.lower() not in taken]
+    values = {each.directory: split_directory(each.directory) for each in table.files}.values()
     for at, name in enumerate(table.partitions):
-        texts = [values[at] for values in table.values.values()]
+        texts = [pairs[at][1] for pairs in values]
         fields.append(StructField(name, _type_of(name, texts)))
     return StructType(fields)
 
@@ -154,15 +132,7 @@ def _is_date(text: str) -> bool:
         return False
 
 
-class _Files(InputPartition):
-    """The files of one task."""
-
-    def __init__(self, files: list[Remote]) -> None:
-        super().__init__(None)
-        self.files = files
-
-
-class TableReader(DataSourceReader):
+class SourceTableReader(DataSourceReader):
     """Reads a table.
 
     Args:
@@ -173,45 +143,26 @@ class TableReader(DataSourceReader):
         Unsupported: a partition column has a type that needs Spark.
     """
 
-    def __init__(self, table: Table, schema: StructType) -> None:
-        self._table = table
-        self._schema = schema
-        self._at = {name.lower(): at for at, name in enumerate(table.partitions)}
+    def __init__(self, table: SourceTable, schema: StructType) -> None:
+        names = {name.lower() for name in table.partitions}
         for field in schema.fields:
-            if field.name.lower() in self._at and not isinstance(field.dataType, _FROM_TEXT):
+            if field.name.lower() in names and not isinstance(field.dataType, _FROM_TEXT):
                 raise Unsupported(
                     f"the data source cannot read the partition column {field.name!r} as "
                     f"{field.dataType.simpleString()}",
                     hint="read it as STRING and cast it, or use lakecli.spark.read_table",
                 )
+        self._files = table.files
+        wanted = serialised(arrow_schema(schema))
+        self._reader = FileReader(table.location, "parquet", wanted, table.partitions)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the groups of files that a task reads."""
-        return [_Files(each) for each in tasks_of(self._table.files)]
+        return [InputPartition(each) for each in tasks_of(self._files)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some files."""
-        assert isinstance(partition, _Files)
-        schema = arrow_schema(self._schema)
-        stored = [each for each in schema if each.name.lower() not in self._at]
-        # Without any column a batch would have no rows.
-        wanted = serialised(pa.schema([*stored, pa.field(KEY, pa.int32())]))
-        reader = FilesReader(self._table.location, "parquet", wanted)
-        for batch in reader.read(partition.files):
-            if len(batch):
-                yield self._rows(batch, schema)
-
-    def _rows(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-        values = self._table.values[batch.column(KEY)[0].as_py()]
-        arrays: list[Any] = []
-        for field in schema:
-            at = self._at.get(field.name.lower())
-            if at is None:
-                arrays.append(batch.column(field.name))
-                continue
-            text = pa.scalar(values[at], pa.string())
-            arrays.append(pa.repeat(text.cast(field.type), len(batch)))
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return self._reader.read(partition.value)
 
 
 NAME: Final = "lakefs"
@@ -305,7 +256,7 @@ class LakefsSource(DataSource):
         self._check_opened()
         if self._what == TABLE:
             with told():
-                return chosen_fields(schema_of(self._moment), self._given.get("columns", ""))
+                return _chosen_fields(schema_of(self._moment), self._given.get("columns", ""))
         return self._schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -313,7 +264,7 @@ class LakefsSource(DataSource):
         self._check_opened()
         with told():
             if self._what == TABLE:
-                return TableReader(self._moment, schema)
+                return SourceTableReader(self._moment, schema)
             check_schema(self._what, schema)
         if self._what == ENTRIES:
             return EntriesReader(self._moment, schema, entries_per_partition=self._target)
@@ -325,10 +276,10 @@ class LakefsSource(DataSource):
         """Return the writer of a table; its options are `lakecli.spark.source_writer.OPTIONS`.
 
         Raises:
-            LakeError: what `TableWriter` raises.
+            LakeError: what `SourceTableWriter` raises.
         """
         with told():
-            return TableWriter(self._given, schema, overwrite=overwrite, home=self.home)
+            return SourceTableWriter(self._given, schema, overwrite=overwrite, home=self.home)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: FBT001, N802 - Spark's
         """Refuse to write a stream, whose batches would have to be commits.
@@ -359,6 +310,19 @@ def source_class(home: str | None) -> type[LakefsSource]:
 
     Source.home = home
     return Source
+
+
+def _chosen_fields(schema: StructType, columns: str) -> StructType:
+    """Return some columns of a table, by names separated by commas; all without names."""
+    known = {field.name.lower(): field for field in schema.fields}
+    names = [name.strip() for name in columns.split(",")] if columns.strip() else list(known)
+    for name in names:
+        if name.lower() not in known:
+            raise UsageError(
+                f"column {name!r} of the table is unknown",
+                hint=f"columns: {', '.join(schema.names)}",
+            )
+    return StructType([known[name.lower()] for name in names])
 
 
 def _check_options(given: Mapping[str, str]) -> None:

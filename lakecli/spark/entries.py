@@ -1,27 +1,34 @@
 """The entries of a ref as a DataFrame.
 
-Executors decode them: a partition is a group of ranges, or some staged records.
+The ref is resolved once, on the driver. All later reads, on any machine, see this snapshot: a tree,
+and the staged changes on top of it if the ref is a branch that is read with its staging area.
+Executors decode the entries: a partition is a group of ranges, or some staged records.
 """
 
 from __future__ import annotations
 
+import os
+import struct
+import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from lakecli.base.model import MetarangeId
 from lakecli.base.uri import parse_path, ref_of
+from lakecli.committed.listing import prefix_end
 from lakecli.committed.metaranges import RangeRecord, decode_range_record, iter_runs
 from lakecli.committed.tree_store import TreeStore
+from lakecli.engine.store_location import StoreLocation
 from lakecli.engine.worker_heap import freeze_modules
-from lakecli.spark.parts import read_parts, told
-from lakecli.spark.record_columns import RANGE_ID, Waiting, decode_batch
-from lakecli.spark.sessions import explained
-from lakecli.spark.snapshot import Snapshot, Window, opened, snapshot_of, window_of
-from lakecli.spark.types import ENTRIES, arrow_schema, chosen
+from lakecli.repository.reading.view import View, open_view
+from lakecli.spark.record_columns import ENTRIES, RANGE_ID, Waiting, chosen, decode_batch
+from lakecli.spark.schemas import arrow_schema
+from lakecli.spark.sessions import explained, opened, read_parts, told
 from lakecli.sstable.block import Run
 from lakecli.sstable.reader import Block
 
@@ -34,6 +41,11 @@ SHARE: Final = 524_288
 
 STAGED_BATCH: Final = 8_192
 """Staged records in one partition, which contains them."""
+
+
+_QUICK = 1
+_SIZES = struct.Struct("<II")
+"""Sizes of a path and a value, before their bytes."""
 
 
 def read_entries(
@@ -60,12 +72,91 @@ def read_entries(
         NotFound: the repository or the ref does not exist.
     """
     wanted = chosen(ENTRIES, ",".join(columns))
-    parsed = parse_path(uri, allow_empty=True)
-    with opened(uri, home=home) as repository, explained(uri):
-        snapshot = snapshot_of(repository, ref_of(parsed), prefix=parsed.path or b"")
+    snapshot = take_snapshot(uri, home=home)
+    with explained(uri):
         schema = spark.createDataFrame([], wanted).schema
         reader = EntriesReader(snapshot, schema)
         return read_parts(spark, reader.read, list(reader.partitions()), schema)
+
+
+class Snapshot(NamedTuple):
+    """A state of a repository.
+
+    Attributes:
+        location: the repository's namespace.
+        commit_id: commit of the ref; of a branch, its head.
+        metarange_id: tree of that commit.
+        prefix: prefix of the paths to read.
+        staged: staged records below the prefix, packed; see `staged_records`.
+    """
+
+    location: StoreLocation
+    commit_id: str
+    metarange_id: MetarangeId
+    prefix: bytes
+    staged: bytes
+
+    def staged_records(self) -> list[tuple[bytes, bytes]]:
+        """Return (path, encoded value or tombstone) of staged changes, in path order."""
+        if not self.staged:
+            return []
+        data = zlib.decompress(self.staged)
+        records = []
+        at = 0
+        while at < len(data):
+            path_size, value_size = _SIZES.unpack_from(data, at)
+            start = at + _SIZES.size
+            at = start + path_size + value_size
+            records.append((data[start : start + path_size], data[start + path_size : at]))
+        return records
+
+
+class Window(NamedTuple):
+    """Keys from `start` to before `stop`; ``None``: there is no end."""
+
+    start: bytes = b""
+    stop: bytes | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the window contains no key."""
+        return self.stop is not None and self.start >= self.stop
+
+
+def window_of(prefix: bytes) -> Window:
+    """Return the keys that start with a prefix."""
+    return Window(prefix, prefix_end(prefix))
+
+
+def take_snapshot(uri: str, *, home: str | Path | None, prefix: str = "") -> Snapshot:
+    """Pin a ref.
+
+    Args:
+        uri: ``lakefs://REPOSITORY/REF[/PREFIX]``.
+        home: as in `register`.
+        prefix: additional prefix of the paths, after the one in the URI.
+
+    Raises:
+        UsageError: a malformed URI.
+        NotFound: the repository or the ref does not exist.
+    """
+    parsed = parse_path(uri, allow_empty=True)
+    below = (parsed.path or b"") + os.fsencode(prefix)
+    with opened(uri, home=home) as repository, open_view(repository, ref_of(parsed)) as view:
+        return Snapshot(
+            StoreLocation.of(repository),
+            view.commit.id,
+            view.commit.metarange_id,
+            below,
+            _staged(view, below),
+        )
+
+
+def _staged(view: View, prefix: bytes) -> bytes:
+    pieces: list[bytes] = []
+    for path, value in view.staged(prefix=prefix):
+        pieces += (_SIZES.pack(len(path), len(value)), path, value)
+    return zlib.compress(b"".join(pieces), _QUICK) if pieces else b""
 
 
 class RangesPartition(InputPartition):

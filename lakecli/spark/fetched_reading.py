@@ -1,35 +1,70 @@
-"""Read the files of a task on an executor, in the types that Spark gives to the columns.
+"""Read a table's files on executors, which fetch them through lakecli's stores.
 
-Arrow arrays in the types that Spark gives to a table's columns.
+This is for sessions without a connector to the store. The files of a table may have other types
+than the schema: those of a later commit may have narrower numbers. They are converted only where
+Spark converts them, too, and no value can change; anything else is refused.
 
-What a file has in another type is converted only where Spark converts it, too, and no value can
-change: the file of a later commit may have narrower numbers. Anything else is refused.
-
-Read Parquet files on executors, by the schema that Spark has inferred.
-
-Read the files of a task on an executor.
+Rows of CSV and JSON are lines, which Spark parses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import functions
+from pyspark.sql.types import StringType, StructField, StructType
 
 from lakecli.engine.spark_runner import freeze_modules
 from lakecli.engine.store_location import StoreLocation
-from lakecli.errors import Unsupported
-from lakecli.spark.fetch import READ_AHEAD, ObjectFile, Remote, fetched, line_batches
-from lakecli.spark.options import KEY
-from lakecli.spark.parts import told
-from lakecli.spark.schemas import check_calendar
+from lakecli.engine.worker_heap import freeze_modules
+from lakecli.errors import Unsupported, UsageError
+from lakecli.spark.partitions import Partitions, split_directory
+from lakecli.spark.schemas import (
+    GIVE_SCHEMA,
+    TypeMismatch,
+    arrow_schema,
+    infer_parquet,
+    merges_schemas,
+    positions_of,
+    serialised,
+)
+from lakecli.spark.sessions import (
+    is_case_sensitive,
+    is_connect,
+    lower_case,
+    quoted,
+    read_parts,
+    told,
+)
+from lakecli.spark.table_files import TableFile, fetched, iter_lines, open_object, tasks_of
 
 if TYPE_CHECKING:
-    Fold = Callable[[str], str]
-    """Returns what two names of one column have in common."""
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakecli.spark.schemas import Fold
+
+LINES: Final = 10_000
+"""Lines in a batch, at most."""
+
+VALUE: Final = "value"
+"""The column of lines."""
+
+_NOTHING: Final = StructField("__lakecli_nothing", StringType())
+
+_OF_NAMES: Final = frozenset(
+    {"recursivefilelookup", "pathglobfilter", "basepath", "modifiedbefore", "modifiedafter"}
+)
+"""Options about names and times of files, which are not those of the objects."""
+
+_OF_LINES: Final = frozenset({"multiline", "linesep", "encoding", "charset"})
+"""Options about how text becomes lines, which Spark does not do here."""
+
+_LEGACY: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 is_type: Final = pa.types
 
@@ -38,29 +73,240 @@ _INT_DIGITS: Final = 10
 _LONG_DIGITS: Final = 20
 
 
-class Mismatch(Exception):
-    """An array has a type that Spark does not read as the wanted one."""
-
-
-def positions_of(names: Iterable[str], fold: Fold) -> dict[str, int]:
-    """Return the position of each name.
+def check_options(options: Mapping[str, str]) -> None:
+    """Refuse options about the names of files, where Spark does not see those of the table.
 
     Raises:
-        Mismatch: two names are the same.
+        Unsupported: there is one.
     """
-    found: dict[str, int] = {}
-    for at, name in enumerate(names):
-        if fold(name) in found:
-            raise Mismatch(f"two fields are named {name}")
-        found[fold(name)] = at
-    return found
+    for name, value in lower_case(options).items():
+        if name in _OF_NAMES and value != "false":
+            raise Unsupported(
+                f"option {name} does not work for a table in a repository",
+                hint="name the directory or file in the URI, or download the table",
+            )
+
+
+class FetchedReading:
+    """A table whose files executors fetch.
+
+    Args:
+        spark: the session.
+        location: the repository's namespace.
+        format: of the files.
+        options: options of Spark's reader.
+
+    Raises:
+        Unsupported: an option works only if Spark reads the files.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        location: StoreLocation,
+        *,
+        format: str,
+        options: Mapping[str, str],
+    ) -> None:
+        self._spark = spark
+        self._location = location
+        self._format = format
+        self._options = dict(options)
+        self._flags = lower_case(options)
+        self._has_header = format == "csv" and self._flags.get("header") == "true"
+        for name in sorted(_OF_LINES):
+            if self._flags.get(name, "false") not in {"false", "utf-8", "utf8"}:
+                raise Unsupported(
+                    f"option {name} does not work for a table in a bucket",
+                    hint="download the table and read it there",
+                )
+        if self._flags.get("mode") == "dropmalformed" and format != "parquet":
+            raise Unsupported(
+                "mode DROPMALFORMED does not work for a table in a bucket",
+                hint="use PERMISSIVE and .where(), or download the table and read it there",
+            )
+
+    def infer(self, files: Sequence[TableFile]) -> StructType:
+        """Return the schema that Spark infers, all columns nullable.
+
+        Raises:
+            UsageError: the files are empty, or not of the format.
+            Unsupported: Spark Connect cannot infer it.
+        """
+        if self._format == "parquet":
+            merges = merges_schemas(self._spark, self._flags)
+            return infer_parquet(self._spark, self._location, files, merges=merges)
+        if is_connect(self._spark):
+            raise Unsupported(
+                f"Spark Connect cannot infer the schema of {self._format}", hint=GIVE_SCHEMA
+            )
+        sample = self._spark.sparkContext.parallelize(self._first_line(files), 1)
+        if self._format == "json" or self._flags.get("inferschema") == "true":
+            values = self._lines(files, Partitions(StructType([]), {})).rdd.map(_first)
+            sample = sample.union(values) if self._has_header else values
+        reader = self._spark.read.options(**self._options)
+        schema = (reader.json if self._format == "json" else reader.csv)(sample).schema
+        if not schema.fields:
+            raise UsageError(
+                f"Spark cannot infer the schema: {files[0].name} is empty", hint=GIVE_SCHEMA
+            )
+        return schema
+
+    def rows(
+        self, files: Sequence[TableFile], stored: StructType, partitions: Partitions
+    ) -> DataFrame:
+        """Return the rows of files: the columns of a schema, and the partition columns."""
+        if self._format == "parquet":
+            rows = self._mapped(files, stored.fields, partitions)
+            data = [functions.col(quoted(name)) for name in stored.names]
+        else:
+            rows = self._lines(files, partitions)
+            if stored.fields:
+                rows = rows.select(self._parsed(stored).alias(VALUE), *partitions.text_names)
+            data = [functions.col(f"{VALUE}.{quoted(name)}") for name in stored.names]
+        return rows.select(*data, *partitions.typed())
+
+    def _parsed(self, stored: StructType) -> Column:
+        if self._format == "json":
+            return functions.from_json(VALUE, stored, self._options)
+        fields = (f"{quoted(each.name)} {each.dataType.simpleString()}" for each in stored.fields)
+        return functions.from_csv(VALUE, ", ".join(fields), self._options)
+
+    def _first_line(self, files: Sequence[TableFile]) -> list[str]:
+        for file in files:
+            with open_object(self._location, file) as source:
+                for line in iter_lines(source, file):
+                    return [line.decode("utf-8", "replace")]
+        return []
+
+    def _lines(self, files: Sequence[TableFile], partitions: Partitions) -> DataFrame:
+        return self._mapped(files, [StructField(VALUE, StringType())], partitions)
+
+    def _mapped(
+        self, files: Sequence[TableFile], fields: Sequence[StructField], partitions: Partitions
+    ) -> DataFrame:
+        texts = [StructField(name, StringType()) for name in partitions.text_names]
+        # Without any column a batch would have no rows.
+        schema = StructType([*fields, *texts] or [_NOTHING])
+        reader = FileReader(
+            self._location,
+            self._format,
+            serialised(arrow_schema(schema)),
+            tuple(partitions.text_names),
+            skip=self._has_header,
+            is_case_sensitive=is_case_sensitive(self._spark),
+        )
+        return read_parts(self._spark, reader.read, tasks_of(files), schema)
+
+
+def _first(row: Sequence[str]) -> str:
+    return row[0]
+
+
+class FileReader(NamedTuple):
+    """Reads files of a table; a value that can be sent to executors.
+
+    Attributes:
+        location: the repository's namespace.
+        format: ``parquet``; all others are read as lines.
+        schema: schema of the rows, serialised.
+        partitions: names in the schema of the partition columns, in the order of the directories.
+        skip: skip the first line of each file of lines.
+        is_case_sensitive: whether names of columns that differ in case only are different ones.
+    """
+
+    location: StoreLocation
+    format: str
+    schema: bytes
+    partitions: tuple[str, ...]
+    skip: bool = False
+    is_case_sensitive: bool = False
+
+    def read(self, files: list[TableFile]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some files.
+
+        Raises:
+            NotFound: a data object is missing.
+            Unsupported: a file has types that Spark does not read as those of the schema.
+        """
+        fold: Fold = str if self.is_case_sensitive else str.lower
+        schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
+        at = {fold(name): at for at, name in enumerate(self.partitions)}
+        stored = [field for field in schema if fold(field.name) not in at]
+        with told():
+            for file, source in fetched(self.location, files):
+                texts = [text for _, text in split_directory(file.directory)]
+                if self.format == "parquet":
+                    batches = _parquet_batches(source, file, pa.schema(stored), fold)
+                else:
+                    batches = _line_batches(source, file, pa.schema(stored), skip=self.skip)
+                for batch in batches:
+                    columns = iter(batch.columns)
+                    arrays = [
+                        _repeated(texts[at[fold(field.name)]], field.type, len(batch))
+                        if fold(field.name) in at
+                        else next(columns)
+                        for field in schema
+                    ]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        freeze_modules()
+
+
+def _repeated(text: str | None, kind: pa.DataType, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()).cast(kind), count)
+
+
+def _line_batches(
+    source: BinaryIO, file: TableFile, schema: pa.Schema, *, skip: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield the lines of a text file, except the first if `skip`."""
+    lines = iter_lines(source, file)
+    if skip:
+        next(lines, None)
+    while some := list(islice(lines, LINES)):
+        # Spark's strings need not be UTF-8.
+        column = pa.array(some, pa.binary()).view(pa.string())
+        yield pa.RecordBatch.from_arrays([column] * len(schema), schema=schema)
+
+
+def _parquet_batches(
+    source: BinaryIO, file: TableFile, schema: pa.Schema, fold: Fold
+) -> Iterator[pa.RecordBatch]:
+    """Yield a file's rows with the columns of a schema; missing columns are null."""
+    table = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", buffer_size=1 << 20)
+    stored = table.schema_arrow
+    if any(key in (stored.metadata or {}) for key in _LEGACY):
+        raise Unsupported(
+            f"{file.name} has dates in the calendar of Spark 2, which only Spark reads",
+            hint="give Spark a connector to the store, and read the table with native=True",
+        )
+    wanted = {fold(field.name) for field in schema}
+    name = ""
+    try:
+        for batch in table.iter_batches(columns=[e for e in stored.names if fold(e) in wanted]):
+            columns = []
+            present = positions_of(batch.schema.names, fold)
+            for field in schema:
+                name = field.name
+                at = present.get(fold(name))
+                if at is None:
+                    columns.append(pa.nulls(batch.num_rows, field.type))
+                else:
+                    columns.append(conform(batch.column(at), field.type, fold))
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    except TypeMismatch as error:
+        raise Unsupported(
+            f"Spark does not read column {name} of {file.name} with the schema of the table: "
+            f"{error}",
+            hint="give a schema that fits all files, or read the files separately",
+        ) from None
 
 
 def conform(array: pa.Array, kind: pa.DataType, fold: Fold) -> pa.Array:
     """Return an array in another type; fields of structs by their names, null where missing.
 
     Raises:
-        Mismatch: Spark does not read the array's type as the other.
+        TypeMismatch: Spark does not read the array's type as the other.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -72,32 +318,25 @@ def conform(array: pa.Array, kind: pa.DataType, fold: Fold) -> pa.Array:
     if is_type.is_null(own):
         return pa.nulls(len(array), kind)
     if is_type.is_struct(own) and is_type.is_struct(kind):
-        return _struct(array, kind, fold)
+        positions = positions_of((each.name for each in own), fold)
+        children = []
+        for field in kind:
+            at = positions.get(fold(field.name))
+            children.append(
+                pa.nulls(len(array), field.type)
+                if at is None
+                else conform(array.field(at), field.type, fold)
+            )
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
     if is_type.is_map(own) and is_type.is_map(kind):
         keys = conform(array.keys, kind.key_type, fold)
         items = conform(array.items, kind.item_type, fold)
         offsets, mask = _offsets(array), array.is_null()
         return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=mask)
-    if _is_list(own) and is_type.is_list(kind):
+    if (is_type.is_list(own) or is_type.is_large_list(own)) and is_type.is_list(kind):
         values = conform(array.values, kind.value_type, fold)
         return pa.ListArray.from_arrays(_offsets(array), values, type=kind, mask=array.is_null())
-    return _leaf(array, kind)
-
-
-def _struct(array: pa.StructArray, kind: pa.StructType, fold: Fold) -> pa.StructArray:
-    positions = positions_of((each.name for each in array.type), fold)
-    children = []
-    for field in kind:
-        at = positions.get(fold(field.name))
-        if at is None:
-            children.append(pa.nulls(len(array), field.type))
-        else:
-            children.append(conform(array.field(at), field.type, fold))
-    return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(is_type.is_list(kind) or is_type.is_large_list(kind))
+    return _conform_leaf(array, kind)
 
 
 def _offsets(array: Any) -> pa.Array:  # noqa: ANN401 - a list or a map
@@ -105,7 +344,7 @@ def _offsets(array: Any) -> pa.Array:  # noqa: ANN401 - a list or a map
     return pa.array(array.offsets.to_numpy(zero_copy_only=False).astype("int32"))
 
 
-def _leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _conform_leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
     own = array.type
     try:
         if _is_bytes(own) and _is_bytes(kind):
@@ -115,19 +354,16 @@ def _leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
         if _is_converted(own, kind):
             return pc.cast(array, options=pc.CastOptions(kind, allow_time_truncate=True))
     except pa.ArrowException as error:
-        raise Mismatch(str(error)) from None
-    raise Mismatch(f"it is {own}, not {kind}")
+        raise TypeMismatch(str(error)) from None
+    raise TypeMismatch(f"it is {own}, not {kind}")
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        is_type.is_string(kind)
-        or is_type.is_binary(kind)
-        or is_type.is_large_string(kind)
-        or is_type.is_large_binary(kind)
-        or is_type.is_string_view(kind)
-        or is_type.is_binary_view(kind)
+    kinds = (
+        *(is_type.is_string, is_type.is_large_string, is_type.is_string_view),
+        *(is_type.is_binary, is_type.is_large_binary, is_type.is_binary_view),
     )
+    return any(is_kind(kind) for is_kind in kinds)
 
 
 def _is_converted(own: pa.DataType, kind: pa.DataType) -> bool:
@@ -168,96 +404,3 @@ def _is_integer_converted(own: pa.DataType, kind: pa.DataType) -> bool:
     return bool(
         (is_type.is_float64(kind) and width <= _INT) or (is_type.is_duration(kind) and width > _INT)
     )
-
-
-BUFFERED: Final = 48 << 20
-"""Bytes of compressed pages in memory, for all columns together, approximately."""
-
-MAX_BUFFER: Final = 8 << 20
-"""Bytes of one column that are fetched at a time, at most."""
-
-
-def parquet_batches(
-    source: ObjectFile, file: Remote, schema: pa.Schema, fold: Fold
-) -> Iterator[pa.RecordBatch]:
-    """Yield a file's rows with the columns of a schema; missing columns are null.
-
-    Args:
-        source: the file.
-        file: its name, and the number of its directory.
-        schema: the columns; `KEY` is the number of the file's directory.
-        fold: returns what names of one column have in common.
-
-    Raises:
-        Unsupported: a column has a type that Spark does not read as that of the table.
-    """
-    with source:
-        metadata = pq.read_metadata(source)
-        stored = metadata.schema.to_arrow_schema()
-        check_calendar(stored, file.name)
-        wanted = {fold(field.name) for field in schema}
-        names = [name for name in stored.names if fold(name) in wanted]
-        # Pages are fetched as they are decoded, so a large row group needs little memory.
-        size = min(MAX_BUFFER, max(READ_AHEAD, BUFFERED // max(1, len(names))))
-        table = pq.ParquetFile(
-            source, metadata=metadata, buffer_size=size, coerce_int96_timestamp_unit="us"
-        )
-        for batch in table.iter_batches(columns=names):
-            yield _conformed(batch, schema, file, fold)
-
-
-def _conformed(
-    batch: pa.RecordBatch, schema: pa.Schema, file: Remote, fold: Fold
-) -> pa.RecordBatch:
-    columns = []
-    name = ""
-    try:
-        present = positions_of(batch.schema.names, fold)
-        for field in schema:
-            name = field.name
-            at = present.get(fold(name))
-            if name == KEY:
-                columns.append(pa.repeat(pa.scalar(file.directory, pa.int32()), len(batch)))
-            elif at is None:
-                columns.append(pa.nulls(len(batch), field.type))
-            else:
-                columns.append(conform(batch.column(at), field.type, fold))
-    except Mismatch as error:
-        raise Unsupported(
-            f"Spark does not read column {name} of {file.name} with the schema of the table: "
-            f"{error}",
-            hint="give a schema that fits all files, or read the files separately",
-        ) from None
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-class TableReader(NamedTuple):
-    """Reads files of a table; a value that can be sent to executors.
-
-    Attributes:
-        location: the repository's namespace.
-        format: ``parquet``; all others are read as lines.
-        schema: schema of the rows, serialised, as Arrow's own cannot always be pickled.
-        skip: skip the first line of each file of lines.
-        is_case_sensitive: whether names of columns that differ in case only are different ones.
-    """
-
-    location: StoreLocation
-    format: str
-    schema: bytes
-    skip: bool = False
-    is_case_sensitive: bool = False
-
-    def read(self, files: list[Remote]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some files."""
-        schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
-        fold = str if self.is_case_sensitive else str.lower
-        with told():
-            if self.format == "parquet":
-                sources = fetched(self.location, files)
-                for file, source in zip(files, sources, strict=True):
-                    yield from parquet_batches(source, file, schema, fold)
-            else:
-                for file in files:
-                    yield from line_batches(self.location, file, schema, skip=self.skip)
-        freeze_modules()

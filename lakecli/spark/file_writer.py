@@ -1,10 +1,6 @@
-"""Write a table's files on executors, upload them, and return their entries.
+"""The files that a DataFrame is written to: their layout, and writing and uploading them.
 
-The files that executors uploaded, and the entries for them.
-
-Write a table's files on executors, and upload them.
-
-Files are written to the executor's disk and uploaded under the digest of their contents. Nothing
+Executors write files to their disk, and upload them under the digest of their contents. Nothing
 refers to them until the driver commits, so a task that fails or runs twice leaves only garbage.
 """
 
@@ -13,68 +9,37 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, cast
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import functions
+from pyspark.sql.types import StringType, StructField, StructType
 
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.base.uri import check_path
 from lakecli.committed.encode import encode_entry
 from lakecli.engine.store_location import StoreLocation
-from lakecli.imports.part import make_ingest
+from lakecli.errors import UsageError
+from lakecli.imports.copying import make_ingest
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import Ingested
+from lakecli.spark.partitions import NO_VALUE
+from lakecli.spark.schemas import arrow_schema, nullable, serialised
+from lakecli.spark.sessions import check_format, quoted
 
-
-class Uploaded(NamedTuple):
-    """A file that an executor uploaded; see `lakecli.spark.file_writer.RESULT`."""
-
-    path: str
-    checksum: str
-    size: int
-    rows: int
-
-
-def uploads_in(result: Any) -> list[Uploaded]:  # noqa: ANN401 - a record batch
-    """Return the files in the result of a `Sink`."""
-    columns = result.to_pydict()
-    return [Uploaded(*row) for row in zip(*columns.values(), strict=True)]
-
-
-def new_entries(
-    repository: Repository, prefix: bytes, files: Sequence[Uploaded]
-) -> list[tuple[bytes, bytes]]:
-    """Return path and encoded entry of each file, in path order.
-
-    Raises:
-        UsageError: a path is too long.
-    """
-    now = repository.lake.now()
-    additions = []
-    for name, checksum, size, _ in files:
-        path = prefix + name.encode()
-        check_path(path)
-        entry = Entry(data_key(checksum), size, checksum, now, content_type_of(path))
-        additions.append((path, encode_entry(entry)))
-    return sorted(additions)
-
-
-def new_write_id(repository: Repository) -> str:
-    """Return the part of files' names that no other write has."""
-    return str(UUID(bytes=repository.lake.runtime.new_id()))
-
-
-NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
-"""The directory name of a partition column's null or empty value."""
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 ROW_GROUP: Final = 64 << 20
 """Approximate bytes of Arrow data in one row group."""
@@ -84,6 +49,14 @@ _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
 
 _ESCAPED: Final = frozenset([*map(chr, range(1, 0x20)), *"\"#%'*/:=?\\\x7f{[]^"])
 
+_VALUE: Final = "value"
+_COMPRESSIONS: Final = ("snappy", "gzip", "zstd", "lz4", "none", "uncompressed")
+_TEXT_COMPRESSIONS: Final = {"": "none", "none": "none", "uncompressed": "none", "gzip": "gzip"}
+_NOT_IN_CSV: Final = frozenset({"array", "map", "struct", "variant"})
+"""Types that Spark does not write as CSV either."""
+_NOT_IN_NAMES: Final = _NOT_IN_CSV | {"binary"}
+"""Types without a place in a path: Spark takes bytes, and changes those that are not UTF-8."""
+
 RESULT: Final = pa.schema(
     [
         ("path", pa.string()),
@@ -92,18 +65,22 @@ RESULT: Final = pa.schema(
         ("rows", pa.int64()),
     ]
 )
-"""One row for each uploaded file."""
+"""One row for each uploaded file: an `UploadedFile`."""
 
 RESULT_DDL: Final = "path string, checksum string, size bigint, rows bigint"
 
 
-def escape(text: str) -> str:
-    """Escape a column's name or value for a path, as Hive and Spark do."""
-    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
+class UploadedFile(NamedTuple):
+    """A file that an executor uploaded: its path below the table, and its number of rows."""
+
+    path: str
+    checksum: str
+    size: int
+    rows: int
 
 
-class Shape(NamedTuple):
-    """The shape of the files.
+class FileLayout(NamedTuple):
+    """What the files of a table have in common.
 
     Attributes:
         format: ``parquet``; all others are lines of text.
@@ -124,7 +101,285 @@ class Shape(NamedTuple):
     max_rows: int
 
 
-class _File(Protocol):
+def layout_of(
+    schema: StructType,
+    *,
+    format: str,
+    partition_by: Sequence[str],
+    options: Mapping[str, Any],
+    version: str,
+) -> FileLayout:
+    """Return the layout of the files, without the header of CSV.
+
+    Args:
+        schema: of the rows.
+        format: of the files.
+        partition_by: columns that become directories.
+        options: of the writer.
+        version: Spark's, which the files record.
+
+    Raises:
+        UsageError: the format, a column or an option is not valid.
+    """
+    check_format(format)
+    names = [name.lower() for name in schema.names]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise UsageError(f"two columns have the name {name!r}", hint="rename one of them")
+    by = [name.lower() for name in partition_by]
+    for name in by:
+        if name not in names or by.count(name) > 1:
+            raise UsageError(
+                f"cannot partition by {name!r}", hint=f"columns: {', '.join(schema.names)}"
+            )
+    fields = [field for field in schema.fields if field.name.lower() not in by]
+    _check_types([f for f in schema.fields if f not in fields], _NOT_IN_NAMES, "partition by")
+    if format == "csv":
+        _check_types(fields, _NOT_IN_CSV, "write as CSV")
+    if not fields:
+        raise UsageError(
+            "all columns are partition columns, so the files would be empty",
+            hint="leave one of them out of the partition columns",
+        )
+    given = {name.lower(): str(value) for name, value in options.items()}
+    compression = given.get("compression", "snappy" if format == "parquet" else "").lower()
+    known = _COMPRESSIONS if format == "parquet" else _TEXT_COMPRESSIONS
+    if compression not in known:
+        raise UsageError(
+            f"unknown compression {compression!r}", hint=f"one of {', '.join(filter(None, known))}"
+        )
+    if format == "parquet":
+        arrow = _stored(StructType(fields), version)
+        compression = "none" if compression == "uncompressed" else compression
+        packing = {"none": "", "gzip": ".gz"}.get(compression, f".{compression}")
+        extension = f"{packing}.parquet"
+    else:
+        arrow = arrow_schema(StructType([StructField(_VALUE, StringType())]))
+        compression = _TEXT_COMPRESSIONS[compression]
+        extension = f".{format}.gz" if compression == "gzip" else f".{format}"
+    return FileLayout(
+        format=format,
+        partition_by=tuple(schema.names[names.index(name)] for name in by),
+        schema=serialised(arrow),
+        extension=extension,
+        compression=compression,
+        header="",
+        max_rows=_max_rows(given.get("maxrecordsperfile", "0")),
+    )
+
+
+def _stored(schema: StructType, version: str) -> pa.Schema:
+    """Return the schema of Parquet files, with that of Spark in its metadata.
+
+    All columns may be null, nested ones too, as in the files that Spark writes.
+    """
+    schema = cast("StructType", nullable(schema))
+    metadata = {
+        "org.apache.spark.version": version,
+        "org.apache.spark.sql.parquet.row.metadata": schema.json(),
+    }
+    try:
+        return arrow_schema(schema).with_metadata(metadata)
+    except PySparkException as error:
+        raise UsageError(
+            f"cannot write the rows: {error}", hint="cast the column to another type"
+        ) from error
+
+
+def _max_rows(text: str) -> int:
+    """Return the maximum number of rows in a file; 0, as for Spark by a negative one: none."""
+    try:
+        return max(0, int(text))
+    except ValueError:
+        raise UsageError(
+            f"maxRecordsPerFile is not a number: {text!r}", hint="for example 1000000"
+        ) from None
+
+
+def _check_types(fields: Sequence[StructField], kinds: frozenset[str], purpose: str) -> None:
+    """Refuse columns of some types."""
+    for field in fields:
+        if field.dataType.typeName() in kinds:
+            raise UsageError(
+                f"cannot {purpose} {field.name!r}, {field.dataType.simpleString()}",
+                hint="cast it to string, or drop it",
+            )
+
+
+def header_of(frame: DataFrame, *, partition_by: Sequence[str], options: Mapping[str, Any]) -> str:
+    """Return the line of column names of CSV, quoted as by Spark; ``""`` if there is none."""
+    given = {name.lower(): str(value) for name, value in options.items()}
+    if given.get("header", "false").lower() != "true":
+        return ""
+    by = {name.lower() for name in partition_by}
+    names = [name for name in frame.columns if name.lower() not in by]
+    cells = [functions.lit(name).alias(f"c{at}") for at, name in enumerate(names)]
+    line = functions.to_csv(functions.struct(*cells), dict(given))
+    return str(frame.sparkSession.range(1).select(line).collect()[0][0])
+
+
+def arranged(frame: DataFrame, layout: FileLayout, options: Mapping[str, str]) -> DataFrame:
+    """Return the rows as `TableFileWriter` takes them.
+
+    They are sorted, with the partition columns as text before the others.
+    """
+    by = {name.lower() for name in layout.partition_by}
+    directories = [functions.col(quoted(name)).cast("string") for name in layout.partition_by]
+    data = [functions.col(quoted(name)) for name in frame.columns if name.lower() not in by]
+    if layout.format != "parquet":
+        to_text = functions.to_json if layout.format == "json" else functions.to_csv
+        data = [to_text(functions.struct(*data), dict(options))]
+    # PySpark takes a dot in a name of these rows for a field; the writer goes by positions.
+    columns = [each.alias(f"__lakecli_{at}") for at, each in enumerate([*directories, *data])]
+    rows = frame.select(*columns)
+    names = rows.columns[: len(directories)]
+    return rows.sortWithinPartitions(*names) if names else rows
+
+
+def escape(text: str) -> str:
+    """Escape a column's name or value for a path, as Hive and Spark do."""
+    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
+
+
+class TableFileWriter:
+    """The function for ``mapInArrow`` that writes a table.
+
+    Args:
+        location: the repository's namespace.
+        layout: layout of the files.
+        write_id: unique part of the files' names.
+    """
+
+    def __init__(self, location: StoreLocation, layout: FileLayout, write_id: str) -> None:
+        self.location = location
+        self.layout = layout
+        self._write_id = write_id
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write and upload the rows of this task; yield the uploaded files, once durable."""
+        files = [each._asdict() for each in self.write_task(batches)]
+        yield pa.RecordBatch.from_pylist(files, schema=RESULT)
+
+    def write_task(self, batches: Iterator[pa.RecordBatch]) -> list[UploadedFile]:
+        """Write and upload the rows of this task."""
+        context = TaskContext.get()
+        assert context is not None, "not in a task"
+        return self.write(context.partitionId(), batches)
+
+    def write(self, task: int, batches: Iterator[pa.RecordBatch]) -> list[UploadedFile]:
+        """Write and upload rows, which are sorted by the partition columns.
+
+        Without partition columns, the first task writes a file even if it has no rows, so that the
+        schema of the table can be read.
+        """
+        with tempfile.TemporaryDirectory(prefix="lakecli-") as directory:
+            files = _TaskFiles(self, task, Path(directory, "file"))
+            for batch in batches:
+                files.add(batch)
+            if task == 0 and not self.layout.partition_by and files.is_empty:
+                files.begin("")
+            return files.finish()
+
+    def name(self, task: int, number: int) -> str:
+        """Return the name of a task's file."""
+        return f"part-{task:05d}-{self._write_id}-c{number:03d}{self.layout.extension}"
+
+
+class _TaskFiles:
+    """The files of one task, one of them open at a time."""
+
+    def __init__(self, writer: TableFileWriter, task: int, path: Path) -> None:
+        self._writer = writer
+        self._layout = writer.layout
+        self._schema = pa.ipc.read_schema(pa.py_buffer(self._layout.schema))
+        self._task = task
+        self._path = path
+        self._ingest = make_ingest(writer.location.store(), guard=writer.location.guard())
+        self._done: list[tuple[str, Ingested, int]] = []
+        self._directory: str | None = None
+        self._file: _OpenFile | None = None
+        self._rows = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file has been begun."""
+        return self._file is None and not self._done
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write rows to the files of their directories."""
+        width = len(self._layout.partition_by)
+        texts = [pc.fill_null(column, NO_VALUE) for column in batch.columns[:width]]
+        arrays = [
+            column.cast(field.type)
+            for column, field in zip(batch.columns[width:], self._schema, strict=True)
+        ]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        starts = _run_starts(texts, len(batch))
+        for start, stop in zip(starts, [*starts[1:], len(batch)], strict=True):
+            values = [str(text[start].as_py()) or NO_VALUE for text in texts]
+            directory = "".join(
+                f"{escape(name)}={escape(value)}/"
+                for name, value in zip(self._layout.partition_by, values, strict=True)
+            )
+            self._write(directory, rows.slice(start, stop - start))
+
+    def _write(self, directory: str, rows: pa.RecordBatch) -> None:
+        most = self._layout.max_rows
+        while len(rows):
+            file = self.begin(directory)
+            part = rows.slice(0, most - self._rows) if most else rows
+            file.write(part)
+            self._rows += len(part)
+            rows = rows.slice(len(part))
+            if most and self._rows >= most:
+                self._end()
+
+    def begin(self, directory: str) -> _OpenFile:
+        """Return the open file of a directory, after finishing that of another directory."""
+        if self._file is not None and self._directory == directory:
+            return self._file
+        self._end()
+        self._directory = directory
+        if self._layout.format == "parquet":
+            self._file = _ParquetFile(self._path, self._layout, self._schema)
+        else:
+            self._file = _TextFile(self._path, self._layout)
+        return self._file
+
+    def _end(self) -> None:
+        if self._file is None:
+            return
+        self._file.close()
+        ingested = self._ingest.file(os.fsencode(self._path))
+        self._path.unlink()
+        name = self._writer.name(self._task, len(self._done))
+        self._done.append((f"{self._directory}{name}", ingested, self._rows))
+        self._file, self._rows = None, 0
+
+    def finish(self) -> list[UploadedFile]:
+        """Make the files durable, and return them."""
+        self._end()
+        self._ingest.flush()
+        self._ingest.claim([ingested for _, ingested, _ in self._done])
+        return [
+            UploadedFile(path, ingested.digest, ingested.size, rows)
+            for path, ingested, rows in self._done
+        ]
+
+
+def _run_starts(texts: list[pa.Array], count: int) -> list[int]:
+    """Return the positions of rows whose values differ from the row before, and the first."""
+    if not count:
+        return []
+    changes = np.zeros(count, np.bool_)
+    changes[0] = True
+    for text in texts:
+        differs = pc.not_equal(text[1:], text[:-1])
+        changes[1:] |= differs.to_numpy(zero_copy_only=False)
+    return [int(at) for at in np.flatnonzero(changes)]
+
+
+class _OpenFile(Protocol):
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
 
@@ -135,13 +390,13 @@ class _File(Protocol):
 class _ParquetFile:
     """A Parquet file with row groups of about `ROW_GROUP` bytes, whatever the batches."""
 
-    def __init__(self, path: Path, shape: Shape, schema: pa.Schema) -> None:
+    def __init__(self, path: Path, layout: FileLayout, schema: pa.Schema) -> None:
         self._writer = pq.ParquetWriter(
             path,
             schema,
-            compression=shape.compression,
+            compression=layout.compression,
             store_schema=False,
-            write_statistics=columns_with_statistics(schema) or False,
+            write_statistics=_columns_with_statistics(schema) or False,
         )
         # Without the schema of Arrow, its metadata are not stored either.
         self._writer.add_key_value_metadata(schema.metadata or {})
@@ -166,7 +421,7 @@ class _ParquetFile:
             self._waiting, self._size = [], 0
 
 
-def columns_with_statistics(schema: pa.Schema) -> list[str]:
+def _columns_with_statistics(schema: pa.Schema) -> list[str]:
     """Return the columns of a Parquet file, nested ones too, except floating-point numbers.
 
     To Spark NaN is the largest number. It skips row groups whose maximum is lower than what a
@@ -182,15 +437,15 @@ def columns_with_statistics(schema: pa.Schema) -> list[str]:
 class _TextFile:
     """A file of lines."""
 
-    def __init__(self, path: Path, shape: Shape) -> None:
+    def __init__(self, path: Path, layout: FileLayout) -> None:
         self._plain = path.open("wb")
         self._file: BinaryIO = self._plain
-        if shape.compression == "gzip":
+        if layout.compression == "gzip":
             # Without a timestamp, so that the same rows give the same bytes.
             packed = gzip.GzipFile("", "wb", fileobj=self._plain, mtime=0)
             self._file = cast("BinaryIO", packed)
-        if shape.header:
-            self._file.write(shape.header.encode() + b"\n")
+        if layout.header:
+            self._file.write(layout.header.encode() + b"\n")
 
     def write(self, batch: pa.RecordBatch) -> None:
         lines = batch.column(0).cast(pa.binary()).to_pylist()
@@ -201,144 +456,24 @@ class _TextFile:
         self._plain.close()
 
 
-class Sink:
-    """The function for ``mapInArrow`` that writes a table.
+def new_entries(
+    repository: Repository, prefix: bytes, files: Sequence[UploadedFile]
+) -> list[tuple[bytes, bytes]]:
+    """Return path and encoded entry of each file, in path order.
 
-    Args:
-        location: the repository's namespace.
-        shape: shape of the files.
-        write_id: unique part of the files' names.
+    Raises:
+        UsageError: a path is too long.
     """
-
-    def __init__(self, location: StoreLocation, shape: Shape, write_id: str) -> None:
-        self.location = location
-        self.shape = shape
-        self._write_id = write_id
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write and upload the rows of this task; yield the uploaded files, once durable."""
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None, "not in a task"
-        yield self.write(context.partitionId(), batches)
-
-    def write(self, task: int, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
-        """Write and upload rows, which are sorted by the partition columns.
-
-        Without partition columns, the first task writes a file even if it has no rows, so that the
-        schema of the table can be read.
-        """
-        with tempfile.TemporaryDirectory(prefix="lakecli-") as directory:
-            task_files = _Task(self, task, Path(directory))
-            for batch in batches:
-                task_files.add(batch)
-            if task == 0 and not self.shape.partition_by and task_files.is_empty:
-                task_files.begin("")
-            return task_files.finish()
-
-    def name(self, task: int, number: int) -> str:
-        """Return the name of a task's file."""
-        return f"part-{task:05d}-{self._write_id}-c{number:03d}{self.shape.extension}"
+    now = repository.lake.now()
+    additions = []
+    for name, checksum, size, _ in files:
+        path = prefix + name.encode()
+        check_path(path)
+        entry = Entry(data_key(checksum), size, checksum, now, content_type_of(path))
+        additions.append((path, encode_entry(entry)))
+    return sorted(additions)
 
 
-class _Task:
-    """The files of one task, one of them open at a time."""
-
-    def __init__(self, sink: Sink, task: int, scratch: Path) -> None:
-        self._sink = sink
-        self._shape = sink.shape
-        self._schema = pa.ipc.read_schema(pa.py_buffer(self._shape.schema))
-        self._task = task
-        self._scratch = scratch
-        self._ingest = make_ingest(sink.location.store(), guard=sink.location.guard())
-        self._done: list[tuple[str, Ingested, int]] = []
-        self._directory: str | None = None
-        self._file: _File | None = None
-        self._path = Path()
-        self._rows = 0
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no file has been begun."""
-        return self._file is None and not self._done
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Write rows to the files of their directories."""
-        width = len(self._shape.partition_by)
-        places = [pc.fill_null(column, NO_VALUE) for column in batch.columns[:width]]
-        arrays = [
-            column.cast(field.type)
-            for column, field in zip(batch.columns[width:], self._schema, strict=True)
-        ]
-        rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        starts = _run_starts(places, len(batch))
-        for start, stop in zip(starts, [*starts[1:], len(batch)], strict=True):
-            values = [str(place[start].as_py()) or NO_VALUE for place in places]
-            directory = "".join(
-                f"{escape(name)}={escape(value)}/"
-                for name, value in zip(self._shape.partition_by, values, strict=True)
-            )
-            self._write(directory, rows.slice(start, stop - start))
-
-    def _write(self, directory: str, rows: pa.RecordBatch) -> None:
-        most = self._shape.max_rows
-        while len(rows):
-            file = self.begin(directory)
-            part = rows.slice(0, most - self._rows) if most else rows
-            file.write(part)
-            self._rows += len(part)
-            rows = rows.slice(len(part))
-            if most and self._rows >= most:
-                self._end()
-
-    def begin(self, directory: str) -> _File:
-        """Return the open file of a directory, after finishing that of another directory."""
-        if self._file is not None and self._directory == directory:
-            return self._file
-        self._end()
-        self._directory = directory
-        self._path = self._scratch / "file"
-        if self._shape.format == "parquet":
-            self._file = _ParquetFile(self._path, self._shape, self._schema)
-        else:
-            self._file = _TextFile(self._path, self._shape)
-        return self._file
-
-    def _end(self) -> None:
-        if self._file is None:
-            return
-        self._file.close()
-        ingested = self._ingest.file(os.fsencode(self._path))
-        self._path.unlink()
-        name = self._sink.name(self._task, len(self._done))
-        self._done.append((f"{self._directory}{name}", ingested, self._rows))
-        self._file, self._rows = None, 0
-
-    def finish(self) -> pa.RecordBatch:
-        """Make the files durable, and return a row for each."""
-        self._end()
-        self._ingest.flush()
-        self._ingest.claim([ingested for _, ingested, _ in self._done])
-        columns: list[list[Any]] = [
-            [path for path, _, _ in self._done],
-            [ingested.digest for _, ingested, _ in self._done],
-            [ingested.size for _, ingested, _ in self._done],
-            [rows for _, _, rows in self._done],
-        ]
-        arrays = [
-            pa.array(column, field.type) for column, field in zip(columns, RESULT, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=RESULT)
-
-
-def _run_starts(places: list[pa.Array], count: int) -> list[int]:
-    """Return the positions of rows whose values differ from the row before, and the first."""
-    if not count:
-        return []
-    changes = np.zeros(count, np.bool_)
-    changes[0] = True
-    for place in places:
-        differs = pc.not_equal(place[1:], place[:-1])
-        changes[1:] |= differs.to_numpy(zero_copy_only=False)
-    return [int(at) for at in np.flatnonzero(changes)]
+def new_write_id(repository: Repository) -> str:
+    """Return the part of files' names that no other write has."""
+    return str(UUID(bytes=repository.lake.runtime.new_id()))

@@ -22,10 +22,12 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.reading.view import commit_at, find_merge_points
-from lakecli.spark.parts import told
-from lakecli.spark.snapshot import Window, opened, window_of
-from lakecli.spark.types import COMMITS, REFS, arrow_schema
+from lakecli.repository.reading.merge_base import find_merge_points
+from lakecli.repository.reading.view import commit_at
+from lakecli.spark.entries import Window, window_of
+from lakecli.spark.record_columns import COMMITS, REFS
+from lakecli.spark.schemas import arrow_schema
+from lakecli.spark.sessions import opened, told
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -7,43 +7,49 @@ lists directories, and runs no job. The values are texts, which Spark converts t
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyspark.errors import AnalysisException, ParseException, PySparkException
-from pyspark.logger import PySparkLogger
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions
+from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, NullType, StringType, StructField, StructType
 
 from lakecli.errors import Unsupported
-from lakecli.spark.file_writer import NO_VALUE
-from lakecli.spark.options import KEY, quoted
-from lakecli.spark.sessions import is_case_sensitive, is_connect
+from lakecli.spark.sessions import is_case_sensitive, is_connect, quoted, unlogged
 
 if TYPE_CHECKING:
-    from logging import LogRecord
-
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     Texts = tuple[str | None, ...]
     """The values of the partition columns in a directory; ``None`` is null."""
 
+KEY: Final = "__lakecli_key"
+"""The column by which rows find the partition columns of their file."""
+
+NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""The directory name of a partition column's null or empty value."""
+
 _LISTED_HERE: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _MANY: Final = 1 << 30
+_COMPARISONS: Final = frozenset(
+    {
+        *("Literal", "Cast", "And", "Or", "Not", "IsNull", "IsNotNull", "In"),
+        *("Between", "With", "CommonExpressionRef", "CommonExpressionDef"),
+        *("EqualTo", "EqualNullSafe"),
+        *("LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual"),
+    }
+)
+"""Expressions of Spark whose results depend on nothing but what is below them."""
+
 _ESCAPED: Final = re.compile("%([0-9A-Fa-f]{2})")
-_ALTERNATIVES: Final = re.compile(r"\bor\b|--|/\*", re.IGNORECASE)
-_AND: Final = re.compile(r"\band\b", re.IGNORECASE)
-_BETWEEN: Final = re.compile(r"\bbetween\b", re.IGNORECASE)
-_CALL: Final = re.compile(r"(?<!\bin)\s*(?<!\bin )\(|\*", re.IGNORECASE)
-"""A parenthesis that begins no list, or all columns at once: there may be a function, whose result
-may differ from row to row."""
 
 
-class Places(NamedTuple):
+class Partitions(NamedTuple):
     """The directories of a table that Spark reads.
 
     Attributes:
@@ -54,29 +60,36 @@ class Places(NamedTuple):
     columns: StructType
     texts: Mapping[str, Texts]
 
-    def frame(self, spark: SparkSession, directories: Sequence[tuple[object, str]]) -> DataFrame:
+    @property
+    def text_names(self) -> list[str]:
+        """Names of columns with the texts, in the order of the partition columns."""
+        return [f"__lakecli_{at}" for at in range(len(self.columns.fields))]
+
+    def typed(self) -> list[Column]:
+        """Return the partition columns, made of the columns with the texts."""
+        return [
+            # All are null, and Spark casts no text to void.
+            functions.lit(None).alias(field.name)
+            if isinstance(field.dataType, NullType)
+            else functions.col(name).cast(field.dataType).alias(field.name)
+            for name, field in zip(self.text_names, self.columns.fields, strict=True)
+        ]
+
+    def frame(self, spark: SparkSession, directories: Sequence[tuple[str, str]]) -> DataFrame:
         """Return rows of a key and the partition columns.
 
         Args:
             spark: the session.
-            directories: keys, texts or numbers, each with its directory.
+            directories: keys, each with its directory.
         """
-        names = [f"__lakecli_{at}" for at in range(len(self.columns.fields))]
-        key = "string" if directories and isinstance(directories[0][0], str) else "int"
-        schema = ", ".join([f"{KEY} {key}", *(f"{name} string" for name in names)])
+        schema = ", ".join(f"{name} string" for name in (KEY, *self.text_names))
         rows = [(key, *self.texts[directory]) for key, directory in directories]
-        columns = [
-            functions.lit(None).alias(field.name)  # all are null, and Spark casts no text to void
-            if isinstance(field.dataType, NullType)
-            else functions.col(name).cast(field.dataType).alias(field.name)
-            for name, field in zip(names, self.columns.fields, strict=True)
-        ]
-        return spark.createDataFrame(rows, schema).select(KEY, *columns)
+        return spark.createDataFrame(rows, schema).select(KEY, *self.typed())
 
 
-def find_places(
+def find_partitions(
     spark: SparkSession, directories: Sequence[str], given: StructType | None
-) -> Places:
+) -> Partitions:
     """Return the directories of a table that Spark reads, and their partition columns.
 
     Args:
@@ -91,13 +104,13 @@ def find_places(
     found = {name: split_directory(name) for name in directories}
     if not any(found.values()):
         own: dict[str, Texts] = {name: () for name in directories if not name}
-        return Places(StructType([]), own)
+        return Partitions(StructType([]), own)
     inferred = _inferred(spark, directories, found, given)
     fold = str if is_case_sensitive(spark) else str.lower
     types = {fold(each.name): each.dataType for each in (given.fields if given else ())}
     columns = [StructField(name, types.get(fold(name), kind)) for name, kind in inferred.items()]
     texts = {name: tuple(text for _, text in pairs) for name, pairs in found.items() if pairs}
-    return Places(StructType(columns), texts)
+    return Partitions(StructType(columns), texts)
 
 
 def _inferred(
@@ -109,9 +122,8 @@ def _inferred(
     with TemporaryDirectory(prefix="lakecli-") as scratch:
         root = Path(scratch)
         for name in directories:
-            place = root / name
-            place.mkdir(parents=True, exist_ok=True)
-            (place / "part").write_text("x", encoding="ascii")
+            (root / name).mkdir(parents=True, exist_ok=True)
+            (root / name / "part").write_text("x", encoding="ascii")
         try:
             with _listed_by_the_driver(spark):
                 reader = spark.read.option("recursiveFileLookup", "false").format("text")
@@ -156,70 +168,49 @@ def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 
-def prune(spark: SparkSession, places: Places, where: str) -> Places:
+def prune(spark: SparkSession, partitions: Partitions, data: StructType, where: str) -> Partitions:
     """Return the directories whose rows can satisfy a condition.
 
-    Spark applies those of its conditions, joined by AND, that name partition columns only.
+    Spark resolves the condition, and applies those of its parts, joined by AND, that compare
+    partition columns with constants, and call no function. Through Spark Connect, which shows no
+    parts, all directories are returned.
 
     Args:
         spark: the session.
-        places: the directories.
+        partitions: the directories.
+        data: the other columns.
         where: the condition in SQL; ``""``: there is none.
     """
-    conditions = conjuncts(where)
-    if not conditions or not places.columns.fields:
-        return places
-    rows = places.frame(spark, [(name, name) for name in places.texts])
+    names = {name.lower() for name in partitions.columns.names}
+    if not where or not names or is_connect(spark):
+        return partitions
+    rows = partitions.frame(spark, [(name, name) for name in partitions.texts])
+    others = [functions.lit(None).cast(each.dataType).alias(each.name) for each in data.fields]
     try:
         with unlogged():
-            for condition in conditions:
-                rows = _narrowed(rows, condition)
+            whole = rows.select("*", *others).where(where)
+            waiting: list[Any] = [whole._jdf.queryExecution().analyzed().condition()]  # noqa: SLF001
+            utils: Any = spark._jvm.org.apache.spark.sql.classic.ExpressionUtils  # type: ignore[union-attr]  # noqa: SLF001
+            while waiting:
+                part = waiting.pop()
+                if part.nodeName() == "And":
+                    waiting += [part.left(), part.right()]
+                elif _compares(part, names):
+                    rows = rows.where(ClassicColumn(utils.column(part)))
             kept = {row[0] for row in rows.select(quoted(KEY)).collect()}
-    except PySparkException:  # it is not what it seems to be, or fails for a value
-        return places
-    return places._replace(
-        texts={name: places.texts[name] for name in places.texts if name in kept}
+    except (PySparkException, Py4JError):  # it fails for a value, or is not valid at all
+        return partitions
+    return partitions._replace(
+        texts={name: texts for name, texts in partitions.texts.items() if name in kept}
     )
 
 
-def _narrowed(rows: DataFrame, condition: str) -> DataFrame:
-    try:
-        narrowed = rows.where(condition)
-        _ = narrowed.schema
-    except ParseException:
-        raise
-    except AnalysisException:  # it names other columns
-        return rows
-    return narrowed
-
-
-def conjuncts(where: str) -> list[str]:
-    """Return conditions that all rows satisfy which satisfy a condition.
-
-    Only such without functions, and none if there is an alternative: these may be parts of one.
-    """
-    if not where or _ALTERNATIVES.search(where):
-        return []
-    parts: list[str] = []
-    for part in _AND.split(where):
-        if parts and len(_BETWEEN.findall(parts[-1])) == 1 and not _AND.search(parts[-1]):
-            parts[-1] += f" and {part}"
-        else:
-            parts.append(part)
-    return [part for part in parts if not _CALL.search(part)]
-
-
-@contextmanager
-def unlogged() -> Iterator[None]:
-    """Have PySpark log no errors of SQL in this thread, where they are expected."""
-    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
-    thread = threading.get_ident()
-
-    def is_other(_record: LogRecord) -> bool:
-        return threading.get_ident() != thread
-
-    logger.addFilter(is_other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_other)
+def _compares(expression: Any, names: Collection[str]) -> bool:  # noqa: ANN401 - of the JVM
+    """Return whether an expression has comparisons of some columns and constants only."""
+    kind = expression.nodeName()
+    if kind == "AttributeReference":
+        return expression.name().lower() in names
+    below = expression.children()
+    return kind in _COMPARISONS and all(
+        _compares(below.apply(at), names) for at in range(below.size())
+    )

@@ -1,4 +1,4 @@
-"""Decode many records of a range at once, into Arrow columns.
+"""The columns of entries, commits, refs and differences, and decoding entries into columns.
 
 numpy walks all values of a batch in step, in one buffer: the third field of one message is nearly
 always the third field of all. If any message has another form, even a valid one, the messages of
@@ -19,14 +19,55 @@ import numpy as np
 import pyarrow as pa
 
 from lakecli.committed.values import MalformedValue, decode_entry
+from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    from pyspark.sql.types import StructType
 
     Numbers = npt.NDArray[np.int64]
     Flags = npt.NDArray[np.bool_]
     Span = tuple[Numbers, Numbers]
     """The position of each text in the buffer, and its size in bytes."""
+
+ENTRIES: Final = "entries"
+COMMITS: Final = "commits"
+REFS: Final = "refs"
+DIFF: Final = "diff"
+
+COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
+    ENTRIES: {
+        "path": "string",
+        "physical_address": "string",
+        "size": "bigint",
+        "checksum": "string",
+        "mtime": "timestamp",
+        "content_type": "string",
+        "metadata": "map<string,string>",
+        "range_id": "string",
+    },
+    COMMITS: {
+        "id": "string",
+        "parents": "array<string>",
+        "message": "string",
+        "committer": "string",
+        "created_at": "timestamp",
+        "metadata": "map<string,string>",
+        "metarange_id": "string",
+        "generation": "bigint",
+    },
+    REFS: {"kind": "string", "name": "string", "commit_id": "string"},
+    DIFF: {
+        "type": "string",
+        "path": "string",
+        "left_size": "bigint",
+        "left_checksum": "string",
+        "right_size": "bigint",
+        "right_checksum": "string",
+    },
+}
+"""Names and Spark types of the columns, in order, by kind of rows."""
+
 
 PATH: Final = "path"
 ADDRESS: Final = "physical_address"
@@ -54,6 +95,44 @@ _PADDING = b"\0" * 16
 _MICROSECONDS = 1_000_000
 _MAX_SECONDS = 1 << 38
 _MAX_OFFSET = (1 << 31) - 1
+
+
+def chosen(what: str, columns: str) -> str:
+    """Return the schema of some columns of a kind of rows; of all if `columns` is empty.
+
+    Args:
+        what: the kind of rows.
+        columns: names separated by commas.
+
+    Raises:
+        UsageError: a column does not exist, or is named twice.
+    """
+    known = COLUMNS[what]
+    names = [name.strip() for name in columns.split(",")] if columns.strip() else list(known)
+    for at, name in enumerate(names):
+        if name not in known or name in names[:at]:
+            problem = "named twice" if name in known else "unknown"
+            raise UsageError(
+                f"column {name!r} of {what} is {problem}", hint=f"columns: {', '.join(known)}"
+            )
+    return ", ".join(f"{name} {known[name]}" for name in names)
+
+
+def check_schema(what: str, schema: StructType) -> None:
+    """Refuse a schema with other columns or types than a kind of rows has.
+
+    Raises:
+        UsageError: a column or its type differs.
+    """
+    known = COLUMNS[what]
+    for field in schema.fields:
+        expected = known.get(field.name)
+        if expected != field.dataType.simpleString():
+            is_type = f"{expected}, not {field.dataType.simpleString()}"
+            raise UsageError(
+                f"column {field.name!r} of {what} is {is_type if expected else 'unknown'}",
+                hint=", ".join(f"{name} {kind}" for name, kind in known.items()),
+            )
 
 
 class Waiting:

@@ -10,32 +10,32 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions
+from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from lakecli.committed.values import decode_entry
 from lakecli.engine.store_location import StoreLocation
-from lakecli.errors import Unsupported, UsageError
+from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View
-from lakecli.spark.infer import recorded
-from lakecli.spark.options import option_text, quoted
-from lakecli.spark.rows import Fetched
-from lakecli.spark.schemas import merged_type, same_type
-from lakecli.spark.table_files import TableFile, is_read, remote_files
+from lakecli.spark.fetched_reading import FetchedReading
+from lakecli.spark.schemas import merged_type, recorded_in, same_type
+from lakecli.spark.sessions import lower_case, option_text, quoted
+from lakecli.spark.table_files import TableFile, is_read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructField, StructType
 
 _DATED: Final = re.compile(rb"part-([0-9]{8,})-[0-9]{5,}-")
-_MERGE: Final = "mergeschema"
 
 
 class SchemaMismatch(UsageError):
     """Rows have other columns, or other types of columns, than the table."""
 
 
-class Fit:
+class SchemaCheck:
     """Compares rows with the table that they are added to.
 
     Args:
@@ -63,14 +63,14 @@ class Fit:
         merges: bool,
         spark: SparkSession | None,
     ) -> None:
-        given = {name.lower(): option_text(value).lower() for name, value in options.items()}
+        given = lower_case(options)
         self._repository = repository
         self._uri = uri
         self._prefix = prefix
         self._format = format
         self._options = options
         self._by = [name.lower() for name in partition_by]
-        self._merges = merges or given.get(_MERGE) == "true"
+        self._merges = merges or given.get("mergeschema") == "true"
         self._has_header = given.get("header") == "true"
         self._checked: TableFile | None = None
         self._columns: list[StructField] = []
@@ -99,28 +99,18 @@ class Fit:
 
     def _check_columns(self, newest: TableFile) -> None:
         self._repository.addresses.check(newest.address)
-        stored = self._stored(newest)
+        location = StoreLocation.of(self._repository)
+        if self._spark is None:
+            stored = recorded_in(location, newest)
+        else:
+            given = {} if self._format == "parquet" else self._options
+            options = {name: option_text(value) for name, value in given.items()}
+            reading = FetchedReading(self._spark, location, format=self._format, options=options)
+            stored = reading.infer([newest])
         if self._format == "csv":
             self._check_names(stored)
         else:
             self._columns = self._compare(stored)
-
-    def _stored(self, newest: TableFile) -> StructType:
-        location = StoreLocation.of(self._repository)
-        files = remote_files([newest])
-        if self._format == "parquet" and self._spark is None:
-            found = recorded(location, files[0])
-            if found is None:
-                raise Unsupported(
-                    f"{files[0].name} does not record a schema of Spark, and the data source has "
-                    "no session to infer one",
-                    hint="append by lakecli.spark.write_table, which asks Spark",
-                )
-            return found
-        assert self._spark is not None, "workers write Parquet only"
-        given = {} if self._format == "parquet" else self._options
-        options = {name: option_text(value) for name, value in given.items()}
-        return Fetched(self._spark, location, format=self._format, options=options).infer(files)
 
     @property
     def adapted_schema(self) -> StructType:
@@ -128,8 +118,6 @@ class Fit:
 
         With `mergeSchema` they have all columns of the table, so its newest file tells its schema.
         """
-        from pyspark.sql.types import StructType
-
         if not (self._merges and self._columns):
             return self._schema
         present = {each.name.lower(): each for each in self._schema.fields}
@@ -137,8 +125,6 @@ class Fit:
 
     def adapted(self, frame: DataFrame) -> DataFrame:
         """Return the rows with the columns of that schema."""
-        from pyspark.sql import functions
-
         if not (self._merges and self._columns):
             return frame
         present = {each.name.lower(): each for each in self._fields}
@@ -146,7 +132,7 @@ class Fit:
         for field in self._columns:
             own = present.get(field.name.lower())
             column = functions.lit(None) if own is None else functions.col(quoted(own.name))
-            if own is None or _is_atomic(own.dataType):
+            if own is None or not isinstance(own.dataType, ArrayType | MapType | StructType):
                 column = column.cast(field.dataType)
             columns.append(column.alias(field.name))
         names = {each.lower(): each for each in frame.columns}
@@ -201,8 +187,6 @@ class Fit:
         return result
 
     def _common(self, field: StructField, own: StructField) -> StructField:
-        from pyspark.sql.types import StructField
-
         if same_type(field.dataType, own.dataType):
             return field
         common = merged_type(field.dataType, own.dataType) if self._merges else None
@@ -216,33 +200,23 @@ class Fit:
         return StructField(field.name, common, metadata=field.metadata)
 
 
-class _Newest(NamedTuple):
-    generation: int
-    path: bytes
-    value: bytes
-
-
 def _newest(view: View, prefix: bytes) -> TableFile | None:
     """Return the file of the highest generation below a path, the first of several, or ``None``."""
-    newest: _Newest | None = None
+    newest: tuple[bytes, bytes] | None = None
+    highest = -2
     for path, value in view.scan(prefix=prefix):
         found = _DATED.match(path.rpartition(b"/")[2])
         generation = int(found[1]) if found else -1
         name = os.fsdecode(path[len(prefix) :])
         is_file = name and not name.endswith("/") and is_read(name)
-        if is_file and (newest is None or generation > newest.generation):
-            newest = _Newest(generation, path, value)
+        if is_file and generation > highest:
+            newest, highest = (path, value), generation
     if newest is None:
         return None
-    entry = decode_entry(newest.value)
-    name = newest.path[len(prefix) :].decode(errors="replace")
+    path, value = newest
+    entry = decode_entry(value)
+    name = path[len(prefix) :].decode(errors="replace")
     return TableFile(name, entry.physical_address, entry.size)
-
-
-def _is_atomic(kind: DataType) -> bool:
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    return not isinstance(kind, ArrayType | MapType | StructType)
 
 
 def _list(names: Sequence[str]) -> str:

@@ -1,22 +1,197 @@
-"""Schemas of files: what Spark recorded in them, and what its ``mergeSchema`` makes of two."""
+"""Schemas of tables: what Spark infers from files, what it recorded in them, and what it merges.
+
+The schema of Parquet depends on the footers alone. Spark's own converter in the driver's JVM reads
+them: the one by which ``spark.read.parquet`` infers, but without a job on executors, which do not
+see these files. It is no public interface of Spark, which has none for this;
+`tests/spark/test_shapes.py` compares it with ``spark.read.parquet``. Through Spark Connect there is
+no JVM; there the schema must be recorded in the file, as Spark and lakecli do.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, reduce
+from inspect import signature
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
+from lakecli.base.retry import DRIVERS, Retries
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
-from lakecli.spark.sessions import is_connect
+from lakecli.spark.sessions import is_case_sensitive, is_connect
+from lakecli.spark.table_files import AT_ONCE, TableFile, read_footer
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+    Fold = Callable[[str], str]
+    """Returns what two names of one column have in common."""
 
 _ROW_METADATA: Final = b"org.apache.spark.sql.parquet.row.metadata"
-_LEGACY: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+GIVE_SCHEMA: Final = 'give the schema: schema="id INT, …"'
+
+
+class TypeMismatch(Exception):
+    """A type is not one that Spark reads, or not as the wanted one."""
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema that Spark expects of rows with a schema."""
+    # PySpark 4.1 has no parameter for the time zone, which is UTC there.
+    if "timezone" not in signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema)
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def serialised(schema: pa.Schema) -> bytes:
+    """Return a schema as bytes, as Arrow's own objects cannot always be pickled."""
+    return bytes(schema.serialize())
+
+
+def first_file(files: Sequence[TableFile]) -> TableFile:
+    """Return the file from which Spark infers a schema without ``mergeSchema``."""
+    return min(files, key=_java_order)
+
+
+def _java_order(file: TableFile) -> bytes:
+    return file.name.encode("utf-16-be")
+
+
+def merges_schemas(spark: SparkSession, flags: Mapping[str, str]) -> bool:
+    """Return whether ``mergeSchema`` is set, as an option or for the session."""
+    default = spark.conf.get("spark.sql.parquet.mergeSchema", "false")
+    return flags.get("mergeschema", str(default)).lower() == "true"
+
+
+def infer_parquet(
+    spark: SparkSession, location: StoreLocation, files: Sequence[TableFile], *, merges: bool
+) -> StructType:
+    """Return the schema of Parquet files, all columns nullable.
+
+    Args:
+        spark: the session.
+        location: the repository's namespace.
+        files: files of the table, which are not empty.
+        merges: whether all files count, and not the first one only.
+
+    Raises:
+        UsageError: a file is not Parquet, or Spark cannot merge the schemas.
+        Unsupported: Spark Connect cannot infer the schema.
+    """
+    first = first_file(files)
+    if is_connect(spark):
+        if merges:
+            raise Unsupported(
+                "Spark Connect cannot merge the schemas of the files", hint=GIVE_SCHEMA
+            )
+        schema = recorded_in(location, first)
+    else:
+        chosen = sorted(files, key=_java_order) if merges else [first]
+        schema = _by_converter(spark, location, chosen)
+    try:
+        _check_names(schema, str if is_case_sensitive(spark) else str.lower)
+    except TypeMismatch as error:
+        raise UsageError(
+            f"Spark cannot read {first.name}: {error}", hint="set spark.sql.caseSensitive to true"
+        ) from None
+    return schema
+
+
+def _by_converter(
+    spark: SparkSession, location: StoreLocation, files: Sequence[TableFile]
+) -> StructType:
+    jvm: Any = spark._jvm  # noqa: SLF001 - as the module says
+    session: Any = spark._jsparkSession  # noqa: SLF001
+    conf = session.sessionState().conf()
+    hadoop = session.sessionState().newHadoopConf()
+    package = jvm.org.apache.spark.sql.execution.datasources.parquet
+    converter = package.ParquetToSparkSchemaConverter(conf)
+
+    def convert(scratch: Path, file: TableFile) -> Any:  # noqa: ANN401 - a StructType of the JVM
+        copy = scratch / str(id(file))
+        copy.write_bytes(_footer(location, file))
+        path = jvm.org.apache.hadoop.fs.Path(copy.as_uri())
+        source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, hadoop)
+        opened = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
+        try:
+            footer = jvm.org.apache.parquet.hadoop.Footer(path, opened.getFooter())
+        finally:
+            opened.close()
+        copy.unlink()
+        return package.ParquetFileFormat.readSchemaFromFooter(footer, converter)
+
+    with TemporaryDirectory(prefix="lakecli-") as name, ThreadPoolExecutor(AT_ONCE) as pool:
+        found = pool.map(partial(convert, Path(name)), files)
+        merged = reduce(lambda left, right: left.merge(right, conf.caseSensitiveAnalysis()), found)
+    return schema_of_json(merged.json(), files[0].name)
+
+
+def _footer(location: StoreLocation, file: TableFile) -> bytes:
+    return Retries(DRIVERS).call(partial(read_footer, location, file))
+
+
+def positions_of(names: Iterable[str], fold: Fold) -> dict[str, int]:
+    """Return the position of each name.
+
+    Raises:
+        TypeMismatch: two names are the same.
+    """
+    found: dict[str, int] = {}
+    for at, name in enumerate(names):
+        if fold(name) in found:
+            raise TypeMismatch(f"two fields are named {name}")
+        found[fold(name)] = at
+    return found
+
+
+def _check_names(kind: DataType, fold: Fold) -> None:
+    """Refuse a type in which two fields of one struct have the same name, as Spark does."""
+    if isinstance(kind, StructType):
+        positions_of(kind.names, fold)
+        for field in kind.fields:
+            _check_names(field.dataType, fold)
+    elif isinstance(kind, ArrayType):
+        _check_names(kind.elementType, fold)
+    elif isinstance(kind, MapType):
+        _check_names(kind.keyType, fold)
+        _check_names(kind.valueType, fold)
+
+
+def recorded_in(location: StoreLocation, file: TableFile) -> StructType:
+    """Return the schema that Spark or lakecli recorded in a Parquet file.
+
+    Raises:
+        UsageError: the file is not Parquet, or the schema is damaged.
+        Unsupported: it has none, or one that names a class that is not one of PySpark.
+    """
+    found = recorded_schema(stored_schema(location, file), file.name)
+    if found is None:
+        raise Unsupported(
+            f"{file.name} does not record a schema of Spark, and there is no session to infer one",
+            hint=f"{GIVE_SCHEMA}; read_table and write_table of lakecli.spark infer it",
+        )
+    return found
+
+
+def stored_schema(location: StoreLocation, file: TableFile) -> pa.Schema:
+    """Return the schema of a Parquet file, with what its footer records.
+
+    Raises:
+        UsageError: the file is not Parquet.
+    """
+    try:
+        return pq.read_schema(pa.BufferReader(_footer(location, file)))
+    except pa.ArrowException as error:
+        raise UsageError(f"cannot read the schema of {file.name}: {error}") from error
 
 
 def recorded_schema(stored: pa.Schema, name: str) -> StructType | None:
@@ -33,8 +208,7 @@ def recorded_schema(stored: pa.Schema, name: str) -> StructType | None:
         return schema_of_json(recorded, name)
     except (PySparkException, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UsageError(
-            f"the schema that {name} records is damaged: {error}",
-            hint='give the schema: schema="id INT, …"',
+            f"the schema that {name} records is damaged: {error}", hint=GIVE_SCHEMA
         ) from error
 
 
@@ -82,19 +256,6 @@ def _check_classes(parsed: Any, name: str) -> None:  # noqa: ANN401 - JSON
             waiting += each
 
 
-def check_calendar(stored: pa.Schema, name: str) -> None:
-    """Refuse a file with the calendar of Spark 2, which Arrow takes for today's.
-
-    Raises:
-        Unsupported: the file is one.
-    """
-    if any(key in (stored.metadata or {}) for key in _LEGACY):
-        raise Unsupported(
-            f"{name} has dates in the calendar of Spark 2, which only Spark reads",
-            hint="give Spark a connector to the store, and read the table with native=True",
-        )
-
-
 def nullable(kind: DataType) -> DataType:
     """Return a type whose fields, elements and values may all be null."""
     if isinstance(kind, ArrayType):
@@ -111,20 +272,19 @@ def merged_type(left: DataType, right: DataType) -> DataType | None:
     """Return the type that Spark's ``mergeSchema`` makes of two; ``None`` if it refuses them."""
     if same_type(left, right):
         return left
-    result: DataType | None = None
     if isinstance(left, DecimalType) and isinstance(right, DecimalType):
-        if left.scale == right.scale:
-            result = DecimalType(max(left.precision, right.precision), left.scale)
-    elif isinstance(left, ArrayType) and isinstance(right, ArrayType):
+        precision = max(left.precision, right.precision)
+        return DecimalType(precision, left.scale) if left.scale == right.scale else None
+    if isinstance(left, ArrayType) and isinstance(right, ArrayType):
         item = merged_type(left.elementType, right.elementType)
-        result = item and ArrayType(item)
-    elif isinstance(left, MapType) and isinstance(right, MapType):
+        return item and ArrayType(item)
+    if isinstance(left, MapType) and isinstance(right, MapType):
         key = merged_type(left.keyType, right.keyType)
         value = merged_type(left.valueType, right.valueType)
-        result = MapType(key, value) if key and value else None
-    elif isinstance(left, StructType) and isinstance(right, StructType):
-        result = _merged_struct(left, right)
-    return result
+        return MapType(key, value) if key and value else None
+    if isinstance(left, StructType) and isinstance(right, StructType):
+        return _merged_struct(left, right)
+    return None
 
 
 def _merged_struct(left: StructType, right: StructType) -> StructType | None:

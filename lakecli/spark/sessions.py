@@ -1,23 +1,48 @@
-"""What a Spark session is: behind Spark Connect or not, on this machine or on a cluster."""
+"""What a Spark session is, running lakecli's functions on its executors, and errors on the way.
+
+A function travels to executors as bytes, so that one without lakecli can say what it lacks.
+"""
 
 from __future__ import annotations
 
 import getpass
+import os
+import pickle
 import shutil
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from py4j.protocol import Py4JJavaError
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 
+from lakecli.base.uri import parse
+from lakecli.engine.executors import environment_hint
 from lakecli.engine.session import gist
-from lakecli.errors import Unsupported, UsageError
-from lakecli.spark.options import KINDS_HINT
+from lakecli.errors import LakeError, PermissionDenied, Unsupported, UsageError
+from lakecli.opening import warn_of_notices
+from lakecli.repository.contract import Repository
+from lakecli.settings.home import chosen_home
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from logging import LogRecord
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+P = TypeVar("P")
+
+FORMATS: Final = ("parquet", "csv", "json")
+
+KINDS_HINT: Final = (
+    "name the directory of the table, with all its files in directories column=value, or none"
+)
+"""The hint if the files of a table are in different kinds of directories."""
 
 _HINTS: Final = {
     "CANNOT_READ_FILE_FOOTER": 'give the format of the files: format="csv"',
@@ -27,15 +52,13 @@ _HINTS: Final = {
 }
 """Hints, by what Spark's error contains."""
 
+_HIDE: Final = "SPARK_HIDE_TRACEBACK"
+"""The variable by which PySpark leaves the traceback out of the error that it sends."""
+
 
 def is_connect(spark: SparkSession) -> bool:
     """Return whether a session is one of Spark Connect, which has no JVM here and no RDDs."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
-
-
-def is_here(spark: SparkSession) -> bool:
-    """Return whether executors run on this machine, so that they see its files."""
-    return not is_connect(spark) and str(spark.sparkContext.master).startswith("local")
 
 
 def user_of(spark: SparkSession) -> str:
@@ -69,6 +92,75 @@ def check_planner(spark: SparkSession) -> None:
         )
 
 
+def check_format(format: str) -> None:
+    """Refuse a format that tables are neither read nor written in.
+
+    Raises:
+        UsageError: the format is unknown.
+    """
+    if format not in FORMATS:
+        raise UsageError(f"unknown format {format!r}", hint=f"one of {', '.join(FORMATS)}")
+
+
+def lower_case(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return options by their names in lower case, with their values in lower case."""
+    return {name.lower(): option_text(value).lower() for name, value in options.items()}
+
+
+def option_text(value: object) -> str:
+    """Return an option's value as Spark takes it, booleans in lower case."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def names_of(given: Sequence[str]) -> list[str]:
+    """Return names of columns; text is one name, as for Spark."""
+    return [given] if isinstance(given, str) else list(given)
+
+
+def quoted(name: str) -> str:
+    """Return a column name in backquotes, as SQL expressions take it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def home_of(given: str | Path | None) -> str | None:
+    """Return the given home, or that of the environment; ``None`` without either."""
+    return chosen_home(given, os.environ)
+
+
+@contextmanager
+def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
+    """Open the repository of a URI, by the setting ``sync`` as the command line does.
+
+    Errors that leave it have their hint in a note; notices become warnings.
+
+    Raises:
+        UsageError: a malformed URI.
+        NotFound: there is no such repository on this machine.
+    """
+    import lakecli
+
+    with (
+        hints_told(),
+        lakecli.open(f"lakefs://{parse(uri).repository}", home=home_of(home)) as repository,
+    ):
+        try:
+            yield repository
+        finally:
+            warn_of_notices(repository)
+
+
+@contextmanager
+def hints_told() -> Iterator[None]:
+    """Add the hint of an error to its traceback, as Spark shows nothing else."""
+    try:
+        yield
+    except LakeError as error:
+        note = f"hint: {error.hint}"
+        if error.hint and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+        raise
+
+
 @contextmanager
 def explained(uri: str) -> Iterator[None]:
     """Translate Spark's errors about a table.
@@ -87,3 +179,82 @@ def explained(uri: str) -> Iterator[None]:
             ) from error
         hint = next((hint for word, hint in _HINTS.items() if word in text), None)
         raise UsageError(f"Spark cannot read {uri}: {gist(text)}", hint=hint) from error
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Have PySpark log no errors of SQL in this thread, where they are expected."""
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    thread = threading.get_ident()
+
+    def is_other(_record: LogRecord) -> bool:
+        return threading.get_ident() != thread
+
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)
+
+
+def read_parts(
+    spark: SparkSession,
+    read: Callable[[P], Iterator[Any]],
+    parts: Sequence[P],
+    schema: StructType,
+) -> DataFrame:
+    """Return the rows of all parts; each part is a task.
+
+    Args:
+        spark: the session.
+        read: yields the record batches of a part; it and the parts can be pickled.
+        parts: the parts.
+        schema: the schema of the rows.
+    """
+    packed = pickle.dumps((read, parts))
+    hint = environment_hint()
+
+    # A nested function, so that it travels by value.
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        try:
+            read_part, all_parts = pickle.loads(packed)  # noqa: S301 - made by the driver, above
+        except ModuleNotFoundError as error:
+            os.environ[_HIDE] = "1"
+            what = f"the Python of Spark's executors lacks the module {error.name}"
+            raise RuntimeError(f"{what}\nhint: {hint}") from None
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read_part(all_parts[number])
+
+    count = len(parts)
+    return spark.range(0, count, 1, max(1, count)).mapInArrow(run, schema)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Have a worker send an error of lakecli as its message and hint, without a traceback.
+
+    A worker that has sent an error ends, so the variable does not outlive it. The setting of Spark
+    for the same purpose would hide the tracebacks of the user's own functions, too.
+    """
+    try:
+        with hints_told():
+            try:
+                yield
+            except PermissionDenied as error:
+                if TaskContext.get() is not None:
+                    hint_for_executors(error)
+                raise
+    except LakeError:
+        os.environ[_HIDE] = "1"
+        raise
+
+
+def hint_for_executors(error: LakeError) -> LakeError:
+    """Return an error of a task, with the hint for executors if it lacks a permission."""
+    if isinstance(error, PermissionDenied):
+        error.hint = (
+            "give the executors credentials, too, for example by the settings "
+            "spark.executorEnv.AWS_ACCESS_KEY_ID and spark.executorEnv.AWS_SECRET_ACCESS_KEY"
+        )
+    return error

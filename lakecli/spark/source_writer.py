@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyspark
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakecli.base.retry import DRIVERS, Retries
@@ -27,17 +26,15 @@ from lakecli.repository.guard.claims import claim_values
 from lakecli.spark.batches import batch_of
 from lakecli.spark.file_writer import (
     ROW_GROUP,
-    Sink,
-    Uploaded,
+    TableFileWriter,
+    UploadedFile,
+    layout_of,
     new_entries,
     new_write_id,
-    uploads_in,
 )
-from lakecli.spark.parts import told
-from lakecli.spark.schema_check import Fit
-from lakecli.spark.shape import shape_of
-from lakecli.spark.snapshot import opened
-from lakecli.spark.target import Target
+from lakecli.spark.schema_check import SchemaCheck
+from lakecli.spark.sessions import opened, told
+from lakecli.spark.target import WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -62,10 +59,10 @@ _FLAGS: Final = {"": False, "false": False, "true": True}
 class _Files(WriterCommitMessage):
     """The files of one task."""
 
-    files: list[Uploaded]
+    files: list[UploadedFile]
 
 
-class TableWriter(DataSourceArrowWriter):
+class SourceTableWriter(DataSourceArrowWriter):
     """Writes a table; see `lakecli.spark.write_table` for what the options mean.
 
     Args:
@@ -76,7 +73,7 @@ class TableWriter(DataSourceArrowWriter):
 
     Raises:
         UsageError: an option or a column is not valid.
-        LakeError: `Target.begin` refuses the write.
+        LakeError: `WriteTarget.begin` refuses the write.
     """
 
     def __init__(
@@ -92,26 +89,28 @@ class TableWriter(DataSourceArrowWriter):
         self._base = options.get("expected", "")
         _check_partition_types(schema, self._by)
         with opened(self._uri, home=self._home) as repository:
-            fit = self._fit(repository)
-            target = self._target(repository, fit)
+            check = self._check(repository)
+            target = self._target(repository, check)
             self._is_needed = target.begin(expected=self._base, read=(), commits=True)
             if self._is_needed:
                 self._base = target.base.id
-            shape = shape_of(
-                fit.adapted_schema,
+            layout = layout_of(
+                check.adapted_schema,
                 format="parquet",
                 partition_by=self._by,
                 options=self._options,
                 version=pyspark.__version__,
             )
-            self._sink = Sink(StoreLocation.of(repository), shape, new_write_id(repository))
+            self._writer = TableFileWriter(
+                StoreLocation.of(repository), layout, new_write_id(repository)
+            )
 
     @property
     def _prefix(self) -> bytes:
         return as_directory(parse_path(self._uri, allow_empty=True).path or b"")
 
-    def _fit(self, repository: Repository) -> Fit:
-        return Fit(
+    def _check(self, repository: Repository) -> SchemaCheck:
+        return SchemaCheck(
             self._schema,
             repository,
             self._uri,
@@ -123,11 +122,11 @@ class TableWriter(DataSourceArrowWriter):
             spark=None,
         )
 
-    def _target(self, repository: Repository, fit: Fit) -> Target:
+    def _target(self, repository: Repository, check: SchemaCheck) -> WriteTarget:
         branch = ref_of(parse_path(self._uri, allow_empty=True))
         batch = batch_of(_txn_of(self._options), self._prefix)
-        return Target(
-            repository, branch, self._prefix, mode=self._mode, batch=batch, check=fit.check
+        return WriteTarget(
+            repository, branch, self._prefix, mode=self._mode, batch=batch, check=check.check
         )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -135,21 +134,18 @@ class TableWriter(DataSourceArrowWriter):
         with told():
             if not self._is_needed:
                 return _Files([])
-            context = TaskContext.get()
-            assert context is not None, "not in a task"
-            rows = self._arranged(iterator)
-            return _Files(uploads_in(self._sink.write(context.partitionId(), rows)))
+            return _Files(self._writer.write_task(self._arranged(iterator)))
 
     def _arranged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows as the sink takes them, the partition columns as text before the others.
 
         Spark sorts no rows for data sources in Python, so they are sorted by the piece.
         """
-        stored = pa.ipc.read_schema(pa.py_buffer(self._sink.shape.schema))
+        stored = pa.ipc.read_schema(pa.py_buffer(self._writer.layout.schema))
         waiting: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
-            arranged = _with_texts(batch, self._sink.shape.partition_by, stored)
+            arranged = _with_texts(batch, self._writer.layout.partition_by, stored)
             if not self._by:
                 yield arranged
                 continue
@@ -164,12 +160,12 @@ class TableWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the files of the successful tasks."""
         with told(), opened(self._uri, home=self._home) as repository:
-            target = self._target(repository, self._fit(repository))
+            target = self._target(repository, self._check(repository))
             if not self._is_needed or not target.begin(expected=self._base, read=(), commits=True):
                 return
             files = [file for each in messages if isinstance(each, _Files) for file in each.files]
             if not files and not self._by:  # a DataFrame without partitions runs no task
-                files = uploads_in(self._sink.write(0, iter(())))
+                files = self._writer.write(0, iter(()))
             entries = new_entries(repository, self._prefix, files)
             additions = Retries(DRIVERS).call(partial(claim_values, repository, entries))
             rows = sum(each.rows for each in files)

@@ -1,33 +1,46 @@
-"""List the files of a table at a ref: their names below its path, and their addresses."""
+"""The files of a table at a ref: their list, and their bytes on an executor or the driver."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import os
-from collections.abc import Sequence
-from typing import NamedTuple
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from io import BufferedReader, TextIOWrapper
+from tempfile import TemporaryFile
+from typing import BinaryIO, Final, NamedTuple, cast
 
 from lakecli.base.uri import as_directory, parse_path, ref_of
 from lakecli.committed.values import decode_entry
-from lakecli.errors import NotFound, UsageError
+from lakecli.engine.store_location import StoreLocation
+from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import no_such_path, open_view
 from lakecli.spark.batches import Origin
-from lakecli.spark.fetch import Remote
+from lakecli.stores.base import ObjectNotFound
 
-COPYING = "._COPYING_"
+TASK_SIZE: Final = 32 << 20
+"""Approximate bytes of the files that one task reads."""
 
+OPEN_COST: Final = 1 << 20
+"""Bytes that opening a file counts as."""
 
-class TableFiles(NamedTuple):
-    """The files of a table at a ref.
+AT_ONCE: Final = 8
+"""Files that are fetched at the same time, as each request takes a while."""
 
-    Attributes:
-        files: ordered by name.
-        origin: the commit that was read, if the URI names a branch.
-    """
+COPYING: Final = "._COPYING_"
+PACKED: Final = frozenset({"gz", "bz2", "snappy", "lz4", "zst", "zstd", "deflate"})
+"""Extensions by which Spark knows compressed text."""
 
-    files: list[TableFile]
-    origin: Origin | None
+_UNPACKERS: Final[Mapping[str, Callable[[BinaryIO], object]]] = {"gz": gzip.open, "bz2": bz2.open}
+
+_MAGIC: Final = b"PAR1"
+_TAIL: Final = 64 << 10
+_BOM: Final = b"\xef\xbb\xbf"
 
 
 class TableFile(NamedTuple):
@@ -49,8 +62,8 @@ class TableFile(NamedTuple):
         return self.name.rpartition("/")[0]
 
 
-def table_files(repository: Repository, uri: str) -> TableFiles:
-    """Return the files that Spark would read below a path.
+def table_files(repository: Repository, uri: str) -> tuple[list[TableFile], Origin | None]:
+    """Return the files that Spark would read below a path, by name, and the commit of a branch.
 
     The ref is resolved here, once. A path that names an object is a table of one file.
 
@@ -83,7 +96,7 @@ def table_files(repository: Repository, uri: str) -> TableFiles:
             f"nothing to read at {uri}",
             hint="all names begin with '_' or '.', which Spark ignores",
         )
-    return TableFiles(files, origin)
+    return files, origin
 
 
 def is_read(name: str) -> bool:
@@ -92,6 +105,12 @@ def is_read(name: str) -> bool:
         part.startswith(".") or (part.startswith("_") and "=" not in part) or part.endswith(COPYING)
         for part in name.split("/")
     )
+
+
+def packing_of(name: str) -> str:
+    """Return the extension that says how a file of text is compressed; ``""`` if it is not."""
+    _, dot, extension = name.rpartition("/")[2].rpartition(".")
+    return extension.lower() if dot and extension.lower() in PACKED else ""
 
 
 def _checked(key: bytes, uri: str) -> str:
@@ -110,7 +129,105 @@ def _checked(key: bytes, uri: str) -> str:
         ) from None
 
 
-def remote_files(files: Sequence[TableFile]) -> list[Remote]:
-    """Return the files for executors, with numbers for their directories."""
-    numbers = {name: at for at, name in enumerate(sorted({file.directory for file in files}))}
-    return [Remote(file.name, file.address, file.size, numbers[file.directory]) for file in files]
+def tasks_of(files: Sequence[TableFile]) -> list[list[TableFile]]:
+    """Return the files of each task."""
+    tasks: list[list[TableFile]] = []
+    size = 0
+    for file in files:
+        if not tasks or size + file.size > TASK_SIZE:
+            tasks.append([])
+            size = 0
+        tasks[-1].append(file)
+        size += file.size + OPEN_COST
+    return tasks
+
+
+def fetched(
+    location: StoreLocation, files: Sequence[TableFile]
+) -> Iterator[tuple[TableFile, BinaryIO]]:
+    """Yield files in order, each open on this machine, while the next ones are fetched.
+
+    Raises:
+        NotFound: a data object is missing.
+    """
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for file, source in zip(files, pool.map(partial(_fetch, location), files), strict=True):
+            with source:
+                yield file, source
+
+
+def _fetch(location: StoreLocation, file: TableFile) -> BinaryIO:
+    source = open_object(location, file)
+    if isinstance(source, BufferedReader) and source.seekable():
+        return source  # it is a file of this machine
+    copy = TemporaryFile(prefix="lakecli-")  # noqa: SIM115 - the caller closes it
+    with source:
+        shutil.copyfileobj(source, copy, 1 << 20)
+    copy.seek(0)
+    return copy
+
+
+def open_object(location: StoreLocation, file: TableFile) -> BinaryIO:
+    """Open the bytes of a file as a stream.
+
+    Raises:
+        NotFound: the data object is missing.
+    """
+    store, key = location.addresses().locate(file.address)
+    try:
+        return store.open(key)
+    except ObjectNotFound:
+        raise _gone(location, file) from None
+
+
+def read_footer(location: StoreLocation, file: TableFile) -> bytes:
+    """Return the end of a Parquet file behind its data, which describes it.
+
+    Raises:
+        UsageError: it is not a Parquet file.
+        NotFound: the data object is missing.
+    """
+    store, key = location.addresses().locate(file.address)
+    try:
+        tail = store.get(key, start=max(0, file.size - _TAIL), length=min(file.size, _TAIL))
+        size = int.from_bytes(tail[-8:-4], "little") + 8
+        if not tail.endswith(_MAGIC) or not len(_MAGIC) < size <= file.size - len(_MAGIC):
+            raise UsageError(
+                f"Spark cannot read {file.name}, which is not a Parquet file",
+                hint='a table in CSV or JSON needs its format: read_table(…, format="csv")',
+            )
+        if size > len(tail):
+            tail = store.get(key, start=file.size - size, length=size)
+    except ObjectNotFound:
+        raise _gone(location, file) from None
+    return _MAGIC + tail[-size:]
+
+
+def _gone(location: StoreLocation, file: TableFile) -> NotFound:
+    where = file.address if "://" in file.address else f"{location.uri}/{file.address}"
+    return NotFound(
+        f"the data object of {file.name} is missing: {where}",
+        hint="check the repository by fsck, which names all paths that need the object",
+    )
+
+
+def iter_lines(source: BinaryIO, file: TableFile) -> Iterator[bytes]:
+    """Yield the lines of a text file that are not blank, decompressed by its extension.
+
+    Raises:
+        Unsupported: the compression is not supported.
+    """
+    packing = packing_of(file.name)
+    if packing and packing not in _UNPACKERS:
+        raise Unsupported(
+            f"{file.name} is compressed by {packing}, which is not supported in a bucket",
+            hint="use gz or bz2, or download the files and read them there",
+        )
+    if packing:
+        source = cast("BinaryIO", _UNPACKERS[packing](source))
+    begin = _BOM
+    for text in TextIOWrapper(source, "latin-1"):  # ends lines by CR, LF or both, as Spark does
+        line = text.encode("latin-1").removesuffix(b"\n").removeprefix(begin)
+        begin = b""
+        if line.strip():
+            yield line

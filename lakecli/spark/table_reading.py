@@ -1,37 +1,49 @@
 """Read a table's data at any ref, with the schema and partition columns that Spark infers.
 
-If the bytes are files of the machine that Spark runs on, Spark reads them through a directory of
-links (`layout`). If it has a connector to the store, or all machines have the directory, it reads
-the objects by their addresses (`native`). Otherwise executors fetch them through lakecli's stores
-(`rows`).
+A ref is a list of names, each with the address of an object; the objects' own names say nothing of
+the table. The way of the data:
+
+1. `partitions`: Spark infers the partition columns from the names of the directories.
+2. If Spark has a connector to the store, or all machines have the directory, it infers the schema
+   of the other columns and reads the objects by their addresses (`native_reading`).
+3. Otherwise executors fetch the objects through lakecli's stores, and convert them to the schema
+   that Spark infers from footers and lines (`fetched_reading`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import functions
+from pyspark.sql.types import StructType
 
 from lakecli.engine.session import gist
 from lakecli.engine.store_location import StoreLocation
-from lakecli.errors import Unsupported
-from lakecli.repository.contract import Notice, Repository
-from lakecli.spark.fetch import Remote
-from lakecli.spark.native_reading import Native, lay_out, local_files
-from lakecli.spark.options import check_format, names_of, option_text
-from lakecli.spark.partitions import unlogged
-from lakecli.spark.rows import Fetched, Way, check_options, read_rows
-from lakecli.spark.schemas import schema_of_frame
-from lakecli.spark.sessions import explained, is_here
-from lakecli.spark.snapshot import hints_told, opened
-from lakecli.spark.table_files import TableFile, remote_files, table_files
+from lakecli.errors import Unsupported, UsageError
+from lakecli.repository.contract import Repository
+from lakecli.repository.records.notices import Notice
+from lakecli.spark.fetched_reading import FetchedReading, check_options
+from lakecli.spark.native_reading import NativeReading
+from lakecli.spark.partitions import find_partitions, prune
+from lakecli.spark.sessions import (
+    check_format,
+    explained,
+    hints_told,
+    is_case_sensitive,
+    names_of,
+    opened,
+    option_text,
+    quoted,
+    unlogged,
+)
+from lakecli.spark.table_files import TableFile, table_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 
 @hints_told()
@@ -72,30 +84,34 @@ def read_table(
     Raises:
         UsageError: the format is unknown, Spark cannot infer the schema, or it is not a table.
         NotFound: the repository, the ref or the path does not exist.
-        Unsupported: an option needs the files on this machine, or Spark has no connector.
+        Unsupported: an option is about the names of files, or Spark has no connector.
     """
     check_format(format)
     given = {name: option_text(value) for name, value in (options or {}).items()}
+    check_options(given)
     columns = names_of(columns)
     with opened(uri, home=home) as repository, explained(uri):
+        if isinstance(schema, str):
+            schema = spark.createDataFrame([], schema).schema
         files, origin = table_files(repository, uri)
-        frame: DataFrame | None = None
-        if is_here(spark) and not native:
-            frame = _from_links(spark, repository, files, schema, format=format, options=given)
-        if frame is None:
-            check_options(given)
-            frame = _from_objects(
-                spark,
-                repository,
-                remote_files(files),
-                uri=uri,
-                native=native,
-                format=format,
-                options=given,
-                schema=_parsed(spark, schema),
-                columns=columns,
-                where=where,
-            )
+
+        def read(way: NativeReading | FetchedReading) -> DataFrame:
+            return _rows(spark, way, files, uri, schema=schema, columns=columns, where=where)
+
+        failed: Exception | None = None
+        if native is not False:
+            try:
+                with unlogged():
+                    frame = read(NativeReading(spark, repository, format=format, options=given))
+            except (PySparkException, Py4JJavaError, Unsupported) as error:
+                if native:
+                    raise
+                failed = error
+        if native is False or failed:
+            location = StoreLocation.of(repository)
+            frame = read(FetchedReading(spark, location, format=format, options=given))
+        if failed and not isinstance(failed, Unsupported):
+            _notify(repository, uri, failed)
         if origin is not None:
             frame = frame.alias(origin.alias)
         if where:
@@ -103,71 +119,63 @@ def read_table(
         return frame.select(*columns) if columns else frame
 
 
-def _from_links(
+def _notify(repository: Repository, uri: str, failed: Exception) -> None:
+    """Say that the connector failed, where lakecli did not."""
+    text = (
+        f"Spark cannot read the objects of {uri} itself, so lakecli fetches them: "
+        f"{gist(str(failed))}"
+    )
+    hint = "native=True shows the whole error; native=False leaves out the attempt"
+    repository.notify(Notice(text, hint))
+
+
+def _rows(
     spark: SparkSession,
-    repository: Repository,
+    way: NativeReading | FetchedReading,
     files: Sequence[TableFile],
-    schema: StructType | str | None,
-    *,
-    format: str,
-    options: Mapping[str, str],
-) -> DataFrame | None:
-    """Return the table as Spark reads a directory; ``None`` if its bytes are elsewhere."""
-    paths = local_files(repository, files)
-    if paths is None:
-        return None
-    reader = spark.read.format(format).options(**options)
-    if schema is not None:
-        reader = reader.schema(schema)
-    frame = reader.load(lay_out(repository, files, paths).as_uri())
-    if schema is None:
-        schema_of_frame(frame, "the table")
-    return frame
-
-
-def _from_objects(
-    spark: SparkSession,
-    repository: Repository,
-    files: list[Remote],
-    *,
     uri: str,
-    native: bool | None,
-    format: str,
-    options: Mapping[str, str],
+    *,
     schema: StructType | None,
     columns: Sequence[str],
     where: str,
 ) -> DataFrame:
-    """Return the table by the addresses of its objects.
+    """Return the rows of a table; the caller applies `where`, and selects `columns`.
 
-    Spark reads them itself if it can: if it has a connector, and the rights that this takes. Where
-    the connector fails, and lakecli does not, a notice says so.
+    Raises:
+        UsageError: Spark cannot infer the schema.
+        Unsupported: the session cannot do it.
     """
-    location = StoreLocation.of(repository)
-
-    def read(way: Way) -> DataFrame:
-        return read_rows(spark, way, files, uri=uri, schema=schema, columns=columns, where=where)
-
-    failed: Exception | None = None
-    if native is not False:
-        try:
-            with unlogged():
-                return read(Native(spark, repository, location, format=format, options=options))
-        except (PySparkException, Py4JJavaError, Unsupported) as error:
-            if native:
-                raise
-            failed = error
-    frame = read(Fetched(spark, location, format=format, options=options))
-    if failed is not None and not isinstance(failed, Unsupported):
-        repository.notify(
-            Notice(
-                f"Spark cannot read the objects of {uri} itself, so lakecli fetches them: "
-                f"{gist(str(failed))}",
-                "native=True shows the whole error; native=False leaves out the attempt",
-            )
+    present = [file for file in files if file.size]  # Spark ignores empty files
+    directories = sorted({file.directory for file in present})
+    partitions = find_partitions(spark, directories, schema)
+    if not partitions.columns.fields:
+        present = [file for file in present if not file.directory]
+    if schema is None and not present:
+        raise UsageError(
+            f"Spark cannot infer the schema of {uri}: it would read none of the files",
+            hint="name the directories of the table column=value, and check that files have data",
         )
-    return frame
+    data = way.infer(present) if schema is None else schema
+
+    fold: Callable[[str], str] = str if is_case_sensitive(spark) else str.lower
+    names = {fold(name): name for name in partitions.columns.names}
+    known = {fold(name) for name in data.names}
+    order = [names.get(fold(name), name) for name in data.names]
+    order += [name for folded, name in names.items() if folded not in known]
+    if columns:
+        order = [each for each in order if _is_named(each, columns, where)]
+    own = StructType([each for each in data.fields if fold(each.name) not in names])
+    stored = StructType([each for each in own.fields if each.name in order])
+    partitions = prune(spark, partitions, own, where)
+    chosen = [file for file in present if file.directory in partitions.texts]
+    rows = way.rows(chosen, stored, partitions)
+    return rows.select(*(functions.col(quoted(name)) for name in order))
 
 
-def _parsed(spark: SparkSession, schema: StructType | str | None) -> StructType | None:
-    return spark.createDataFrame([], schema).schema if isinstance(schema, str) else schema
+def _is_named(name: str, columns: Sequence[str], where: str) -> bool:
+    """Return whether a text in SQL may name a column; one with ``*`` names all."""
+    spelled = name.lower().replace("`", "``")
+    return any(
+        name.lower() in text or spelled in text or "*" in text
+        for text in map(str.lower, (*columns, where))
+    )

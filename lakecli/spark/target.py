@@ -33,7 +33,7 @@ from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.reading.view import View, branch_at, commit_at, open_view, view_of_branch
 from lakecli.repository.staged.stager import Stager
-from lakecli.spark.batches import Batch
+from lakecli.spark.batches import StreamBatch
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class _Nothing(LakeError):
     """There is nothing to commit."""
 
 
-class Target:
+class WriteTarget:
     """The path of a branch, and how to write there.
 
     Args:
@@ -81,7 +81,7 @@ class Target:
         prefix: bytes,
         *,
         mode: str,
-        batch: Batch | None = None,
+        batch: StreamBatch | None = None,
         check: Callable[[View], object] | None = None,
     ) -> None:
         if mode not in MODES:

@@ -24,27 +24,32 @@ from lakecli.repository.guard.claims import claim_values
 from lakecli.spark.batches import batch_of, origins
 from lakecli.spark.file_writer import (
     RESULT_DDL,
-    Shape,
-    Sink,
-    Uploaded,
+    FileLayout,
+    TableFileWriter,
+    UploadedFile,
+    arranged,
+    header_of,
+    layout_of,
     new_entries,
     new_write_id,
-    uploads_in,
 )
-from lakecli.spark.options import names_of, option_text
-from lakecli.spark.parts import hint_for_executors
-from lakecli.spark.schema_check import Fit
-from lakecli.spark.sessions import user_of
-from lakecli.spark.shape import arranged, header_of, shape_of
-from lakecli.spark.snapshot import hints_told, opened
-from lakecli.spark.target import Target
+from lakecli.spark.schema_check import SchemaCheck
+from lakecli.spark.sessions import (
+    hint_for_executors,
+    hints_told,
+    names_of,
+    opened,
+    option_text,
+    user_of,
+)
+from lakecli.spark.target import WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """What a write did.
 
     Attributes:
@@ -60,7 +65,7 @@ class Written(NamedTuple):
     commit: Commit | None
 
 
-_NOTHING: Final = Written(0, 0, 0, None)
+_NOTHING: Final = WriteResult(0, 0, 0, None)
 
 
 @hints_told()
@@ -80,7 +85,7 @@ def write_table(
     mergeSchema: bool = False,  # noqa: N803 - Spark's name
     options: Mapping[str, Any] | None = None,
     home: str | Path | None = None,
-) -> Written:
+) -> WriteResult:
     """Write a DataFrame below a path of a branch, in one commit.
 
     With the setting ``sync = auto`` this fetches first, and the commit moves the branch in the
@@ -145,14 +150,14 @@ def write_table(
         given = options or {}
         spark = frame.sparkSession
 
-        def shaped(schema: StructType) -> Shape:
+        def layout(schema: StructType) -> FileLayout:
             version = str(spark.version)
-            return shape_of(
+            return layout_of(
                 schema, format=format, partition_by=partition_by, options=given, version=version
             )
 
-        shaped(frame.schema)
-        fit = Fit(
+        layout(frame.schema)
+        check = SchemaCheck(
             frame.schema,
             repository,
             uri,
@@ -163,52 +168,49 @@ def write_table(
             merges=mergeSchema,
             spark=spark,
         )
-        target = Target(repository, branch, prefix, mode=mode, batch=batch, check=fit.check)
+        target = WriteTarget(repository, branch, prefix, mode=mode, batch=batch, check=check.check)
         if not target.begin(expected=expected, read=origins(frame), commits=commit):
             return _NOTHING
-        frame = fit.adapted(frame)
-        shape = shaped(frame.schema)
+        frame = check.adapted(frame)
+        chosen = layout(frame.schema)
         if format == "csv":
             header = header_of(frame, partition_by=partition_by, options=given)
-            shape = shape._replace(header=header)
-        files = _upload(frame, repository, shape, given)
+            chosen = chosen._replace(header=header)
+        files = _upload(frame, repository, chosen, given)
         # Some time may have passed since the first upload.
         entries = new_entries(repository, prefix, files)
         additions = Retries(DRIVERS).call(partial(claim_values, repository, entries))
-        written = Written(
-            len(files), sum(each.rows for each in files), sum(each.size for each in files), None
-        )
+        rows, size = sum(each.rows for each in files), sum(each.size for each in files)
         if not commit:
             target.stage(additions)
-            return written
+            return WriteResult(len(files), rows, size, None)
         user = committer or user_of(spark)
-        text = message or f"Write {written.rows} rows to {uri.removeprefix('lakefs://')}"
+        text = message or f"Write {rows} rows to {uri.removeprefix('lakefs://')}"
         # Nothing has moved if the store is unreachable, so the whole commit can be repeated.
         made = Retries(DRIVERS).call(
             partial(target.commit, additions, message=text, committer=user, metadata=metadata or {})
         )
-        return _NOTHING if made is None else written._replace(commit=made)
+        return _NOTHING if made is None else WriteResult(len(files), rows, size, made)
 
 
 def _upload(
-    frame: DataFrame, repository: Repository, shape: Shape, options: Mapping[str, Any]
-) -> list[Uploaded]:
+    frame: DataFrame, repository: Repository, layout: FileLayout, options: Mapping[str, Any]
+) -> list[UploadedFile]:
     """Write and upload all rows."""
-    sink = Sink(StoreLocation.of(repository), shape, new_write_id(repository))
-    rows = arranged(frame, shape, {name: option_text(value) for name, value in options.items()})
-
+    writer = TableFileWriter(StoreLocation.of(repository), layout, new_write_id(repository))
+    rows = arranged(frame, layout, {name: option_text(value) for name, value in options.items()})
     nonce = new_nonce()
 
     def write(batches: Iterator[Any]) -> Iterator[Any]:
         try:
-            yield from sink(batches)
+            yield from writer(batches)
         except LakeError as error:
             raise carried(hint_for_executors(error), nonce) from error
 
     try:
-        files = [Uploaded(*row) for row in rows.mapInArrow(write, RESULT_DDL).collect()]
+        files = [UploadedFile(*row) for row in rows.mapInArrow(write, RESULT_DDL).collect()]
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
         raise_translated(error, nonce=nonce)
-    if not files and not shape.partition_by:  # a DataFrame without partitions runs no task
-        files = uploads_in(sink.write(0, iter(())))
+    if not files and not layout.partition_by:  # a DataFrame without partitions runs no task
+        files = writer.write(0, iter(()))
     return files

@@ -16,7 +16,6 @@ from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.spark import read_table, register
-from lakecli.spark import table_reading as table_module
 from tests.benchmarks.claims import SPARK
 from tests.benchmarks.lake import EVERYTHING, MAIN, Large
 from tests.benchmarks.measure import compare, timed
@@ -75,7 +74,6 @@ def test_table(  # noqa: PLR0917 - fixtures
     scratch: Path,
     session: Any,
     objects: int,
-    monkeypatch: pytest.MonkeyPatch,
     *,
     way: str,
 ) -> None:
@@ -88,8 +86,6 @@ def test_table(  # noqa: PLR0917 - fixtures
         repository = lake.repository(f"table-{way}")
         upload_tree(repository, MAIN, b"t", source=files, options=UploadOptions())
         commit(repository, MAIN, message="Table", committer="benchmark")
-    # As on a cluster: otherwise Spark would read links to the files itself.
-    monkeypatch.setattr(table_module, "is_here", lambda _spark: False)
     ours = read_table(session, f"{uri}/{MAIN}/t", native=way == "native", home=place.home)
     compared = compare_frames(
         benchmark, ours, session.read.parquet(str(files)), TABLE_AGGREGATES, against=SPARK

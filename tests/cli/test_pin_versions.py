@@ -15,7 +15,7 @@ from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.engine.store_location import StoreLocation
 from lakecli.filesystem import LakeFileSystem, lakes
-from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
+from lakecli.spark.table_files import TableFile, fetched, iter_lines, open_object
 from lakecli.stores.azure.names import version_time
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.contract import ANY
@@ -141,10 +141,10 @@ def test_executors_read_the_version(cli: Cli, replaced: ObjectStore) -> None:
     lakes.close_unused()
     for key, data in CONTENTS.items():
         address = cli.ok("fs", "stat", f"{MAIN}/t/{key}", "--json").json["physical_address"]
-        file = Remote(key, address, len(data), 0)
-        with ObjectFile(location, file) as opened:
-            assert opened.read() == data
-        assert b"".join(iter_lines(location, file)) == data.rstrip(b"\n")
+        file = TableFile(key, address, len(data))
+        assert [source.read() for _, source in fetched(location, [file])] == [data]
+        with open_object(location, file) as source:
+            assert b"".join(iter_lines(source, file)) == data.rstrip(b"\n")
 
 
 def versions_in(cli: Cli, key: str) -> str:

@@ -205,11 +205,11 @@ def _commit_directory(setting: Setting) -> None:
 
 def _write_table(setting: Setting) -> None:
     from lakecli.repository.guard.claims import claim_values
-    from lakecli.spark.file_writer import Uploaded, new_entries
-    from lakecli.spark.target import Target
+    from lakecli.spark.file_writer import UploadedFile, new_entries
+    from lakecli.spark.target import WriteTarget
 
-    target = Target(setting.ada, "main", b"table/", mode="append")
-    files = [Uploaded("part-0", h(OLD).hex(), len(OLD), 1)]
+    target = WriteTarget(setting.ada, "main", b"table/", mode="append")
+    files = [UploadedFile("part-0", h(OLD).hex(), len(OLD), 1)]
     additions = claim_values(setting.ada, new_entries(setting.ada, target.prefix, files))
     target.commit(additions, message="table", committer="me", metadata={})
 

@@ -17,8 +17,8 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.imports.part import make_ingest
 from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.guard.gc_guard import GcGuard
-from lakecli.spark.file_writer import Uploaded, new_entries
-from lakecli.spark.target import Target
+from lakecli.spark.file_writer import UploadedFile, new_entries
+from lakecli.spark.target import WriteTarget
 from tests.meetings.arguments import SPARK_WRITE
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def spark_write(
 ) -> None:
     """Write a table of one file, which executors name by its contents."""
     repository = context.synced_repository(table)
-    target = Target(repository, ref_of(table), table.path or b"", mode=mode)
+    target = WriteTarget(repository, ref_of(table), table.path or b"", mode=mode)
     if not target.begin(expected="", read=(), commits=True):
         return
     location = StoreLocation.of(repository)
@@ -48,7 +48,7 @@ def spark_write(
     ingest.flush()
     ingest.claim([ingested])
     repository.lake.runtime.on_step("written")
-    part = Uploaded("part-0.csv", ingested.digest, ingested.size, 1)
+    part = UploadedFile("part-0.csv", ingested.digest, ingested.size, 1)
     additions = claim_values(repository, new_entries(repository, target.prefix, [part]))
     target.commit(additions, message="rows", committer=context.committer(), metadata={})
 

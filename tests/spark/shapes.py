@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions
 
 from lakecli.spark import read_table, write_table
-from lakecli.spark.options import quoted
 from lakecli.spark.schemas import nullable
+from lakecli.spark.sessions import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -460,7 +460,7 @@ WRITTEN: Final = ("types", "recorded", "int96", "partitions", "nested case", "co
 def rewrite(spark: Any, root: Path, found: Mapping[str, Case], uri: str, home: Path) -> list[str]:
     """Return the tables that `write_table` writes otherwise than Spark, and why.
 
-    Both are read by Spark, `write_table`'s through a directory of links.
+    Both are read by Spark, `write_table`'s by the addresses of the objects.
     """
     wrong = []
     frames: dict[str, dict[str, Any]] = {"read": {}, "by Spark": {}, "by lakecli": {}}

@@ -13,14 +13,12 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.spark import read_table, register
-from lakecli.spark import table_reading as table_module
 from tests.spark.conftest import open_home
 from tests.spark.shapes import Case, compare, lay
 from tests.support.lakes import make_repository
@@ -42,13 +40,8 @@ def readers(spark: Any, home: Path) -> dict[str, Any]:
             home=home,
         )
 
-    def apart(place: str, case: Case, *, native: bool | None = None) -> Any:
-        # As on machines that do not share this one's disk.
-        with mock.patch.object(table_module, "is_here", return_value=False):
-            return read(place, case, native=native)
-
     def fetched(place: str, case: Case) -> Any:
-        return apart(place, case, native=False)
+        return read(place, case, native=False)
 
     def source(place: str, case: Case) -> Any:
         if case.options or case.conf:
@@ -56,7 +49,7 @@ def readers(spark: Any, home: Path) -> dict[str, Any]:
         reader = spark.read.format("lakefs").option("format", "parquet")
         return (reader.schema(case.schema) if case.schema else reader).load(f"{URI}/{place}")
 
-    return {"here": read, "native": apart, "fetched": fetched, "source": source}
+    return {"native": read, "fetched": fetched, "source": source}
 
 
 def keep(repository: Any, source: Path) -> None:
@@ -84,7 +77,6 @@ def main(directory: Path, *names: str) -> list[str]:
         quick_start=True,
     ) as runner:
         chosen = readers(runner.session, directory / "home")
-        del chosen["here"]
         return compare(runner.session, directory / "t", found, chosen)
 
 

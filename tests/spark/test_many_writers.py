@@ -20,7 +20,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.reading.view import commit_at
 from lakecli.spark import read_table, write_table
-from lakecli.spark.batches import APP, TABLE, VERSION, Batch, Origin, origins
+from lakecli.spark.batches import APP, TABLE, VERSION, Origin, StreamBatch, origins
 from lakecli.spark.schema_check import SchemaMismatch
 from lakecli.spark.schemas import merged_type
 from lakecli.spark.target import MODES, TableChanged, TableExists
@@ -232,24 +232,25 @@ def test_a_batch_has_to_be_committed(repository: Repository, write: Write, frame
 
 
 def test_batches_are_found_behind_merges_and_cherry_picks(repository: Repository) -> None:
-    def record(name: str, batch: Batch) -> None:
+    def record(name: str, batch: StreamBatch) -> None:
         stage(repository, name, {f"{batch.table}{batch.version}".encode(): b"x"})
         commit(repository, name, message="b", committer="ada", metadata=batch.metadata)
 
     def is_written(version: int) -> bool:
         with repository.lake.kv.read() as txn:
             refs = RefStore(txn, repository.key)
-            return Batch("a", version, "t/").is_written(refs, commit_at(repository, txn, "main"))
+            head = commit_at(repository, txn, "main")
+            return StreamBatch("a", version, "t/").is_written(refs, head)
 
     branch.create(repository, "side", source="main")
-    record("main", Batch("a", 5, "t/"))
-    record("main", Batch("a", 9, "u/"))
+    record("main", StreamBatch("a", 5, "t/"))
+    record("main", StreamBatch("a", 9, "u/"))
     assert [is_written(version) for version in (4, 5, 6)] == [True, True, False]
     # An older batch comes on top of the newer one, which still counts.
-    record("side", Batch("a", 4, "t/"))
+    record("side", StreamBatch("a", 4, "t/"))
     cherry_pick(repository, "side", "main", committer="ada")
     assert [is_written(version) for version in (5, 6)] == [True, False]
-    record("side", Batch("a", 7, "t/"))
+    record("side", StreamBatch("a", 7, "t/"))
     merge(repository, "side", "main", MergeOptions(committer="ada"))
     assert [is_written(version) for version in (7, 8)] == [True, False]
 

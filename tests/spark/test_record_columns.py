@@ -124,10 +124,10 @@ def test_batches_decode_without_pandas() -> None:
         "now = datetime.now(UTC)\n"
         "from lakecli.committed.encode import encode_entry\n"
         "from lakecli.base.model import Entry\n"
-        "from lakecli.spark import entries, record_columns, types\n"
+        "from lakecli.spark import entries, record_columns, schemas\n"
         "value = encode_entry(Entry('data/x', 3, 'c', now, 't', {'k': 'v'}))\n"
-        "schema = types.arrow_schema(StructType([StructField('path', StringType())]))\n"
-        "record_columns.decode_batch([b'k'], [value], types.COLUMNS['entries'])\n"
+        "schema = schemas.arrow_schema(StructType([StructField('path', StringType())]))\n"
+        "record_columns.decode_batch([b'k'], [value], record_columns.COLUMNS['entries'])\n"
         "entries._batch(schema, 1, {'path': record_columns._paths([b'k'])}, 'x')\n"
         "sys.exit('pandas' in sys.modules)\n"
     )

@@ -107,7 +107,7 @@ def test_errors_have_a_hint_and_no_traceback(
     cases: list[tuple[Callable[[], Any], str, str]] = [
         (lambda: load("lakefs://demo/nope"), "no branch or tag 'nope'", "hint: "),
         (lambda: load(URI, format="parquet"), "in different kinds of directories", "hint: "),
-        (lambda: load(f"{URI}/x", format="parquet"), "cannot read the schema", "hint: "),
+        (lambda: load(f"{URI}/x", format="parquet"), "which is not a Parquet file", "hint: "),
         (lambda: load(URI, format="csv"), "format 'csv' does not work", "read_table"),
         (lambda: load(URI, format="parquet", prefix="x"), "option prefix does not work", "hint"),
         (lambda: load(URI, pushdown="true"), "unknown option 'pushdown'", "hint: columns"),

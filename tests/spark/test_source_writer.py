@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakecli.spark.source import TableReader, look_at_table, schema_of, source_class
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql.types import (
@@ -28,6 +27,7 @@ from lakecli.errors import DirtyBranch, LakeError, Unsupported, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.view import branch_at
 from lakecli.spark import register, source_writer
+from lakecli.spark.data_source import SourceTableReader, look_at_table, schema_of, source_class
 from lakecli.spark.schema_check import SchemaMismatch
 from lakecli.spark.target import TableChanged
 from tests.support.lakes import read, stage
@@ -105,7 +105,7 @@ def rows(start: int, stop: int) -> pa.RecordBatch:
 def present(home: Path) -> list[Any]:
     """Return the IDs, days and other columns of all rows of the table."""
     table = look_at_table(URI, home=str(home))
-    reader = TableReader(table, schema_of(table))
+    reader = SourceTableReader(table, schema_of(table))
     found = [row for part in reader.partitions() for row in _rows(reader.read(part))]
     return sorted(found, key=str)
 

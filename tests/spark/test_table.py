@@ -20,7 +20,7 @@ from lakecli.repository.staged.stager import Stager
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.spark import native_reading, read_table
-from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
+from lakecli.spark.table_files import TableFile, fetched, read_footer
 from lakecli.stores.uri import is_local
 from tests.support.lakes import unclaimed
 
@@ -238,9 +238,9 @@ def test_executors_get_the_allowed_places(anywhere: Repository) -> None:
     assert location.addresses().locate("s3://allowed/x")[1] == "x"
     for address in ("s3://other/x", "gs://allowed/x", "local:///etc/passwd", "file:///etc/passwd"):
         with pytest.raises(OutsideAddress):
-            ObjectFile(location, Remote("x", address, 1, 0))
+            next(fetched(location, [TableFile("x", address, 1)]))
         with pytest.raises(OutsideAddress):
-            next(iter_lines(location, Remote("x", address, 1, 0)))
+            read_footer(location, TableFile("x", address, 1))
 
 
 def _clustered(path: Path) -> None:
@@ -308,6 +308,6 @@ def test_what_spark_cannot_read_itself_is_refused(
 def test_names_that_hadoop_changes_are_refused(repository: Repository, name: str) -> None:
     remember(repository, ["s3://allowed"])
     with pytest.raises(Unsupported, match="cannot read an object by its address"):
-        native_reading.place_of(repository, Remote("f", f"s3://allowed/{name}", 1, 0))
-    fine = Remote("f", "s3://allowed/day=a%20b/f 1.parquet", 1, 0)
+        native_reading.place_of(repository, TableFile("f", f"s3://allowed/{name}", 1))
+    fine = TableFile("f", "s3://allowed/day=a%20b/f 1.parquet", 1)
     assert native_reading.place_of(repository, fine) == ("s3", "allowed/day=a%20b/f 1.parquet")

@@ -35,10 +35,8 @@ from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.moving.transaction import commit_clean
 from lakecli.repository.push import PushOptions, push
-from lakecli.spark import infer, read_table, write_table
-from lakecli.spark import table_reading as table_module
-from lakecli.spark.file_writer import Shape, Sink, escape
-from lakecli.spark.shape import shape_of
+from lakecli.spark import read_table, schemas, write_table
+from lakecli.spark.file_writer import FileLayout, TableFileWriter, escape, layout_of
 from lakecli.spark.target import TableExists
 from tests.support.clones import machine
 from tests.support.lakes import read, stage
@@ -259,17 +257,18 @@ def test_failed_tasks_leave_nothing_visible(
 
 def test_a_task_that_runs_twice_writes_the_same(repository: Repository) -> None:
     schema = pa.schema([("v", pa.int64())])
-    shape = Shape("parquet", ("p",), bytes(schema.serialize()), ".parquet", "snappy", "", 2)
-    sink = Sink(StoreLocation.of(repository), shape, "write")
+    kept = bytes(schema.serialize())
+    layout = FileLayout("parquet", ("p",), kept, ".parquet", "snappy", "", 2)
+    writer = TableFileWriter(StoreLocation.of(repository), layout, "write")
     batch = pa.record_batch({"p": ["a", "a", "a", "", None], "v": [1, 2, 3, 4, 5]})
-    once, twice = (sink.write(7, iter([batch])) for _ in range(2))
-    assert once.equals(twice)
-    assert once.column("path").to_pylist() == [
+    once, twice = (writer.write(7, iter([batch])) for _ in range(2))
+    assert once == twice
+    assert [each.path for each in once] == [
         "p=a/part-00007-write-c000.parquet",
         "p=a/part-00007-write-c001.parquet",
         "p=__HIVE_DEFAULT_PARTITION__/part-00007-write-c002.parquet",
     ]
-    assert once.column("rows").to_pylist() == [2, 1, 2]
+    assert [each.rows for each in once] == [2, 1, 2]
 
 
 def test_escaping_is_that_of_spark(spark: Any) -> None:
@@ -322,15 +321,15 @@ def test_types_that_files_cannot_have_are_refused(
     schema = StructType([StructField("id", LongType()), StructField("x", kind)])
     given = {"format": "parquet", "partition_by": [], "options": {}, "version": "4", **options}
     with pytest.raises(UsageError, match=message):
-        shape_of(schema, **given)
-    shape_of(StructType(schema.fields[:1]), **{**given, "partition_by": []})
+        layout_of(schema, **given)
+    layout_of(StructType(schema.fields[:1]), **{**given, "partition_by": []})
 
 
 def test_without_a_limit_a_file_has_all_rows() -> None:
     schema = StructType([StructField("id", LongType())])
     options = {"maxRecordsPerFile": -1}  # as for Spark
-    shape = shape_of(schema, format="json", partition_by=[], options=options, version="4")
-    assert shape.max_rows == 0
+    layout = layout_of(schema, format="json", partition_by=[], options=options, version="4")
+    assert layout.max_rows == 0
 
 
 class _Touch:
@@ -452,7 +451,6 @@ def test_the_driver_waits_for_a_store_as_long_as_executors_do(
     monkeypatch.setattr("lakecli.spark.target.commit_clean", commits)
     assert write(spark.range(7)).rows == 7
     assert (failed.count("claim"), failed.count("commit")) == (3, 3)
-    monkeypatch.setattr(infer, "_copy_end", failing("footer", infer._copy_end))
-    monkeypatch.setattr(table_module, "is_here", lambda _spark: False)
+    monkeypatch.setattr(schemas, "read_footer", failing("footer", schemas.read_footer))
     assert table(native=False).count() == 7
     assert failed.count("footer") == 3
