@@ -2,15 +2,14 @@
 
 ::
 
-    system       the file system itself: writing and committing, on top of looking up and reading
-    reading      read objects, whole or in part, and download them
-    paths        paths of the file system, and its errors as Python programs expect them
-    lakes        the lakes that this process has open for its file systems
-    files        open files: read block by block from the store, written whole on closing
-    transaction  changes that are staged together: those of a transaction, or of one call
-    lakefs_spec  what programs notice that were written for the package lakefs-spec
-    lookup       list and describe repositories, refs and objects
-    iceberg      Iceberg tables in repositories: a FileIO for pyiceberg
+    system    the file system itself: writing, transactions and committing, on top of reading
+    reading   list and describe repositories, refs and objects, read and download objects
+    files     open files: read block by block from the store, written whole on closing
+    lakes     the lakes that this process has open for its file systems
+    paths     paths of the file system, and its errors as Python programs expect them
+    iceberg   Iceberg tables in repositories: a FileIO for pyiceberg
+
+It imports the verbs of `lakecli.repository` and what is below them, never the command line.
 """
 
 from __future__ import annotations

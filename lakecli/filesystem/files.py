@@ -14,8 +14,9 @@ from fsspec.spec import AbstractBufferedFile
 
 from lakecli.base.model import Entry
 from lakecli.filesystem.lakes import repository
-from lakecli.filesystem.paths import Place, finding, transferring
-from lakecli.repository.upload import UploadOptions, deposit
+from lakecli.filesystem.paths import LakePath, finding, transferring
+from lakecli.repository.deposit import deposit
+from lakecli.repository.upload import UploadOptions
 
 if TYPE_CHECKING:
     from lakecli.filesystem.system import LakeFileSystem
@@ -35,7 +36,7 @@ class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no typ
     """
 
     def __init__(
-        self, fs: LakeFileSystem, path: str, place: Place, entry: Entry, **kwargs: Any
+        self, fs: LakeFileSystem, path: str, place: LakePath, entry: Entry, **kwargs: Any
     ) -> None:
         self._place = place
         self._value = entry
@@ -58,7 +59,7 @@ class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no typ
 
 
 def _reopen(
-    what: tuple[LakeFileSystem, str, Place, Entry], block_size: int, position: int
+    what: tuple[LakeFileSystem, str, LakePath, Entry], block_size: int, position: int
 ) -> ReadFile:
     file = ReadFile(*what, block_size=block_size)
     file.seek(position)
@@ -105,7 +106,7 @@ class WrittenFile(_Discardable):
         self,
         fs: LakeFileSystem,
         path: str,
-        place: Place,
+        place: LakePath,
         *,
         autocommit: bool,
         options: dict[str, Any],

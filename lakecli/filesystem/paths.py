@@ -26,7 +26,7 @@ from lakecli.errors import (
 SCHEME = "lakefs://"
 
 
-class Place(NamedTuple):
+class LakePath(NamedTuple):
     """The repository, ref and object path in a path.
 
     Attributes:
@@ -60,11 +60,11 @@ def strip(path: str) -> str:
     return path.strip("/")
 
 
-def parse(path: str) -> Place:
+def parse(path: str) -> LakePath:
     """Parse a path, which need not exist."""
     repository, _, rest = strip(path).partition("/")
     ref, _, below = rest.partition("/")
-    return Place(repository, ref, os.fsencode(below))
+    return LakePath(repository, ref, os.fsencode(below))
 
 
 class LakeFileError(OSError):

@@ -1,25 +1,37 @@
-"""Read objects, whole or in part, and download them."""
+"""List, describe and read repositories, refs and objects, and download objects."""
 
 from __future__ import annotations
 
+import errno
 import os
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime, timedelta
+from threading import local
 from typing import Any, Final
 
 from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.spec import AbstractFileSystem
 from fsspec.utils import isfilelike
 
 from lakecli.base.model import Entry
+from lakecli.committed.listing import ListedPrefix, list_prefix
+from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeWarning
-from lakecli.filesystem import lakes
-from lakecli.filesystem.lookup import LookupFileSystem
-from lakecli.filesystem.paths import Place, parse, transferring
+from lakecli.filesystem import lakes, paths
+from lakecli.filesystem.paths import LakePath, finding, transferring
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
+from lakecli.repository.presign import presign_entry
+from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.reading.contents import damaged, gone, read_located
-from lakecli.repository.transfer.selection import LEFT_OUT, is_own
-from lakecli.stores.contract import ObjectNotFound
+from lakecli.repository.reading.reader import Reader, open_reader
+from lakecli.repository.reading.view import View, open_view
+from lakecli.repository.transfer.own_files import LEFT_OUT, is_own
+from lakecli.stores.base import ObjectNotFound
 
 PARALLEL_READS: Final = 16
 """Ranges that `ReadingFileSystem.cat_ranges` reads at a time."""
@@ -27,9 +39,215 @@ PARALLEL_READS: Final = 16
 _target: ContextVar[str] = ContextVar("target", default="")
 """The directory that a recursive download of this thread must not leave; ``""`` for none."""
 
+Info = dict[str, Any]
 
-class ReadingFileSystem(LookupFileSystem):
-    """Reads objects; see `LakeFileSystem`."""
+
+class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """Lists, describes and reads; see `LakeFileSystem`."""
+
+    protocol = "lakefs"
+    root_marker = ""
+    blocksize = 5 << 20
+
+    def __init__(
+        self, home: str | os.PathLike[str] | None = None, committer: str = "", **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self._home = None if home is None else os.fspath(home)
+        self.committer = committer
+        self._mine = local()
+        self._made: set[str] = set()
+
+    @property
+    def home(self) -> str | None:
+        """The home in use; ``None`` for the platform's directories."""
+        return lakes.home_of(self._home)
+
+    @property
+    def fsid(self) -> str:
+        """The identity of the file system: that of its home."""
+        return f"lakefs:{self.home or ''}"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(each) for each in path]
+        return paths.strip(os.fspath(path))
+
+    def info(self, path: str, **_: Any) -> Info:
+        """Describe a file or directory.
+
+        A file has ``size``, ``checksum``, ``mtime`` (unix seconds), ``content_type``, ``metadata``
+        and ``physical_address``, the URI of its bytes.
+
+        Raises:
+            FileNotFoundError: the path does not exist.
+            ValueError: a name or ref expression is malformed.
+        """
+        path = self._strip_protocol(path)
+        place = paths.parse(path)
+        with finding(path):
+            if not place.repository:
+                return _directory("")
+            if not place.ref:
+                with lakes.repository(self.home, place.repository):
+                    return _directory(path)
+            with self._reader(place) as (repository, reader):
+                if not place.path:
+                    return _directory(path)
+                entry = reader.find(place.path)
+                if entry is not None:
+                    return _file(repository, path, entry)
+                if path in self._made or _has_any(reader.iter(prefix=place.directory)):
+                    return _directory(path)
+        raise _missing(path)
+
+    def exists(self, path: str, **_: Any) -> bool:
+        """Return whether a path exists; a malformed one does not."""
+        try:
+            self.info(path)
+        except (FileNotFoundError, ValueError):
+            return False
+        return True
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
+        """List a directory: repositories, branches and tags of a repository, or paths of a ref.
+
+        Raises:
+            FileNotFoundError: the path does not exist.
+        """
+        path = self._strip_protocol(path)
+        with finding(path):
+            found = self._list(path, paths.parse(path))
+        return found if detail else [each["name"] for each in found]
+
+    def _list(self, path: str, place: LakePath) -> list[Info]:
+        if not place.repository:
+            with lakes.lake(self.home) as held:
+                return [_directory(record.name) for record in held.lake.repositories()]
+        if not place.ref:
+            with lakes.repository(self.home, place.repository) as repository:
+                return _list_refs(repository)
+        with self._view(place) as view:
+            below = place.directory
+            found = []
+            for item in list_prefix(
+                lambda start: view.scan(prefix=below, start=start), prefix=below, delimiter=b"/"
+            ):
+                name = place.name(item.path)
+                if isinstance(item, ListedPrefix):
+                    found.append(_directory(name))
+                elif (
+                    item.path != below
+                ):  # not the directory itself, as an object whose path ends in a slash
+                    found.append(_file(view.repository, name, decode_entry(item.value)))
+            value = view.find(place.path) if place.path and not found else None
+            if value is not None:
+                return [_file(view.repository, path, decode_entry(value))]
+        if not found and place.path and path not in self._made:
+            raise _missing(path)
+        return found
+
+    def find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        **options: Any,
+    ) -> Any:
+        """List all files below a path, by a single scan if no depth is given."""
+        path = self._strip_protocol(path)
+        place = paths.parse(path)
+        if maxdepth is not None or not place.ref:
+            return super().find(path, maxdepth, withdirs=withdirs, detail=detail, **options)
+        found: dict[str, Info] = {}
+        try:
+            with finding(path), self._reader(place) as (repository, reader):
+                for below, entry in reader.iter(prefix=place.directory):
+                    name = place.name(below)
+                    if withdirs:
+                        _add_parents(found, path, name)
+                    if not below.endswith(b"/"):
+                        found[name] = _file(repository, name, entry)
+                own = reader.find(place.path) if place.path and not found else None
+                if own is not None:
+                    found[path] = _file(repository, path, own)
+        except FileNotFoundError:
+            return {} if detail else []
+        found = dict(sorted(found.items()))
+        return found if detail else list(found)
+
+    def created(self, path: str) -> datetime:
+        """Return the time at which the object was recorded."""
+        return self.modified(path)
+
+    def modified(self, path: str) -> datetime:
+        """Return the time at which the object was recorded."""
+        return self._found(path)[1].modified_at
+
+    def checksum(self, path: str) -> int:
+        """Return an integer that changes with the contents."""
+        return int.from_bytes(self.ukey(path).encode())
+
+    def ukey(self, path: str) -> str:
+        """Return the checksum of a file: BLAKE3, or of an imported object its ETag."""
+        return self._found(path)[1].checksum
+
+    def sign(self, path: str, expiration: int = 100, **_: Any) -> str:
+        """Return a URL that reads the object without credentials, for `expiration` seconds."""
+        place, entry = self._found(path)
+        with transferring(path), lakes.repository(self.home, place.repository) as repository:
+            lifetime = timedelta(seconds=expiration)
+            return presign_entry(repository, entry, place.path, expires_in=lifetime).url
+
+    def describe(self, place: LakePath, entry: Entry) -> Info:
+        """Return the `info` of an entry."""
+        with lakes.repository(self.home, place.repository) as repository:
+            return _file(repository, place.name(place.path), entry)
+
+    def _found(self, path: str) -> tuple[LakePath, Entry]:
+        """Return the entry of a file; raise the errors of `_found_value`."""
+        place, value = self._found_value(path)
+        with finding(path):
+            return place, decode_entry(value)
+
+    def _found_value(self, path: str) -> tuple[LakePath, bytes]:
+        """Return the encoded entry of a file.
+
+        Raises:
+            FileNotFoundError: the path does not exist.
+            IsADirectoryError: the path is a directory.
+        """
+        path = self._strip_protocol(path)
+        place = paths.parse(path)
+        if not place.path:
+            self.info(path)
+            raise IsADirectoryError(errno.EISDIR, "a directory", path)
+        with finding(path), self._view(place) as view:
+            value = view.find(place.path)
+            if value is not None:
+                return place, value
+            if path in self._made or _has_any(view.scan(prefix=place.directory)):
+                raise IsADirectoryError(errno.EISDIR, "a directory", path)
+        raise _missing(path)
+
+    @contextmanager
+    def _reader(self, place: LakePath) -> Iterator[tuple[Repository, Reader]]:
+        """Open a ref for the thread that calls; the trees behind it are shared by all threads."""
+        with (
+            lakes.repository(self.home, place.repository) as repository,
+            open_reader(repository, place.ref) as reader,
+        ):
+            yield repository, reader
+
+    @contextmanager
+    def _view(self, place: LakePath) -> Iterator[View]:
+        with (
+            lakes.repository(self.home, place.repository) as repository,
+            open_view(repository, place.ref) as view,
+        ):
+            yield view
 
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
@@ -118,7 +336,7 @@ class ReadingFileSystem(LookupFileSystem):
                 os.remove(lpath)
             raise
 
-    def read_range(self, place: Place, entry: Entry, start: int, end: int) -> bytes:
+    def read_range(self, place: LakePath, entry: Entry, start: int, end: int) -> bytes:
         """Return bytes ``[start, end)`` of an entry's object."""
         if end <= start:
             return b""
@@ -132,15 +350,57 @@ class ReadingFileSystem(LookupFileSystem):
                 raise damaged(place.uri, store, key)
             return data
 
-    def _read(self, place: Place, entry: Entry) -> Iterator[bytes]:
+    def _read(self, place: LakePath, entry: Entry) -> Iterator[bytes]:
         name = place.name(place.path)
         with transferring(name), lakes.located(self.home, place.repository, entry) as (store, key):
             yield from read_located(place.uri, store, key, entry)
 
 
+def _has_any(below: Iterator[object]) -> bool:
+    """Return whether there are objects below a path."""
+    return next(below, None) is not None
+
+
+def _directory(name: str) -> Info:
+    return {"name": name, "size": 0, "type": "directory"}
+
+
+def _file(repository: Repository, name: str, entry: Entry) -> Info:
+    return {
+        "name": name,
+        "size": entry.size,
+        "type": "file",
+        "checksum": entry.checksum,
+        "mtime": entry.modified_at.timestamp(),
+        "content_type": entry.content_type,
+        "metadata": dict(entry.metadata),
+        "physical_address": full_address(repository, entry),
+    }
+
+
+def _list_refs(repository: Repository) -> list[Info]:
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        names = [branch.name for branch in refs.iter_branches()]
+        names += [tag.name for tag in refs.iter_tags()]
+    return [_directory(f"{repository.name}/{name}") for name in names]
+
+
+def _add_parents(found: dict[str, Info], root: str, name: str) -> None:
+    """Add the parent directories of a file, up to and including the root."""
+    parent = name.rpartition("/")[0]
+    while len(parent) >= len(root) and parent not in found:
+        found[parent] = _directory(parent)
+        parent = parent.rpartition("/")[0]
+
+
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "no such file or directory", path)
+
+
 def is_left_out(path: str) -> bool:
     """Return whether a path is never transferred, because of its name; warn if so."""
-    if not is_own(parse(path).path):
+    if not is_own(paths.parse(path).path):
         return False
     warnings.warn(f"left out: {path}: {LEFT_OUT}", LakeWarning, stacklevel=3)
     return True

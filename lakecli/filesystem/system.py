@@ -1,30 +1,89 @@
-"""The file system itself: writing and committing, on top of looking up and reading."""
+"""The file system itself: writing and committing, on top of reading."""
 
 from __future__ import annotations
 
 import errno
 import io
-from collections.abc import Iterator, Mapping
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from threading import Lock
 from typing import Any, Final
 
 from fsspec.core import get_compression
+from fsspec.transaction import Transaction
 
 from lakecli.base.model import Commit
 from lakecli.committed.values import decode_entry
+from lakecli.errors import LakeWarning
 from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.files import PackedFile, ReadFile, TextFile, WrittenFile
-from lakecli.filesystem.paths import Place, finding
+from lakecli.filesystem.paths import LakePath, finding
 from lakecli.filesystem.reading import ReadingFileSystem, is_left_out
-from lakecli.filesystem.transaction import LakeTransaction, Pending
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit import commit
-from lakecli.repository.upload import Removal
+from lakecli.repository.deposit import Removal, stage_together
 
 _TEXT_OPTIONS: Final = frozenset({"encoding", "errors", "newline"})
 _WITHOUT_KIND: Final = str.maketrans("", "", "bt")
 _OBJECT_OPTIONS: Final = frozenset({"content_type", "metadata"})
+
+
+# The package lakefs-spec registers lakefs:// with fsspec too, for a lakeFS server. Which of the two
+# fsspec takes depends on the order of their installation.
+_SERVER: Final = frozenset(
+    {
+        *("host", "username", "password", "api_key", "api_key_prefix", "api_token"),
+        *("access_token", "verify_ssl", "ssl_ca_cert", "proxy", "configfile"),
+    }
+)
+_BRANCHES: Final = frozenset(("create_branch_ok", "source_branch"))
+
+
+class Pending:
+    """Changes to stage, the last one of each path; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._changes: dict[tuple[str, str], dict[bytes, bytes | Removal]] = {}
+        self._lock = Lock()
+
+    def add(self, place: LakePath, change: bytes | Removal) -> None:
+        """Add an encoded entry or a removal."""
+        with self._lock:
+            branch = self._changes.setdefault((place.repository, place.ref), {})
+            branch[place.path] = change
+
+    def stage(self, home: str | None) -> None:
+        """Stage all changes: those of one branch atomically, one branch after the other."""
+        for (name, branch), changes in self._changes.items():
+            with finding(f"{name}/{branch}"), lakes.repository(home, name) as found:
+                stage_together(found, branch, changes, kind="file system")
+
+
+class LakeTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
+    """Stages everything that is written, copied and removed at its end, or nothing.
+
+    Until then the changes are invisible, also within the transaction. With several branches, each
+    is staged atomically, one after the other.
+    """
+
+    pending: Pending
+
+    def start(self) -> None:
+        """Begin the transaction."""
+        super().start()
+        self.pending = Pending()
+
+    def complete(self, commit: bool = True) -> None:
+        """Stage all changes, or with ``commit=False`` discard them."""
+        fs = self.fs
+        super().complete(commit=commit)  # each file adds its entry to the pending changes
+        if commit:
+            self.pending.stage(fs.home)
 
 
 class LakeFileSystem(ReadingFileSystem):
@@ -56,6 +115,12 @@ class LakeFileSystem(ReadingFileSystem):
     """
 
     transaction_type = LakeTransaction
+
+    def __init__(
+        self, home: str | os.PathLike[str] | None = None, committer: str = "", **options: Any
+    ) -> None:
+        check_options(options)
+        super().__init__(home, committer, **options)
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         """Open a file, to read it or to write it as a whole.
@@ -107,7 +172,7 @@ class LakeFileSystem(ReadingFileSystem):
         known = {key: value for key, value in options.items() if key in _OBJECT_OPTIONS}
         return WrittenFile(self, path, place, autocommit=autocommit, options=known)
 
-    def _writable(self, path: str) -> Place:
+    def _writable(self, path: str) -> LakePath:
         """Parse the path of an object on a branch."""
         path = self._strip_protocol(path)
         place = paths.parse(path)
@@ -121,7 +186,7 @@ class LakeFileSystem(ReadingFileSystem):
             with self._view(place):  # raises an error if the ref does not exist
                 raise OSError(errno.EROFS, "only branches are writable", path)
 
-    def record(self, place: Place, change: bytes | Removal) -> None:
+    def record(self, place: LakePath, change: bytes | Removal) -> None:
         """Stage an encoded entry or a removal, now or with the other pending changes."""
         parent = place.name(place.path)
         while parent:
@@ -317,3 +382,36 @@ class LakeFileSystem(ReadingFileSystem):
         with self.transaction:
             yield
         self.commit(branch, message, **options)
+
+
+def check_options(options: Iterable[str]) -> None:
+    """Refuse the options of lakefs-spec, and warn once if it is installed.
+
+    Raises:
+        ValueError: an option of it is given. Values are not shown: they may be secrets.
+    """
+    _warn_of_lakefs_spec()
+    given = set(options)
+    if found := sorted(_SERVER & given):
+        raise ValueError(
+            f"options of lakefs-spec, for a lakeFS server: {', '.join(found)} (lakecli has no "
+            "server: clone the repository by `lakecli clone`, and leave these options out; for the "
+            "server, use lakefs_spec.LakeFSFileSystem)"
+        )
+    if found := sorted(_BRANCHES & given):
+        raise ValueError(
+            f"options of lakefs-spec: {', '.join(found)} (lakecli creates no branches on writing: "
+            "`lakecli branch create`)"
+        )
+
+
+@cache
+def _warn_of_lakefs_spec() -> None:
+    if find_spec("lakefs_spec") is not None:
+        warnings.warn(
+            "lakefs-spec is installed, too, and registers lakefs:// for a lakeFS server; this is "
+            "lakecli's file system, of repositories without a server (uninstall lakefs-spec, or "
+            "see `lakecli help python`)",
+            LakeWarning,
+            stacklevel=6,
+        )

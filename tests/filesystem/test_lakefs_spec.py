@@ -10,7 +10,7 @@ import fsspec
 import pytest
 
 from lakecli.errors import LakeWarning
-from lakecli.filesystem import LakeFileSystem, lakefs_spec
+from lakecli.filesystem import LakeFileSystem, system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    lakefs_spec._warn.cache_clear()
+    system._warn_of_lakefs_spec.cache_clear()
     yield
-    lakefs_spec._warn.cache_clear()
+    system._warn_of_lakefs_spec.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_lakefs_spec_beside_lakecli_is_a_warning_once(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LakeFileSystem(skip_instance_cache=True)
-    lakefs_spec._warn.cache_clear()
+    system._warn_of_lakefs_spec.cache_clear()
     (tmp_path / "lakefs_spec.py").write_text("raise AssertionError('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.warns(LakeWarning, match="lakefs-spec is installed") as found:
