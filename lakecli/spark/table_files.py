@@ -226,8 +226,9 @@ def iter_lines(source: BinaryIO, file: TableFile) -> Iterator[bytes]:
     if packing:
         source = cast("BinaryIO", _UNPACKERS[packing](source))
     begin = _BOM
-    for text in TextIOWrapper(source, "latin-1"):  # ends lines by CR, LF or both, as Spark does
-        line = text.encode("latin-1").removesuffix(b"\n").removeprefix(begin)
-        begin = b""
-        if line.strip():
-            yield line
+    with TextIOWrapper(source, "latin-1") as texts:  # ends lines by CR, LF or both, as Spark does
+        for text in texts:
+            line = text.encode("latin-1").removesuffix(b"\n").removeprefix(begin)
+            begin = b""
+            if line.strip():
+                yield line
