@@ -15,8 +15,7 @@ from fsspec.spec import AbstractBufferedFile
 from lakecli.base.model import Entry
 from lakecli.filesystem.lakes import repository
 from lakecli.filesystem.paths import LakePath, finding, transferring
-from lakecli.repository.deposit import deposit
-from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload import UploadOptions, deposit
 
 if TYPE_CHECKING:
     from lakecli.filesystem.system import LakeFileSystem

@@ -25,13 +25,13 @@ from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.paths import LakePath, finding, transferring
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.presign import presign_entry
+from lakecli.repository.handoff.links import presign_entry
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.reading.contents import damaged, gone, read_located
 from lakecli.repository.reading.reader import Reader, open_reader
 from lakecli.repository.reading.view import View, open_view
-from lakecli.repository.transfer.own_files import LEFT_OUT, is_own
-from lakecli.stores.base import ObjectNotFound
+from lakecli.repository.transfer.selection import LEFT_OUT, is_own
+from lakecli.stores.contract import ObjectNotFound
 
 PARALLEL_READS: Final = 16
 """Ranges that `ReadingFileSystem.cat_ranges` reads at a time."""

@@ -26,7 +26,7 @@ from lakecli.filesystem.reading import ReadingFileSystem, is_left_out
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit import commit
-from lakecli.repository.deposit import Removal, stage_together
+from lakecli.repository.upload import Removal, stage_together
 
 _TEXT_OPTIONS: Final = frozenset({"encoding", "errors", "newline"})
 _WITHOUT_KIND: Final = str.maketrans("", "", "bt")

@@ -23,8 +23,8 @@ from lakecli.base.uri import parse_path, ref_of
 from lakecli.committed.listing import prefix_end
 from lakecli.committed.metaranges import RangeRecord, decode_range_record, iter_runs
 from lakecli.committed.tree_store import TreeStore
+from lakecli.engine.spark_runner import freeze_modules
 from lakecli.engine.store_location import StoreLocation
-from lakecli.engine.worker_heap import freeze_modules
 from lakecli.repository.reading.view import View, open_view
 from lakecli.spark.record_columns import ENTRIES, RANGE_ID, Waiting, chosen, decode_batch
 from lakecli.spark.schemas import arrow_schema

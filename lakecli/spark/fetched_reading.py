@@ -21,7 +21,6 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakecli.engine.spark_runner import freeze_modules
 from lakecli.engine.store_location import StoreLocation
-from lakecli.engine.worker_heap import freeze_modules
 from lakecli.errors import Unsupported, UsageError
 from lakecli.spark.partitions import Partitions, split_directory
 from lakecli.spark.schemas import (

@@ -30,7 +30,7 @@ from lakecli.base.uri import check_path
 from lakecli.committed.encode import encode_entry
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
-from lakecli.imports.copying import make_ingest
+from lakecli.imports.part import make_ingest
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import Ingested

@@ -22,8 +22,7 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.reading.merge_base import find_merge_points
-from lakecli.repository.reading.view import commit_at
+from lakecli.repository.reading.view import commit_at, find_merge_points
 from lakecli.spark.entries import Window, window_of
 from lakecli.spark.record_columns import COMMITS, REFS
 from lakecli.spark.schemas import arrow_schema

@@ -21,7 +21,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import no_such_path, open_view
 from lakecli.spark.batches import Origin
-from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.contract import ObjectNotFound
 
 TASK_SIZE: Final = 32 << 20
 """Approximate bytes of the files that one task reads."""

@@ -24,8 +24,7 @@ from pyspark.sql.types import StructType
 from lakecli.engine.session import gist
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
-from lakecli.repository.contract import Repository
-from lakecli.repository.records.notices import Notice
+from lakecli.repository.contract import Notice, Repository
 from lakecli.spark.fetched_reading import FetchedReading, check_options
 from lakecli.spark.native_reading import NativeReading
 from lakecli.spark.partitions import find_partitions, prune
