@@ -35,8 +35,9 @@ from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.moving.transaction import commit_clean
 from lakecli.repository.push import PushOptions, push
-from lakecli.spark import read_table, schemas, write_table
+from lakecli.spark import read_table, write_table
 from lakecli.spark.file_writer import FileLayout, TableFileWriter, escape, layout_of
+from lakecli.spark.table_files import read_footer
 from lakecli.spark.target import TableExists
 from tests.support.clones import machine
 from tests.support.lakes import read, stage
@@ -451,6 +452,6 @@ def test_the_driver_waits_for_a_store_as_long_as_executors_do(
     monkeypatch.setattr("lakecli.spark.target.commit_clean", commits)
     assert write(spark.range(7)).rows == 7
     assert (failed.count("claim"), failed.count("commit")) == (3, 3)
-    monkeypatch.setattr(schemas, "read_footer", failing("footer", schemas.read_footer))
+    monkeypatch.setattr("lakecli.spark.schemas.read_footer", failing("footer", read_footer))
     assert table(native=False).count() == 7
     assert failed.count("footer") == 3
