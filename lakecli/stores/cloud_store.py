@@ -8,15 +8,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import BoundedSemaphore, Lock
-from typing import BinaryIO, ClassVar, NamedTuple, TypeVar
+from typing import BinaryIO, ClassVar, NamedTuple, TypeVar, cast
 
 from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.stores.capabilities import (
     CopiesFrom,
     DeletesMatching,
     HasUploads,
+    HasVersions,
     ReportsAccess,
     ShowsClock,
+    VersionedStore,
 )
 from lakecli.stores.cloud_errors import Translation, Translator
 from lakecli.stores.contract import (
@@ -42,7 +44,7 @@ class Refusal(NamedTuple):
     error: LakeError
 
 
-class CloudStore(ObjectStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClock):
+class CloudStore(ObjectStore, CopiesFrom, HasUploads, HasVersions, ReportsAccess, ShowsClock):
     """A namespace in a bucket of a cloud; nothing is loaded or requested before the first call.
 
     Keys are relative to the namespace; `full` returns the name in the bucket.
@@ -122,6 +124,10 @@ class CloudStore(ObjectStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClock)
             names: in full.
             versions: that they must have, if any are given.
         """
+
+    def versions(self) -> VersionedStore:
+        """Return what reads versions, which is this store."""
+        return cast("VersionedStore", self)
 
     def batch(self) -> ParallelBatch:
         """Start a batch of parallel create-only requests."""
@@ -261,7 +267,7 @@ class ParallelBatch:
         self._store = store
         self._lock = Lock()
         self._slots = BoundedSemaphore(WORKERS + WAITING)
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = ThreadPoolExecutor(WORKERS, "put")
         self._error: BaseException | None = None
         self._existing: set[str] = set()
 
@@ -275,14 +281,8 @@ class ParallelBatch:
 
     def _submit(self, put: Callable[[str, bytes], bool], key: str, body: bytes) -> None:
         self._slots.acquire()
-        try:
-            with self._lock:
-                if self._pool is None:
-                    self._pool = ThreadPoolExecutor(WORKERS, "put")
-                future = self._pool.submit(put, key, body)
-        except BaseException:
-            self._slots.release()
-            raise
+        with self._lock:
+            future = self._pool.submit(put, key, body)
         future.add_done_callback(partial(self._finished, key))
 
     def spool(self) -> tuple[str, BinaryIO]:
@@ -296,9 +296,8 @@ class ParallelBatch:
     def flush(self) -> Collection[str]:
         """Wait for all requests, then raise the first error."""
         with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown()
+            pool, self._pool = self._pool, ThreadPoolExecutor(WORKERS, "put")
+        pool.shutdown()
         error, self._error = self._error, None
         if error is not None:
             raise error

@@ -166,17 +166,21 @@ class MemoryStore:
             if not holds:
                 state = "absent" if current is None else "another version"
                 raise ConditionFailed(f"condition failed, object is {state}: {key!r}")
-            bucket.writes += 1
-            version = Version(f"v{bucket.writes}")
-            info = ObjectInfo(
-                key=key,
-                size=len(data),
-                modified_at=bucket.now(),
-                version=version,
-                content_type=attributes.content_type,
-                metadata=dict(attributes.metadata),
-            )
-            bucket.keep(self._prefix + key, Stored(data, info))
+            return self._keep(key, data, attributes)
+
+    def _keep(self, key: str, data: bytes, attributes: Attributes) -> Version:
+        bucket = self._bucket
+        bucket.writes += 1
+        version = Version(f"v{bucket.writes}")
+        info = ObjectInfo(
+            key=key,
+            size=len(data),
+            modified_at=bucket.now(),
+            version=version,
+            content_type=attributes.content_type,
+            metadata=dict(attributes.metadata),
+        )
+        bucket.keep(self._prefix + key, Stored(data, info))
         return version
 
     def uploads(self) -> MemoryUploads:
@@ -239,17 +243,8 @@ class MemoryStore:
         """Copy one object, with its content type and metadata."""
         with self._bucket.lock:
             stored = self._find(source)
-            bucket = self._bucket
-            bucket.writes += 1
-            info = ObjectInfo(
-                key=key,
-                size=stored.info.size,
-                modified_at=bucket.now(),
-                version=Version(f"v{bucket.writes}"),
-                content_type=stored.info.content_type,
-                metadata=stored.info.metadata,
-            )
-            bucket.keep(self._prefix + key, Stored(stored.body, info))
+            kept = Attributes(stored.info.content_type, stored.info.metadata)
+            self._keep(key, stored.body, kept)
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Refuse: memory has no URLs."""

@@ -54,7 +54,7 @@ def test_direct_requests_pass_a_server_that_checks_signatures(
     assert requests.create("some/prefix/data/k-1_2.x", b"body")
     found = requests.get("some/prefix/data/k-1_2.x")
     assert found is not None
-    assert (found.body, found.etag.strip('"')) == (b"body", store.head("data/k-1_2.x").version)
+    assert (found[0], found[1].strip('"')) == (b"body", store.head("data/k-1_2.x").version)
     assert store.get("data/k-1_2.x") == b"body"
     query = "encoding-type=url&list-type=2&max-keys=1000&prefix=some%2Fprefix%2F"
     page = requests.list(query, limit=1 << 20)

@@ -11,7 +11,7 @@ from binascii import Error as Base64Error
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from hmac import digest
-from typing import Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lakecli.errors import PermissionDenied
@@ -26,20 +26,11 @@ from lakecli.stores.presigning import (
 )
 from lakecli.stores.responses import UnusableAnswerError
 
+if TYPE_CHECKING:
+    from azure.storage.blob import UserDelegationKey
+
 VERSION = "2022-11-02"
 _PERMISSIONS = {"GET": "r", "PUT": "cw"}
-
-
-class DelegatedKey(Protocol):
-    """A user delegation key, which the store makes for the caller's identity."""
-
-    signed_oid: str | None
-    signed_tid: str | None
-    signed_start: str | None
-    signed_expiry: str | None
-    signed_service: str | None
-    signed_version: str | None
-    value: str | None
 
 
 def presign(
@@ -49,7 +40,7 @@ def presign(
     container: str,
     name: str,
     now: datetime,
-    delegated: DelegatedKey | None,
+    delegated: UserDelegationKey | None,
     version_id: str = "",
 ) -> PresignedUrl:
     """Sign the URL of a blob.
@@ -118,7 +109,7 @@ def presign(
     return PresignedUrl(f"{url}?{token}", end, _headers_of(request))
 
 
-def end_of(delegated: DelegatedKey) -> datetime:
+def end_of(delegated: UserDelegationKey) -> datetime:
     """Return when a delegated key ends.
 
     Raises:

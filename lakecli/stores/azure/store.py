@@ -40,7 +40,6 @@ from lakecli.stores.azure.uploads import AzureUploads
 from lakecli.stores.capabilities import (
     PART_SIZE,
     Access,
-    HasVersions,
     Renews,
     WritesGarbled,
     not_versioned,
@@ -73,7 +72,7 @@ TRIES: Final = 5
 """Attempts to read or renew an object that is replaced again and again."""
 
 
-class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
+class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
     """A namespace in a container.
 
     Args:
@@ -210,10 +209,6 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
                 is_old = "versions" in include and blob.version_id and not blob.is_current_version
                 if not is_directory and not is_old:
                     yield blob
-
-    def versions(self) -> AzureStore:
-        """Return what reads versions, which is this store."""
-        return self
 
     def check_versions(self) -> None:
         """Make sure that objects have versions; see `capabilities.VersionedStore`.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from lakecli.base.model import Account
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import IntegrityError, UsageError
-from lakecli.stores.capabilities import PART_SIZE, Access, HasVersions, WritesGarbled, not_versioned
+from lakecli.stores.capabilities import PART_SIZE, Access, WritesGarbled, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
 from lakecli.stores.contract import (
     PLAIN,
@@ -65,7 +65,7 @@ NO_GENERATION = 1
 """No object ever has it: generations count microseconds since 1970."""
 
 
-class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
+class GsStore(MatchingCloudStore, WritesGarbled):
     """A namespace in a bucket.
 
     Args:
@@ -189,10 +189,6 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         """Return the full name of a listed object in bytes, and its description."""
         name = name_below(self.start + prefix, blob.name or "")
         return name.encode(), self._info_of(blob)
-
-    def versions(self) -> GsStore:
-        """Return what reads versions, which is this store; a version's ID is a generation."""
-        return self
 
     def check_versions(self) -> None:
         """Make sure that the bucket has versioning enabled; see `capabilities.VersionedStore`."""

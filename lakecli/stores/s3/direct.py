@@ -13,7 +13,6 @@ case.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import zlib
@@ -25,6 +24,8 @@ from http import HTTPStatus
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
+
+import google_crc32c
 
 from lakecli.stores.presigning import MOMENT, end_of_request
 from lakecli.stores.responses import MAX_ANSWER, UnusableAnswerError, log_response, size_of_part
@@ -98,7 +99,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCII)
 _CHANGED = ("//", "/.")
 """Keys that every HTTP client sends unchanged, as all of lakecli's own, but for these parts."""
 
-_EMPTY_SHA256 = hashlib.sha256().hexdigest()
+_EMPTY_SHA256 = sha256().hexdigest()
 _WITH_CHECKSUMS = {"x-amz-checksum-mode": "ENABLED"}
 
 _ANSWERS = frozenset(
@@ -218,13 +219,6 @@ def _open_http(server: str, ca_bundle: str | None) -> DirectHttp | None:
         return None
 
 
-class FoundObject(NamedTuple):
-    """The bytes that were read, and the object's ETag in its quotes."""
-
-    body: bytes
-    etag: str
-
-
 class NoSuchKeyError(Exception):
     """The bucket has no such key."""
 
@@ -248,8 +242,10 @@ class DirectRequests:
         self._is_usable = True
         self._settings: DirectSettings | None = None
 
-    def get(self, full: str, *, span: str = "", limit: int | None = None) -> FoundObject | None:
-        """Return an object, or the ``Range`` of it that `span` says.
+    def get(
+        self, full: str, *, span: str = "", limit: int | None = None
+    ) -> tuple[bytes, str] | None:
+        """Return an object, or the ``Range`` of it that `span` says, and its ETag in its quotes.
 
         Args:
             full: the key, with the prefix of the namespace.
@@ -280,7 +276,7 @@ class DirectRequests:
             or not _is_undamaged(answer.body, answer.headers)
         ):
             return None
-        return FoundObject(answer.body, answer.headers.get("etag", ""))
+        return answer.body, answer.headers.get("etag", "")
 
     def head(self, full: str) -> Mapping[str, str] | None:
         """Return the headers of an object, by lower-case names.
@@ -327,11 +323,11 @@ class DirectRequests:
             return None
         headers = {"if-none-match": "*"}
         if settings.sends_checksums:
-            headers["x-amz-checksum-crc32c"] = _crc32c(body)
+            headers["x-amz-checksum-crc32c"] = _base64(_crc32c(body))
         if settings.is_secure and settings.sends_checksums:
             payload = UNSIGNED  # as the SDK does: the checksum is signed, TLS does the rest
         else:
-            payload = hashlib.sha256(body).hexdigest()
+            payload = sha256(body).hexdigest()
         path = settings.start + full
         answer = self._send(settings, "PUT", path, headers, body, limit=MAX_ANSWER, payload=payload)
         if answer is None or (answer.status == HTTPStatus.OK and not answer.headers.get("etag")):
@@ -398,7 +394,7 @@ def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:
     for name, compute in _CHECKSUMS.items():
         expected = headers.get(name)
         # With a hyphen it is a checksum of the checksums of parts.
-        if expected is not None and "-" not in expected and compute(body) != expected:
+        if expected is not None and "-" not in expected and _base64(compute(body)) != expected:
             return False
     return True
 
@@ -412,27 +408,16 @@ def _is_part(span: str, answer: HttpResponse) -> bool:
     return len(answer.body) == size
 
 
-def _crc32c(body: bytes) -> str:
-    import google_crc32c
-
-    return _base64(google_crc32c.value(body).to_bytes(4))
+def _base64(digest: bytes) -> str:
+    return b2a_base64(digest, newline=False).decode()
 
 
-def _crc32(body: bytes) -> str:
-
-    return _base64(zlib.crc32(body).to_bytes(4))
-
-
-def _sha256(body: bytes) -> str:
-    return _base64(hashlib.sha256(body).digest())
+def _crc32c(body: bytes) -> bytes:
+    return int(google_crc32c.value(body)).to_bytes(4)
 
 
-def _base64(data: bytes) -> str:
-    return b2a_base64(data, newline=False).decode()
-
-
-_CHECKSUMS = {
-    "x-amz-checksum-crc32": _crc32,
+_CHECKSUMS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "x-amz-checksum-crc32": lambda body: zlib.crc32(body).to_bytes(4),
     "x-amz-checksum-crc32c": _crc32c,
-    "x-amz-checksum-sha256": _sha256,
+    "x-amz-checksum-sha256": lambda body: sha256(body).digest(),
 }

@@ -89,7 +89,7 @@ class S3Reader:
             except NoSuchKeyError:
                 raise self._translator.error(MISSING, full) from None
             if found is not None:
-                return found.body, version_of({"ETag": found.etag})
+                return found[0], version_of({"ETag": found[1]})
         from botocore.exceptions import IncompleteReadError, ResponseStreamingError
 
         for _ in range(READ_TRIES - 1):

@@ -20,7 +20,7 @@ from typing import BinaryIO
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.retry import REQUESTS, Retries
 from lakecli.errors import Unsupported
-from lakecli.stores.capabilities import PART_SIZE, Access, HasVersions, OpensRanges, not_versioned
+from lakecli.stores.capabilities import PART_SIZE, Access, OpensRanges, not_versioned
 from lakecli.stores.cloud_store import CloudStore, Refusal
 from lakecli.stores.contract import (
     ANY,
@@ -49,7 +49,7 @@ from lakecli.stores.uri import NamespaceUri
 _NOT_IN_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # compiled on first use
 
 
-class S3Store(CloudStore, HasVersions, OpensRanges):
+class S3Store(CloudStore, OpensRanges):
     """A namespace in an S3 bucket.
 
     Args:
@@ -161,10 +161,6 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
             if not page.next_token:
                 return
             token = page.next_token
-
-    def versions(self) -> S3Store:
-        """Return what reads versions, which is this store."""
-        return self
 
     def check_versions(self) -> None:
         """Make sure that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
