@@ -307,7 +307,15 @@ def test_over_tls_the_signed_checksum_stands_for_the_body(
     assert server.requests[-1].headers["X-Amz-Content-Sha256"] == expected
 
 
-def test_checksums_are_four_bytes_in_base64() -> None:
-    assert direct._crc32(b"123456789") == "y/Q5Jg=="
-    assert direct._crc32c(b"123456789") == "4waSgw=="
-    assert direct._crc32(b"") == direct._crc32c(b"") == "AAAAAA=="
+@pytest.mark.parametrize(
+    ("algorithm", "body", "checksum"),
+    [
+        ("crc32", b"123456789", "y/Q5Jg=="),
+        ("crc32c", b"123456789", "4waSgw=="),
+        ("crc32", b"", "AAAAAA=="),
+        ("crc32c", b"", "AAAAAA=="),
+    ],
+)
+def test_checksums_are_four_bytes_in_base64(algorithm: str, body: bytes, checksum: str) -> None:
+    assert direct._is_undamaged(body, {f"x-amz-checksum-{algorithm}": checksum})
+    assert not direct._is_undamaged(body + b"x", {f"x-amz-checksum-{algorithm}": checksum})
