@@ -74,6 +74,7 @@ class Context:
         out: writes answers, notes and progress.
         environ: environment variables.
         stdin: standard input.
+        began: the time when the run began.
         verbose: whether debug messages and tracebacks are wanted.
         command: the words of the command, such as ``branch list``.
         logs: the log of the run, if there is one.
@@ -101,6 +102,7 @@ class Context:
         self.environ = environment.environ
         self.stdin = environment.stdin
         self.verbose = given.verbose
+        self.began = environment.now()
         self.out = Output(
             environment.stdout,
             environment.stderr,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,7 @@ from lakecli.cli.commands.transfers import (
     progress,
     raise_failures,
     selection,
+    sentence,
     show_plan,
     summary_lines,
 )
@@ -227,6 +229,15 @@ def _download_one(
 
 def _answer_tree(context: Context, target: Path, report: DownloadReport) -> None:
     failed = len(report.failures)
+    counts = {"unchanged": report.unchanged, "excluded": report.excluded, "failed": failed}
+
+    def lines() -> Iterable[str]:
+        downloaded, removed = report.downloaded, report.deleted
+        if context.out.stdout_terminal:
+            counted = {"removed": removed, **counts}
+            return [sentence(context, "Downloaded", downloaded, report.size, **counted)]
+        return summary_lines("Download", downloaded=downloaded, removed=removed)
+
     context.out.emit(
         pick(
             Download,
@@ -235,12 +246,8 @@ def _answer_tree(context: Context, target: Path, report: DownloadReport) -> None
             destination=target.absolute(),
             failures=failure_records(report.failures),
         ),
-        text=lambda: summary_lines(
-            "Download", downloaded=report.downloaded, removed=report.deleted
-        ),
+        text=lines,
     )
     note_left_out(context, report.left_out)
-    note_rest(
-        context, report.size, unchanged=report.unchanged, excluded=report.excluded, failed=failed
-    )
+    note_rest(context, report.size, **counts)
     raise_failures(context, report.failures, verb="download", hint="all others were downloaded")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +23,7 @@ from lakecli.cli.commands.transfers import (
     progress,
     raise_failures,
     selection,
+    sentence,
     show_plan,
     summary_lines,
 )
@@ -290,6 +291,8 @@ def telling_what_is_staged(context: Context) -> Iterator[UploadReport]:
 
 def tell_directory(context: Context, source: str, target: LakeUri) -> None:
     """Print the line that lakectl prints before it compares a directory."""
+    if context.out.stdout_terminal:
+        return
     directory = source if source.endswith("/") else f"{source}/"
     context.out.say(
         "", f"diff 'local://{quote_path(directory)}' <--> '{quote_path(str(target))}'..."
@@ -303,19 +306,24 @@ def answer(context: Context, report: UploadReport) -> None:
         PartialFailure: some files failed.
     """
     failures = failure_records(report.failures)
+    counts = {
+        "unchanged": report.unchanged,
+        "excluded": report.excluded,
+        "failed": len(failures),
+    }
+
+    def lines() -> Iterable[str]:
+        uploaded, removed = report.uploaded, report.deleted
+        if context.out.stdout_terminal:
+            counted = {"removed": removed, **counts}
+            return [sentence(context, "Uploaded", uploaded, report.size, **counted)]
+        return summary_lines("Upload", uploaded=uploaded, removed=removed)
 
     context.out.emit(
-        lambda: pick(Upload, report, failed=len(failures), failures=failures),
-        text=lambda: summary_lines("Upload", uploaded=report.uploaded, removed=report.deleted),
+        lambda: pick(Upload, report, failed=len(failures), failures=failures), text=lines
     )
     note_left_out(context, report.left_out)
-    note_rest(
-        context,
-        report.size,
-        unchanged=report.unchanged,
-        excluded=report.excluded,
-        failed=len(failures),
-    )
+    note_rest(context, report.size, **counts)
     raise_failures(
         context,
         report.failures,

@@ -15,6 +15,7 @@ from lakecli.cli.commands.transfers import (
     parallelism,
     progress,
     raise_failures,
+    sentence,
     show_steps,
 )
 from lakecli.cli.context import Context
@@ -212,9 +213,9 @@ lakefs://demo/main/
     record = dict(_record(report, left_out))
     if dry_run:
         record = {"action": "total", "path": None, **record}
-    context.out.emit(record, text=lambda: _lines(report, target, is_dry=dry_run))
+    context.out.emit(record, text=lambda: _lines(context, report, target, is_dry=dry_run))
     note_left_out(context, left_out)
-    if report.commit is not None:
+    if report.commit is not None and not context.out.stdout_terminal:
         tally = report.tally
         counts = ", ".join(f"{getattr(tally, name)} {name}" for name in COUNTED)
         context.out.note(f"{human_size(tally.size)}: {counts}")
@@ -261,7 +262,9 @@ def _record(report: ImportReport, left_out: list[bytes]) -> Imported:
     )
 
 
-def _lines(report: ImportReport, target: LakeUri, *, is_dry: bool) -> Iterator[str]:
+def _lines(
+    context: Context, report: ImportReport, target: LakeUri, *, is_dry: bool
+) -> Iterator[str]:
     tally = report.tally
     if is_dry:
         yield ""
@@ -272,8 +275,12 @@ def _lines(report: ImportReport, target: LakeUri, *, is_dry: bool) -> Iterator[s
             yield f"{name.capitalize()}: {getattr(tally, name)}"
         if report.failed:
             yield f"Failed: {report.failed}"
-    if report.commit is not None:
-        commit = report.commit
+    commit = report.commit
+    if commit is not None and context.out.stdout_terminal:
+        counts = {name: getattr(tally, name) for name in COUNTED}
+        yield sentence(context, "Imported", tally.objects, tally.size, **counts)
+        yield f"Commit {commit.id} on {ref_of(target)}: {one_line(commit.message)}"
+    elif commit is not None:
         yield f'Import of {tally.objects} object(s) into "{ref_of(target)}" completed.'
         yield f"MetaRange ID: {commit.metarange_id}"
         yield f"Commit ID: {commit.id}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -73,8 +73,29 @@ def summary_lines(
 
 def note_rest(context: Context, size: int, **counts: int) -> None:
     """Note the bytes of a recursive transfer, and the counts that lakectl's summary lacks."""
-    named = (f"{count} {name}" for name, count in counts.items() if count)
-    context.out.note(", ".join((human_size(size), *named)))
+    if not context.out.stdout_terminal:  # there `sentence` says it
+        context.out.note(", ".join((human_size(size), *_named(counts))))
+
+
+def sentence(context: Context, verb: str, count: int, size: int, **counts: int) -> str:
+    """Return what a transfer did, as a terminal shows it in place of lakectl's summary.
+
+    Args:
+        context: of the command.
+        verb: the past form: ``Uploaded``.
+        count: the objects that were transferred.
+        size: the bytes of these and of the unchanged ones.
+        counts: further numbers by name; zeros are left out.
+    """
+    seconds = (context.now() - context.began).total_seconds()
+    is_speed = size and seconds and not counts.get("unchanged")
+    speed = f" ({human_size(int(size / seconds))}/s)" if is_speed else ""
+    done = ", ".join([f"{verb} {count:,} object{'s' * (count != 1)}", *_named(counts)])
+    return f"{done}: {human_size(size)} in {seconds:.1f} s{speed}."
+
+
+def _named(counts: Mapping[str, int]) -> list[str]:
+    return [f"{count:,} {name}" for name, count in counts.items() if count]
 
 
 def show_plan(
