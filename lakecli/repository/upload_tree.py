@@ -29,7 +29,7 @@ from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.transfer.ingest import SMALL, Ingested
-from lakecli.repository.transfer.parallel import FailureBudget, beside
+from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.repository.transfer.parts import drop_leftovers
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
@@ -423,8 +423,8 @@ class _StagedUpload(_UploadWalk):
                 self._pending_bytes = 0
             if not pending and not surplus:
                 return
-            with beside(self._upload.ingest.flush):
-                changes = self._changes(pending)
+            self._upload.ingest.flush()
+            changes = self._changes(pending)
             uploaded = [ingested for _, ingested, _ in pending]
             self._report.deleted += self._upload.stage(changes, uploaded, surplus)
             self._upload.keep(

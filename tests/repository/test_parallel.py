@@ -8,7 +8,7 @@ import time
 import pytest
 
 from lakecli.errors import NotFound, PermissionDenied, Unreachable
-from lakecli.repository.transfer.parallel import MAX_FAILURES, FailureBudget, Workers, beside
+from lakecli.repository.transfer.parallel import MAX_FAILURES, FailureBudget, Workers
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -115,29 +115,3 @@ def test_the_failure_budget_ignores_errors_of_one_object() -> None:
         patience.failed(NotFound("gone"))
     with pytest.raises(Unreachable):  # nothing was counted, neither as a failure nor as a success
         patience.failed(Unreachable("down"))
-
-
-def test_an_action_beside_a_block_ends_before_it() -> None:
-    done: list[str] = []
-    entered = threading.Event()
-
-    def action() -> None:
-        assert entered.wait(20)
-        done.append("action")
-
-    with beside(action):
-        done.append("block")
-        entered.set()
-    assert done == ["block", "action"]
-
-
-def test_an_error_beside_a_block_is_raised_at_its_end() -> None:
-    def fail() -> None:
-        raise NotFound("action")
-
-    reached: list[int] = []
-    with pytest.raises(NotFound, match="action"), beside(fail):
-        reached.append(1)
-    assert reached == [1]
-    with pytest.raises(ValueError, match="block"), beside(fail):
-        raise ValueError("block")

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +18,8 @@ from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import transfers
 from lakecli.repository.transfer import parts, readers
-from lakecli.repository.transfer.parts import drop_leftovers, read_contents
-from lakecli.repository.transfer.readers import FileChanged, Section, SectionReader
+from lakecli.repository.transfer.parts import Sender, drop_leftovers
+from lakecli.repository.transfer.readers import Digests, FileChanged, Section, SectionReader
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.capabilities import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
@@ -376,9 +377,10 @@ def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
 
 def test_the_first_reading_refuses_another_size(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x" * 100)
+    sender: Any = SimpleNamespace(part_size=64, progress=NO_PROGRESS)
     for size in (99, 101):
         with (tmp_path / "f").open("rb") as file, pytest.raises(FileChanged):
-            read_contents(file, size, smallest=64, progress=NO_PROGRESS)
+            Sender.read(sender, file, size, Digests(None))
 
 
 def test_parts_grow_with_the_object() -> None:

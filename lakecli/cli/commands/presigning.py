@@ -22,15 +22,19 @@ from lakecli.refs.names import check_branch_name
 from lakecli.repository.contract import Repository
 from lakecli.repository.handoff.documents import (
     FORMATS,
-    SCRIPT,
-    Document,
-    Format,
     OutputFile,
+    ShellScript,
     format_of,
 )
 from lakecli.repository.handoff.incoming import UploadLink, new_links
 from lakecli.repository.handoff.links import ObjectLink, ObjectLinks, open_handoff, presign_entry
-from lakecli.repository.handoff.manifest import LinkFinding, LinkState, check, read_manifest
+from lakecli.repository.handoff.manifest import (
+    Document,
+    LinkFinding,
+    LinkState,
+    check,
+    read_manifest,
+)
 from lakecli.repository.reading.addresses import may_change
 from lakecli.stores.presigning import PresignedUrl
 
@@ -151,7 +155,7 @@ def _documents(
     for given in (manifest, script):
         if given is not None:
             check_local(given, hint="write the file to this machine")
-    targets: list[tuple[OutputFile | None, Format]] = []
+    targets: list[tuple[OutputFile | None, type[Document]]] = []
     if manifest is not None:
         format_ = FORMATS[format_name] if format_name else format_of(manifest)
         targets.append((OutputFile(manifest), format_))
@@ -160,11 +164,11 @@ def _documents(
             raise UsageError("--format and --json exclude each other", hint="give one of them")
         targets.append((None, FORMATS[format_name]))
     if script is not None:
-        targets.append((OutputFile(script, _SCRIPT_MODE), SCRIPT))
+        targets.append((OutputFile(script, _SCRIPT_MODE), ShellScript))
     for file, _ in targets:
         if file is not None:
             file.check()
-    return [(file, stack.enter_context(Document(format_))) for file, format_ in targets]
+    return [(file, stack.enter_context(format_())) for file, format_ in targets]
 
 
 def _counted(context: Context, handoff: ObjectLinks) -> Iterator[ObjectLink]:

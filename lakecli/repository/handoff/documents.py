@@ -1,8 +1,5 @@
 """Documents that list links, written while the links stream: manifests, and a download script.
 
-The head of a document needs facts that are known only at the end, such as when the first link
-expires. So the middle is kept: in memory, and in a temporary file if it is large.
-
 The script is ``partner.sh``, which needs a POSIX shell and curl, and ``partner_blake3.py``, which
 verifies where b3sum is missing. The names in a script are data, never code: ASCII in single quotes.
 A name that no file below a directory can have is only printed as a failure.
@@ -12,14 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
-from typing import BinaryIO, Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple
 
 from lakecli.base.identity import h
 from lakecli.errors import NotFound, UsageError
@@ -34,7 +29,13 @@ from lakecli.repository.handoff.links import (
     shell_word,
     url_text,
 )
-from lakecli.repository.handoff.manifest import CsvManifest, HtmlManifest, JsonManifest, time_text
+from lakecli.repository.handoff.manifest import (
+    CsvManifest,
+    Document,
+    HtmlManifest,
+    JsonManifest,
+    time_text,
+)
 from lakecli.repository.transfer.destination import translated
 
 CHUNK: Final = 1_024
@@ -56,11 +57,11 @@ def _part_id(link: ObjectLink) -> str:
     return h(link.path + b"\0" + link.checksum.encode())[:_ID_SIZE].hex()
 
 
-class ShellScript:
-    """Writes a script for a POSIX shell and curl."""
+class ShellScript(Document):
+    """A download script for a POSIX shell and curl."""
 
     def __init__(self) -> None:
-        self.left_out: list[tuple[bytes, str]] = []
+        super().__init__()
         self._count = 0
         self._in_chunk = 0
 
@@ -109,9 +110,8 @@ class ShellScript:
             f"python_blake3='\n{python}'\n\n{_source('partner.sh')}\n"
         ).encode("ascii")
 
-    def tail(self, header: Header, totals: Totals) -> bytes:
+    def tail(self) -> bytes:
         """Return the end of the program."""
-        del header, totals
         return b"}\nrun\nfinish\n" if self._in_chunk else b"finish\n"
 
 
@@ -155,49 +155,15 @@ else:
 `shell_word` wrote."""
 
 
-IN_MEMORY: Final = 16 << 20
-"""Bytes of a document's middle that are kept in memory."""
-
-
-class DocumentWriter(Protocol):
-    """One format; a writer writes one document.
-
-    Attributes:
-        left_out: (path, why) of links whose names the format or a file system does not allow.
-            The document lacks them, or lists them as failures.
-    """
-
-    left_out: list[tuple[bytes, str]]
-
-    def link(self, link: ObjectLink) -> bytes:
-        """Return the text of one link; called for each, in path order, before `head`."""
-
-    def head(self, header: Header, totals: Totals) -> bytes:
-        """Return the beginning of the document."""
-
-    def tail(self, header: Header, totals: Totals) -> bytes:
-        """Return the end of the document."""
-
-
-class Format(NamedTuple):
-    """A format: what makes a writer of one document, and its file suffixes."""
-
-    writer: Callable[[], DocumentWriter]
-    suffixes: tuple[str, ...]
-
-
-FORMATS: Final = {
-    "json": Format(JsonManifest, (".json",)),
-    "csv": Format(CsvManifest, (".csv",)),
-    "html": Format(HtmlManifest, (".html", ".htm")),
+FORMATS: Final[Mapping[str, type[Document]]] = {
+    "json": JsonManifest,
+    "csv": CsvManifest,
+    "html": HtmlManifest,
 }
 """The formats of a manifest."""
 
-SCRIPT: Final = Format(ShellScript, ())
-"""The format of a download script."""
 
-
-def format_of(file: Path) -> Format:
+def format_of(file: Path) -> type[Document]:
     """Return the format that a manifest's suffix means.
 
     Raises:
@@ -211,42 +177,6 @@ def format_of(file: Path) -> Format:
         f"the suffix of {file.name!r} is of no format",
         hint=f"one of {known}, or say which by --format",
     )
-
-
-class Document:
-    """One document being put together. Close it, or use it as a context manager."""
-
-    def __init__(self, format_: Format) -> None:
-        self._writer = format_.writer()
-        self._links = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed by `close`
-
-    def close(self) -> None:
-        """Delete the temporary file."""
-        self._links.close()
-
-    def __enter__(self) -> Self:
-        """Return the document itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-        self.close()
-
-    @property
-    def left_out(self) -> list[tuple[bytes, str]]:
-        """The paths that the document does not hold, and why."""
-        return self._writer.left_out
-
-    def add(self, link: ObjectLink) -> None:
-        """Write down one link."""
-        self._links.write(self._writer.link(link))
-
-    def write(self, target: BinaryIO, header: Header, totals: Totals) -> None:
-        """Write the whole document, once, when every link was added."""
-        target.write(self._writer.head(header, totals))
-        self._links.seek(0)
-        shutil.copyfileobj(self._links, target, 1 << 20)
-        target.write(self._writer.tail(header, totals))
 
 
 class OutputFile(NamedTuple):

@@ -30,6 +30,7 @@ import io
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -37,7 +38,8 @@ from enum import StrEnum
 from functools import lru_cache
 from html import escape
 from itertools import tee
-from typing import Any, Final, NamedTuple, TextIO
+from tempfile import SpooledTemporaryFile
+from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, Self, TextIO
 
 from lakecli.base.ids import CommitId, RepositoryUuid
 from lakecli.base.model import MAX_PATH_SIZE, Entry
@@ -87,11 +89,67 @@ def _header_fields(header: Header, totals: Totals) -> dict[str, object]:
     }
 
 
-class JsonManifest:
-    """Writes a manifest as JSON."""
+IN_MEMORY: Final = 16 << 20
+"""Bytes of a document's middle that are kept in memory."""
+
+
+class Document:
+    """A document that lists links, written while these stream. Use it as a context manager.
+
+    Its head needs facts that are known only at the end, such as when the first link expires. So the
+    middle is kept: in memory, and in a temporary file if it is large.
+
+    Attributes:
+        suffixes: of files in this format.
+        left_out: (path, why) of links whose names the format or a file system does not allow.
+            The document lacks them, or lists them as failures.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         self.left_out: list[tuple[bytes, str]] = []
+        self._links = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed by `__exit__`
+
+    def __enter__(self) -> Self:
+        """Return the document itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Delete the temporary file."""
+        self._links.close()
+
+    def add(self, link: ObjectLink) -> None:
+        """Write down one link; called for each, in path order."""
+        self._links.write(self.link(link))
+
+    def write(self, target: BinaryIO, header: Header, totals: Totals) -> None:
+        """Write the whole document, once, when every link was added."""
+        target.write(self.head(header, totals))
+        self._links.seek(0)
+        shutil.copyfileobj(self._links, target, 1 << 20)
+        target.write(self.tail())
+
+    def link(self, link: ObjectLink) -> bytes:
+        """Return the text of one link."""
+        raise NotImplementedError
+
+    def head(self, header: Header, totals: Totals) -> bytes:
+        """Return the beginning of the document, when every link was added."""
+        raise NotImplementedError
+
+    def tail(self) -> bytes:
+        """Return the end of the document."""
+        return b""
+
+
+class JsonManifest(Document):
+    """A manifest as JSON."""
+
+    suffixes = (".json",)
+
+    def __init__(self) -> None:
+        super().__init__()
         self._separator = ""
 
     def link(self, link: ObjectLink) -> bytes:
@@ -105,9 +163,8 @@ class JsonManifest:
         lines = [f"{json.dumps(name)}: {json.dumps(value)},\n" for name, value in fields]
         return f"{{\n{''.join(lines)}{_LIST}\n".encode()
 
-    def tail(self, header: Header, totals: Totals) -> bytes:
+    def tail(self) -> bytes:
         """Return the end of the list."""
-        del header, totals
         return b"\n]}\n"
 
 
@@ -121,11 +178,10 @@ def _fields(link: ObjectLink) -> dict[str, object]:
     }
 
 
-class CsvManifest:
-    """Writes a manifest as CSV, by the rules of RFC 4180."""
+class CsvManifest(Document):
+    """A manifest as CSV, by the rules of RFC 4180."""
 
-    def __init__(self) -> None:
-        self.left_out: list[tuple[bytes, str]] = []
+    suffixes = (".csv",)
 
     def link(self, link: ObjectLink) -> bytes:
         """Return one row."""
@@ -135,11 +191,6 @@ class CsvManifest:
         """Return the comment and the names of the columns."""
         comment = json.dumps(_header_fields(header, totals))
         return f"{_COMMENT}{comment}\r\n".encode() + _row(COLUMNS)
-
-    def tail(self, header: Header, totals: Totals) -> bytes:
-        """Return nothing."""
-        del header, totals
-        return b""
 
 
 def _row(values: Iterable[object]) -> bytes:
@@ -329,11 +380,10 @@ _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
 _STEP: Final = 1000
 
 
-class HtmlManifest:
-    """Writes a page with a row for each object."""
+class HtmlManifest(Document):
+    """A page with a row for each object."""
 
-    def __init__(self) -> None:
-        self.left_out: list[tuple[bytes, str]] = []
+    suffixes = (".html", ".htm")
 
     def link(self, link: ObjectLink) -> bytes:
         """Return one row."""
@@ -381,9 +431,8 @@ class HtmlManifest:
             '<th class="n u">Works until</th><th>BLAKE3</th></tr></thead>\n<tbody>\n'
         ).encode()
 
-    def tail(self, header: Header, totals: Totals) -> bytes:
+    def tail(self) -> bytes:
         """Return everything after the last row."""
-        del header, totals
         return b"</tbody>\n</table>\n</body>\n</html>\n"
 
 

@@ -249,30 +249,6 @@ class Memory:
             self._changed.notify_all()
 
 
-@contextmanager
-def beside(action: Callable[[], object]) -> Iterator[None]:
-    """Run an action in a thread of its own during a ``with`` block, and wait for its end.
-
-    An error of the action is raised at the end of a block that has none itself.
-    """
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            action()
-        except BaseException as error:  # noqa: BLE001 - raised below
-            errors.append(error)
-
-    thread = Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
-    if errors:
-        raise errors[0]
-
-
 class FailureBudget:
     """Distinguishes objects that cannot be reached from a store that cannot."""
 

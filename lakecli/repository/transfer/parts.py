@@ -51,7 +51,6 @@ from lakecli.repository.transfer.readers import (
     changed,
 )
 from lakecli.stores.capabilities import (
-    PART_SIZE,
     PartUploads,
     UnfinishedUpload,
     UploadedPart,
@@ -95,47 +94,6 @@ class FileContents:
     sections: list[Section]
 
 
-def read_contents(
-    file: BinaryIO,
-    size: int,
-    *,
-    smallest: int = PART_SIZE,
-    progress: Progress,
-    digests: Digests | None = None,
-) -> FileContents:
-    """Read and hash `size` bytes of a file from its position.
-
-    Args:
-        file: the file.
-        size: its size, in bytes.
-        smallest: bytes of a part, unless the file needs larger ones.
-        progress: called for each piece that was read.
-        digests: computes the digests of the whole file.
-
-    Raises:
-        FileChanged: the file has another size.
-    """
-    part_size = part_size_of(size, smallest)
-    whole = digests or Digests(None, size)
-    sections = []
-    for number, start in enumerate(range(0, size, part_size), 1):
-        left = length = min(part_size, size - start)
-        hasher, crc32c = blake3(), 0
-        while left:
-            piece = file.read(min(PIECE, left))
-            if not piece:
-                raise changed("read")
-            whole.update(piece)
-            hasher.update(piece)
-            crc32c = google_crc32c.extend(crc32c, piece)
-            left -= len(piece)
-            progress.advance()
-        sections.append(Section(number, start, length, hasher.digest(), crc32c))
-    if file.read(1):
-        raise changed("read")
-    return FileContents(whole.hexdigest(), size, part_size, sections)
-
-
 @dataclass(frozen=True, slots=True)
 class Sender:
     """Sends large files into one namespace; safe to share between threads.
@@ -162,10 +120,34 @@ class Sender:
     _at_work: dict[str, Lock] = field(default_factory=dict)
 
     def read(self, file: BinaryIO, size: int, digests: Digests) -> FileContents:
-        """Read and hash a file before it is sent."""
-        return read_contents(
-            file, size, smallest=self.part_size, progress=self.progress, digests=digests
-        )
+        """Read and hash `size` bytes of a file from its position, before it is sent.
+
+        Args:
+            file: the file.
+            size: its size, in bytes.
+            digests: compute the digests of the whole file.
+
+        Raises:
+            FileChanged: the file has another size.
+        """
+        part_size = part_size_of(size, self.part_size)
+        sections = []
+        for number, start in enumerate(range(0, size, part_size), 1):
+            left = length = min(part_size, size - start)
+            hasher, crc32c = blake3(), 0
+            while left:
+                piece = file.read(min(PIECE, left))
+                if not piece:
+                    raise changed("read")
+                digests.update(piece)
+                hasher.update(piece)
+                crc32c = google_crc32c.extend(crc32c, piece)
+                left -= len(piece)
+                self.progress.advance()
+            sections.append(Section(number, start, length, hasher.digest(), crc32c))
+        if file.read(1):
+            raise changed("read")
+        return FileContents(digests.hexdigest(), size, part_size, sections)
 
     def send(self, descriptor: int, contents: FileContents, *, check: Callable[[], None]) -> None:
         """Send a file, unless the namespace holds its contents.

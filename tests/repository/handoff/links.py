@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakecli.base.identity import h
-from lakecli.repository.handoff.documents import FORMATS, SCRIPT, Document
+from lakecli.repository.handoff.documents import FORMATS, ShellScript
 from lakecli.repository.handoff.links import Header, ObjectLink, Totals
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def write(
 ) -> tuple[bytes, Mapping[bytes, str]]:
     """Return a document, and what it leaves out and why."""
     totals = Totals()
-    with Document({**FORMATS, "sh": SCRIPT}[kind]) as document:
+    with {**FORMATS, "sh": ShellScript}[kind]() as document:
         for link in links:
             totals.add(link)
             document.add(link)

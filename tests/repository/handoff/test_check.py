@@ -9,7 +9,7 @@ import pytest
 from lakecli.errors import NotFound, Refused
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.handoff.documents import FORMATS, Document
+from lakecli.repository.handoff.documents import FORMATS
 from lakecli.repository.handoff.links import open_handoff
 from lakecli.repository.handoff.manifest import LinkFinding, LinkState, check, read_manifest
 from tests.support.lakes import stage
@@ -26,7 +26,7 @@ HOUR = timedelta(hours=1)
 def manifest_of(repository: Repository, ref: str, kind: str = "json") -> tuple[str, datetime]:
     """Return a manifest of ``p/`` and when its links end."""
     with (
-        Document(FORMATS[kind]) as document,
+        FORMATS[kind]() as document,
         open_handoff(repository, ref, b"p", expires_in=HOUR) as handoff,
     ):
         for link in handoff:

@@ -10,8 +10,8 @@ import pytest
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound, PermissionDenied, Unsupported
 from lakecli.repository.commit import commit
-from lakecli.repository.handoff import documents
-from lakecli.repository.handoff.documents import FORMATS, SCRIPT, Document
+from lakecli.repository.handoff import manifest
+from lakecli.repository.handoff.documents import FORMATS, ShellScript
 from lakecli.repository.handoff.links import ObjectLinks, open_handoff, presign_entry
 from lakecli.repository.reading.trust import remember
 from lakecli.repository.staged.stager import Stager
@@ -156,12 +156,12 @@ def test_the_earliest_expiry_counts(
 def test_the_middle_of_a_document_does_not_stay_in_memory(
     repository: Repository, store: SigningStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(documents, "IN_MEMORY", 10_000)
+    monkeypatch.setattr(manifest, "IN_MEMORY", 10_000)
     commit_all(repository, {b"p/%06d" % number: b"x" for number in range(1_500)})
     monkeypatch.setattr(store, "requests", Forgetful())
-    for format_ in (*FORMATS.values(), SCRIPT):
+    for format_ in (*FORMATS.values(), ShellScript):
         with (
-            Document(format_) as document,
+            format_() as document,
             open_handoff(repository, "main", b"p", expires_in=HOUR) as handoff,
         ):
             tracemalloc.start()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import IntegrityError
-from lakecli.repository.handoff import documents
+from lakecli.repository.handoff import manifest as manifests
 from lakecli.repository.handoff.links import ObjectLink
 from lakecli.repository.handoff.manifest import (
     ListedLink,
@@ -69,7 +69,7 @@ def test_a_manifest_is_the_same_from_a_file(monkeypatch: pytest.MonkeyPatch) -> 
     count = 400
     links = [ObjectLink(b"%d" % at, b"%d" % at, at, "c", URL, END) for at in range(count)]
     whole = write("json", links)
-    monkeypatch.setattr(documents, "IN_MEMORY", len(whole[0]) // 4)
+    monkeypatch.setattr(manifests, "IN_MEMORY", len(whole[0]) // 4)
     assert write("json", links) == whole
     assert read(whole[0]) == (SOURCE, items_of(links))
 
