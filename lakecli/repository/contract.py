@@ -293,10 +293,10 @@ class BranchMover(Protocol):
     """Moves branches to the commits that were built for them."""
 
     @property
-    def command_id(self) -> bytes | None:
+    def command_id(self) -> bytes:
         """Random bytes that identify the command whose moves go to the bucket.
 
-        ``None``: they stay on this machine.
+        ``b""``: they stay on this machine.
         """
 
     def catch_up(self, repository: Repository) -> CaughtUp:

@@ -160,16 +160,18 @@ def test_the_way_back_of_a_move_that_was_undone_is_noted_once(
     repository: Repository, commits: dict[str, CommitId | None]
 ) -> None:
     second, third = commits["2"], commits["3"]  # main stands on 3
+    sender, other = (synced(repository, "somebody").repository for _ in range(2))
     with repository.lake.kv.write() as txn:
         for wanted in (
             move(BRANCH, second, third),  # it was not undone
             move(BRANCH, third, third),
         ):
-            assert note_taken_back(txn, repository, wanted, by=b"\1") is None
-        back = note_taken_back(txn, repository, move(BRANCH, third, second), by=b"\1")
-        assert note_taken_back(txn, repository, move(BRANCH, third, second), by=b"\2") is None
+            assert note_taken_back(txn, sender, wanted) is None
+        back = note_taken_back(txn, sender, move(BRANCH, third, second))
+        assert note_taken_back(txn, other, move(BRANCH, third, second)) is None
     assert back == noted(repository)
-    assert back == move(BRANCH, second, third)._replace(operation="undo", by=("01",))
+    by = (sender.mover.command_id.hex(),)
+    assert back == move(BRANCH, second, third)._replace(operation="undo", by=by)
 
 
 def test_moves_extend_the_note_of_their_ref(repository: Repository) -> None:

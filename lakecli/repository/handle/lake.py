@@ -196,7 +196,7 @@ class LocalRepository:
     @property
     def syncs(self) -> bool:
         """Whether what moves here goes to the bucket without a push: the setting ``sync``."""
-        return self.mover.command_id is not None
+        return bool(self.mover.command_id)
 
     def notify(self, notice: Notice) -> None:
         """Add a notice for the caller, unless it is there already."""

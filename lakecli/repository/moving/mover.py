@@ -29,10 +29,8 @@ from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, Resumed
 class LocalMover:
     """Moves branches in the local store only."""
 
-    @property
-    def command_id(self) -> None:
-        """``None``: nothing goes to the bucket."""
-        return
+    command_id = b""
+    """Nothing goes to the bucket."""
 
     def catch_up(self, repository: Repository) -> CaughtUp:
         """Do nothing: nothing is fetched."""

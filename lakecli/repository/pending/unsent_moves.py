@@ -124,8 +124,7 @@ def make(
     after: CommitId | None,
 ) -> UnsentMove:
     """Return a note of one move of a ref by this command; see `UnsentMove`."""
-    command_id = repository.mover.command_id
-    by = () if command_id is None else (command_id.hex(),)
+    by = (repository.mover.command_id.hex(),) if repository.syncs else ()
     id_ = _row(_UNSENT, kind, name)
     return UnsentMove(id_, kind, name, operation, before, after, by)
 
@@ -242,7 +241,7 @@ def renew_hold(txn: WriteTransaction, repository: Repository, kind: RefKind, nam
 
 
 def note_taken_back(
-    txn: WriteTransaction, repository: Repository, move: UnsentMove, *, by: bytes
+    txn: WriteTransaction, repository: Repository, move: UnsentMove
 ) -> UnsentMove | None:
     """Note the way back of a move that another process undid here while it was being sent.
 
@@ -253,7 +252,6 @@ def note_taken_back(
         txn: the transaction that records the outcome of the move.
         repository: the repository of the ref.
         move: the move, which the bucket has now.
-        by: the `BranchMover.command_id` of the command that sent it.
 
     Returns:
         The note of the way back; ``None`` if the ref was not put back, or made again if deleted.
@@ -263,7 +261,8 @@ def note_taken_back(
     is_noted = find_unsent(txn, repository, move.kind, move.name) is not None
     if is_noted or not was_undone:
         return None
-    back = move._replace(operation="undo", before=move.after, after=here, by=(by.hex(),))
+    by = repository.mover.command_id.hex()
+    back = move._replace(operation="undo", before=move.after, after=here, by=(by,))
     put(txn, repository, back := back._replace(lease=None))
     return back
 
@@ -291,9 +290,9 @@ def _extend(
     if after is None:
         lease = find_lease(txn, repository, change)
     by = () if found is None else found.by
-    command_id = repository.mover.command_id
-    if command_id is not None and command_id.hex() not in by:
-        by = (*by, command_id.hex())
+    command_id = repository.mover.command_id.hex()
+    if command_id and command_id not in by:
+        by = (*by, command_id)
     if found is not None and found.after == before:
         before = found.before
     if before == after:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from itertools import islice
 from threading import Lock
 from typing import Final
@@ -54,9 +54,10 @@ class Reader:
         self._filling = filling
         # What is empty at this moment stays so for this reader.
         view.tokens = tuple(each for each in view.tokens if not area.is_empty(view.txn, each))
-        self._lock = Lock()
         self._is_closed = False
         self.has_changes = bool(view.tokens)
+        # The staging area belongs to one thread at a time; a committed tree never changes.
+        self._turn: AbstractContextManager[object] = Lock() if self.has_changes else nullcontext()
         self.commit: Commit = view.commit
 
     def stat(self, path: bytes | str) -> Entry:
@@ -66,10 +67,7 @@ class Reader:
             NotFound: nothing is there.
         """
         key = os.fsencode(path)
-        if not self.has_changes:
-            self._check_open()
-            return self._view.entry(key)
-        with self._lock:
+        with self._turn:
             self._check_open()
             return self._view.entry(key)
 
@@ -102,7 +100,7 @@ class Reader:
             prefix: only paths that begin with it; any text, not only whole components.
             start: only paths no less than it.
         """
-        with self._lock:  # it looks whether anything is staged
+        with self._turn:
             self._check_open()
             found = self._view.scan(prefix=os.fsencode(prefix), start=os.fsencode(start))
         if self.has_changes:
@@ -113,7 +111,7 @@ class Reader:
 
     def close(self) -> None:
         """Answer no more questions, once a thread that reads the staging area has its answer."""
-        with self._lock:
+        with self._turn:
             self._is_closed = True
 
     def wait_filled(self, timeout: float | None = None) -> bool:
@@ -138,17 +136,14 @@ class Reader:
 
     def _values(self, keys: list[bytes]) -> list[bytes | None]:
         """Return the encoded value of each path, staged ones first."""
-        if not self.has_changes:
-            self._check_open()
-            return self._view.find_many(keys)
-        with self._lock:
+        with self._turn:
             self._check_open()
             return self._view.find_many(keys)
 
     def _one_at_a_time(self, found: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
         """Yield what an iterator over the staging area yields, while no other thread reads it."""
         while True:
-            with self._lock:
+            with self._turn:
                 self._check_open()
                 batch = list(islice(found, BATCH))
             if not batch:

@@ -202,17 +202,12 @@ class SharedMover:
         sleep: Callable[[float], None],
         put_back: Callable[[Repository, UnsentMove, str], bool],
     ) -> None:
-        self._command_id = command_id
+        self.command_id = command_id
         self._who = who
         self._sleep = sleep
         self._put_back = put_back
         self._lost = 0
         self._resumed: tuple[Resumed, ...] = ()
-
-    @property
-    def command_id(self) -> bytes:
-        """The bytes that identify this command in the notes of refs that it moves."""
-        return self._command_id
 
     def catch_up(self, repository: Repository) -> CaughtUp:
         """Finish what earlier commands left, fetch, and let local refs follow."""
@@ -222,7 +217,7 @@ class SharedMover:
         resumed: list[Resumed] = []
         for note in _notes(repository):
             try:
-                self._push(repository, note)
+                push_note(repository, note, who=self._who, put_back=self._put_back)
             except Unreachable:
                 raise
             except LakeError as error:
@@ -279,13 +274,8 @@ class SharedMover:
     def finish(self, repository: Repository) -> None:
         """Send the notes of refs that this command moved here."""
         for note in _notes(repository):
-            if self._command_id.hex() in note.by:
-                self._push(repository, note)
-
-    def _push(self, repository: Repository, note: UnsentMove) -> None:
-        push_note(
-            repository, note, who=self._who, command_id=self._command_id, put_back=self._put_back
-        )
+            if self.command_id.hex() in note.by:
+                push_note(repository, note, who=self._who, put_back=self._put_back)
 
 
 def _notes(repository: Repository) -> list[UnsentMove]:

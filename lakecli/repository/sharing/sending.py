@@ -44,7 +44,6 @@ def push_note(
     note: UnsentMove,
     *,
     who: Callable[[], str],
-    command_id: bytes,
     put_back: Callable[[Repository, UnsentMove, str], bool] | None = None,
 ) -> None:
     """Make a noted move in the bucket, if that undoes nothing that others did.
@@ -53,7 +52,6 @@ def push_note(
         repository: the repository of the ref.
         note: the move.
         who: returns who moves it, for the shared reflog; called if it is moved.
-        command_id: the `BranchMover.command_id` of this command.
         put_back: called with the refused move and who made it; it undoes the operation that
             deleted or renamed a ref, and tells whether it did. ``None``: what was done here stays.
 
@@ -62,7 +60,7 @@ def push_note(
         OutcomeUnknown, Unreachable, PermissionDenied, …: the note stays.
     """
     try:
-        sent = send_note(repository, note, who=who, command_id=command_id)
+        sent = send_note(repository, note, who=who)
     except OutcomeUnknown:
         raise
     except LakeError as error:
@@ -74,12 +72,10 @@ def push_note(
             refusal.args = (refusal.message,)
         raise refusal
     if sent.way_back is not None:
-        push_note(repository, sent.way_back, who=who, command_id=command_id)
+        push_note(repository, sent.way_back, who=who)
 
 
-def send_note(
-    repository: Repository, note: UnsentMove, *, who: Callable[[], str], command_id: bytes
-) -> Sent:
+def send_note(repository: Repository, note: UnsentMove, *, who: Callable[[], str]) -> Sent:
     """Make a noted move in the bucket as `push_note` does, and return what became of it.
 
     Raises:
@@ -96,7 +92,7 @@ def send_note(
     with repository.lake.kv.write() as txn:
         way_back = None
         if was_sent and verdict is SendDecision.NOTHING:
-            way_back = unsent_moves.note_taken_back(txn, repository, note, by=command_id)
+            way_back = unsent_moves.note_taken_back(txn, repository, note)
             unsent_moves.renew_hold(txn, repository, note.kind, note.name)
         unsent_moves.forget(txn, repository, note)
         if verdict is SendDecision.REFUSE:

@@ -19,7 +19,6 @@ still on the branch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, OutcomeUnknown
@@ -42,9 +41,6 @@ from lakecli.repository.undo import pushed
 from lakecli.repository.undo.apply import TakeBack, claim_operations
 from lakecli.repository.undo.log import REDOES, RESTORE, UNDO, UNDOES
 from lakecli.repository.undo.pushed import PushedRef, moved_on
-
-_NO_COMMAND: Final = b""
-"""The command of notes that are made without automatic sharing."""
 
 
 def note(
@@ -132,7 +128,7 @@ def send(
                 raise
             raise not_yet_sent(repository, wanted, error) from error
         if sent.way_back is not None:
-            _send_again(repository, sent.way_back, committer)
+            push_note(repository, sent.way_back, who=lambda: committer)
         if sent.verdict is SendDecision.REFUSE:
             if not number and put_back():
                 raise moved_on(repository, each)
@@ -164,7 +160,7 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
             unsent = unsent_moves.iter_unsent(txn, repository)
             notes = [each for each in unsent if each.operation == kind]
         for each in sorted(notes, key=lambda each: each.after is None):
-            _send_again(repository, each, committer)
+            push_note(repository, each, who=lambda: committer)
     return [
         PushedRef(kind, name, after, before, after, 0)
         for _, kind, name, _, before, after, *_ in notes
@@ -183,8 +179,7 @@ def _send(
         is_noted = unsent_moves.find_unsent(txn, repository, pushed.kind, pushed.name) is not None
         is_reversed = not is_noted and _is_reversed(txn, repository, appended)
     if is_noted:
-        command_id = repository.mover.command_id or _NO_COMMAND
-        return send_note(repository, wanted, who=lambda: committer, command_id=command_id)
+        return send_note(repository, wanted, who=lambda: committer)
     ref = find_ref(repository.store, pushed.kind, pushed.name)
     there = None if ref is None else ref.commit_id
     was_made = ref is not None and any(
@@ -205,12 +200,6 @@ def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operati
         if undone == appended.id.hex() or (redone and redone == appended.metadata.get(UNDOES)):
             return True
     return False
-
-
-def _send_again(repository: Repository, move: UnsentMove, committer: str) -> None:
-
-    command_id = repository.mover.command_id or _NO_COMMAND
-    push_note(repository, move, who=lambda: committer, command_id=command_id)
 
 
 def _renamed(made: PushedRef, pushed: Sequence[PushedRef]) -> str:
