@@ -1,17 +1,20 @@
-"""The clock of a store, as its responses show it."""
+"""The clock of a store, as its responses show it, and the debug message for each."""
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from lakecli.stores.capabilities import store_time
-from lakecli.stores.responses import ServerDate
+from lakecli.stores.responses import LOGGER, ServerDate, log_response
 
 if TYPE_CHECKING:
     import pytest
+
+URL = "https://user:secret@bucket.example:8080/key?signature=secret"
 
 
 def test_the_clock_continues_from_the_last_response() -> None:
@@ -63,3 +66,18 @@ def test_a_store_without_responses_has_no_clock() -> None:
     store.server_date.note("Sun, 01 Mar 2026 12:00:00 GMT")
     assert store_time(store) == datetime(2026, 3, 1, 12, tzinfo=UTC)
     assert timedelta(0) == store_time(store) - datetime(2026, 3, 1, 12, tzinfo=UTC)  # type: ignore[operator]
+
+
+def test_a_message_has_neither_a_query_nor_a_user(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, LOGGER)
+    log_response("GET", URL, 200)
+    (record,) = caplog.records
+    place = "https://bucket.example:8080/key"
+    assert record.getMessage() == f"GET {place}: 200"
+    assert record.__dict__["fields"] == {"method": "GET", "url": place, "status": 200}
+
+
+def test_nothing_is_logged_unless_it_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    log_response("GET", URL, 200)
+    assert not caplog.records
