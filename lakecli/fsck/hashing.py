@@ -33,7 +33,7 @@ AFTER_DATA: Final = DATA.removesuffix("/") + "0"
 """The first key after all that begin with ``data/``."""
 
 
-class KeyInterval(NamedTuple):
+class ObjectInterval(NamedTuple):
     """Data objects that one task reads.
 
     Attributes:
@@ -80,7 +80,7 @@ class Divided(NamedTuple):
         others: number of objects that lakecli did not write.
     """
 
-    intervals: list[KeyInterval]
+    intervals: list[ObjectInterval]
     others: int
 
 
@@ -106,7 +106,7 @@ def _first_key(number: int, digits: int) -> str:
 def divide_part(number: int, *, digits: int, hashing: Hashing) -> Divided:
     """Divide one part of ``data/`` into intervals of bounded size; see `bounds_of`."""
     low, end = bounds_of(number, digits)
-    found: list[KeyInterval] = []
+    found: list[ObjectInterval] = []
     objects = size = others = 0
     for info, _ in list_between(hashing.location.store(), low, end):
         digest = data_digest(info.key)
@@ -114,16 +114,16 @@ def divide_part(number: int, *, digits: int, hashing: Hashing) -> Divided:
         if digest is None or not hashing.is_wanted(digest):
             continue
         if objects and (objects == PART_OBJECTS or size + info.size > PART_BYTES):
-            found.append(KeyInterval(low, info.key, objects, size))
+            found.append(ObjectInterval(low, info.key, objects, size))
             low, objects, size = info.key, 0, 0
         objects += 1
         size += info.size
     if objects:
-        found.append(KeyInterval(low, end, objects, size))
+        found.append(ObjectInterval(low, end, objects, size))
     return Divided(found, others)
 
 
-def hash_interval(interval: KeyInterval, *, hashing: Hashing) -> list[Hashed]:
+def hash_interval(interval: ObjectInterval, *, hashing: Hashing) -> list[Hashed]:
     """Read the data objects of an interval; return the damaged ones, and all others added up."""
     found = [Hashed(interval.low, None, 0)]
     for info in hashing.objects(interval.low, interval.high):

@@ -23,8 +23,8 @@ from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import StoreLocation, digits_for, location_for
 from lakecli.fsck.hashing import (
     Hashing,
-    KeyInterval,
     LakeFsContents,
+    ObjectInterval,
     divide_part,
     hash_interval,
     hash_part,
@@ -117,7 +117,7 @@ class JoinedIndex(ObjectIndex):
             self._progress.advance(items=interval.objects, size=sum(each.size for each in hashed))
             yield from hashed
 
-    def _intervals(self, hashing: Hashing) -> Iterator[KeyInterval]:
+    def _intervals(self, hashing: Hashing) -> Iterator[ObjectInterval]:
         """Yield the parts to read, as executors list them."""
         digits = digits_for(self._store)
         task = partial(divide_part, digits=digits, hashing=hashing)

@@ -70,28 +70,17 @@ PartTask = tuple[int, ListingPart]
 """A listing by one task, with the number of the part that it belongs to."""
 
 
-def list_old(batches: Iterator[Any], *, tasks: Sequence[PartTask], read: Reading) -> Iterator[Any]:
+def list_objects(
+    batches: Iterator[Any], *, tasks: Sequence[PartTask], read: Reading
+) -> Iterator[Any]:
     """List parts on an executor, with a row for the counts of each."""
 
     def rows_of(task: int) -> Iterator[Any]:
         number, part = tasks[task]
         listed = list_part(part, location=read.location)
-        yield from rows(number, listed.records)
+        yield from rows(number, listed.records, listed.keys, listed.versions)
         counts = [listed.objects, listed.size, listed.foreign, listed.newest, listed.later]
         yield counts_row(number, counts)
-
-    return carrying(batches, rows_of, read.nonce)
-
-
-def list_present(
-    batches: Iterator[Any], *, tasks: Sequence[PartTask], read: Reading
-) -> Iterator[Any]:
-    """List parts on an executor, with keys and versions."""
-
-    def rows_of(task: int) -> Iterator[Any]:
-        number, part = tasks[task]
-        listed = list_part(part, location=read.location)
-        return rows(number, listed.records, listed.keys, listed.versions)
 
     return carrying(batches, rows_of, read.nonce)
 
@@ -291,7 +280,7 @@ class JoinedSet(LiveSet):
         """List parts; yield each with the records of those old objects that are not in use."""
         names = [part.name for part in parts]
         tasks, read = tasks_of(work, parts), self._read(work)
-        listed = self._frame(partial(list_old, tasks=tasks, read=read), len(tasks))
+        listed = self._frame(partial(list_objects, tasks=tasks, read=read), len(tasks))
         left = listed.join(self._digests(read), "digest", "left_anti")
         keep = partial(keep_listed, names=names, read=read)
         yield from self._results(work, left, keep, names, read, tasks=len(tasks))
@@ -308,7 +297,7 @@ class JoinedSet(LiveSet):
         unreached = condemned.select("part", "digest", "stat").join(
             self._digests(read), "digest", "left_anti"
         )
-        present = self._frame(partial(list_present, tasks=tasks, read=read), len(tasks))
+        present = self._frame(partial(list_objects, tasks=tasks, read=read), len(tasks))
         left = unreached.join(present.drop("stat"), ["part", "digest"], "left_outer")
         keep = partial(keep_found, read=read)
         results = self._results(

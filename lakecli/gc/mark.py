@@ -228,9 +228,9 @@ def kinds_of(
             if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
                 key, at = SSTABLES + each.id, tables[each.id].modified_at
                 check_not_newer(work.repository, lakefs, key, at)
-                is_ahead = work.last_dump is not None and at > work.last_dump
-                if work.last_dump is not None and is_ahead and each.id not in renewed:
-                    raise LakeFsAhead(work.repository, key, work.last_dump)
+                dumped = work.last_dump
+                if dumped is not None and at > dumped and each.id not in renewed:
+                    raise LakeFsAhead(work.repository, key, dumped)
             elif not each.ours:
                 continue
             found[each.id] = each.kind

@@ -7,9 +7,9 @@ runner.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.identity import h
 from lakecli.base.layout import sstable_key
@@ -27,9 +27,6 @@ from lakecli.sstable.reader import BytesSource, Table
 from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.streams import batches
 
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
-
 PART_TABLES: Final = 8
 
 _ADDRESS: Final = re.compile(rb"data/(?:[0-9a-f]{2}/[0-9a-f]{62}|[0-9a-v]{20}/[0-9a-v]{20})")
@@ -42,20 +39,6 @@ _OWN_ADDRESS: Final = len("data/") + len("00/") + 62
 
 _OLD_ADDRESS: Final = re.compile(rb"(?<=[\x14\x20/])(?=([0-9a-v]{20}))(?=([0-9a-f]{32}|))")
 """IDs that old lakeFS servers gave, after their length in a message or a slash in a URI."""
-
-
-class Tables(NamedTuple):
-    """Some ranges or metaranges to read.
-
-    Attributes:
-        ids: IDs of the tables.
-        must_exist: whether a missing table is an error.
-        old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
-    """
-
-    ids: tuple[str, ...]
-    must_exist: bool
-    old_layout: bool = False
 
 
 class TablesRead(NamedTuple):
@@ -142,34 +125,36 @@ class Reach:
             IntegrityError: a table is damaged.
         """
         wanted: set[str] = set(ranges)
-        for part, read in self._read(read_trees, set(trees) - self.trees, must_exist=False):
+        for ids, read in self._read(read_trees, set(trees) - self.trees):
             for tree in read.missing:
                 if must_exist and tree not in collected:
                     raise MissingTable(sstable_key(tree), self._location.store().uri)
-            self.trees.update(part.ids)
+            self.trees.update(ids)
             wanted.update(_ids_of(read.references))
-        task = partial(read_ranges, scratch=self._live.scratch)
-        for part, read in self._read(task, wanted - self.ranges, must_exist=must_exist):
-            self.ranges.update(part.ids)
+        task = partial(
+            read_ranges,
+            must_exist=must_exist,
+            old_layout=self._old_layout,
+            scratch=self._live.scratch,
+        )
+        for ids, read in self._read(task, wanted - self.ranges):
+            self.ranges.update(ids)
             self.entries += read.entries
             self._live.add(read.references)
             if read.kept is not None:
                 self._live.add_written(read.kept)
 
     def _read(
-        self, task: Callable[..., TablesRead], ids: Collection[str], *, must_exist: bool
-    ) -> Iterator[tuple[Tables, TablesRead]]:
+        self, task: Callable[..., TablesRead], ids: Collection[str]
+    ) -> Iterator[tuple[Sequence[str], TablesRead]]:
         """Yield the parts of some tables as they are read; count what is missing or foreign."""
         self._progress.expect(parts=len(ids))
-        parts = (
-            Tables(tuple(each), must_exist, self._old_layout)
-            for each in batches(sorted(ids), PART_TABLES)
-        )
+        parts = batches(sorted(ids), PART_TABLES)
         for part, read in self._runner.run(partial(task, location=self._location), parts):
             self.lost.update(read.missing)
             self.foreign += read.foreign
             yield part, read
-            self._progress.advance(parts=len(part.ids))
+            self._progress.advance(parts=len(part))
 
 
 def _ids_of(packed: bytes) -> Iterator[str]:
@@ -178,11 +163,10 @@ def _ids_of(packed: bytes) -> Iterator[str]:
         yield packed[at : at + DIGEST].hex()
 
 
-def read_trees(part: Tables, *, location: StoreLocation | OpenStore) -> TablesRead:
-    """Read metaranges.
+def read_trees(ids: Sequence[str], *, location: StoreLocation | OpenStore) -> TablesRead:
+    """Read metaranges; some may be missing.
 
     Raises:
-        MissingTable: a table that must exist is missing.
         IntegrityError: a table is damaged.
     """
 
@@ -190,12 +174,17 @@ def read_trees(part: Tables, *, location: StoreLocation | OpenStore) -> TablesRe
         values = load_metarange(MetarangeId(tree), table).values
         return (bytes.fromhex(range_id_of(value)) for value in values)
 
-    read, found = _read(part, location, ranges_in)
+    read, found = _read(ids, location, ranges_in, must_exist=False)
     return read._replace(references=b"".join(sorted(found)))
 
 
 def read_ranges(
-    part: Tables, *, location: StoreLocation | OpenStore, scratch: Scratch | None = None
+    ids: Sequence[str],
+    *,
+    location: StoreLocation | OpenStore,
+    must_exist: bool,
+    old_layout: bool,
+    scratch: Scratch | None = None,
 ) -> TablesRead:
     """Search ranges for everything that looks like the address of a data object.
 
@@ -203,22 +192,24 @@ def read_ranges(
     most keeps an object that is garbage.
 
     Args:
-        part: the ranges.
+        ids: IDs of the ranges.
         location: where to find the namespace.
+        must_exist: whether a missing range is an error.
+        old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
         scratch: where to write the digests; ``None``: they are returned.
 
     Raises:
-        MissingTable: a table that must exist is missing.
-        IntegrityError: a table is damaged.
+        MissingTable: a range that must exist is missing.
+        IntegrityError: a range is damaged.
     """
 
     def addresses(_id: str, table: Table) -> Iterator[bytes]:
         check_kind(table, "range")
         for number in range(table.block_count):
             payload = bytes(payload_of(table.stored_block(number)))
-            yield from addresses_in(payload, old_layout=part.old_layout)
+            yield from addresses_in(payload, old_layout=old_layout)
 
-    read, found = _read(part, location, addresses)
+    read, found = _read(ids, location, addresses, must_exist=must_exist)
     digests = digests_of(found)
     if scratch is None or len(digests) <= _INLINE:
         return read._replace(references=digests)
@@ -226,16 +217,23 @@ def read_ranges(
 
 
 def _read(
-    part: Tables,
+    ids: Sequence[str],
     location: StoreLocation | OpenStore,
     references_in: Callable[[str, Table], Iterator[bytes]],
+    *,
+    must_exist: bool,
 ) -> tuple[TablesRead, set[bytes]]:
     """Read tables; return the counts, and the distinct references in all of them."""
+    store = location.store()
     found: set[bytes] = set()
     entries, foreign, missing = 0, 0, []
-    for table_id in part.ids:
-        table = _open(table_id, location.store(), must_exist=part.must_exist)
-        if table is None:
+    for table_id in ids:
+        key = sstable_key(table_id)
+        try:
+            table = Table(BytesSource(key, store.get(key)))
+        except ObjectNotFound:
+            if must_exist:
+                raise MissingTable(key, store.uri) from None
             missing.append(table_id)
             continue
         found.update(references_in(table_id, table))
@@ -268,14 +266,3 @@ def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
     if old_layout:
         for ids in _OLD_ADDRESS.findall(data):
             yield from filter(None, ids)
-
-
-def _open(table_id: str, store: ObjectStore, *, must_exist: bool) -> Table | None:
-
-    key = sstable_key(table_id)
-    try:
-        return Table(BytesSource(key, store.get(key)))
-    except ObjectNotFound:
-        if must_exist:
-            raise MissingTable(key, store.uri) from None
-        return None
