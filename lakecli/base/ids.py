@@ -18,11 +18,6 @@ _RANDOM = (32,)
 _SHOWN = 80
 
 
-def is_hex(text: str) -> bool:
-    """Return whether `text` consists of lowercase hex digits, or is empty."""
-    return not text.strip(_DIGITS)
-
-
 class MalformedId(IntegrityError):
     """A text that is not a valid identifier, and so must not become part of a name."""
 

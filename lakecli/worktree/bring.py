@@ -27,7 +27,7 @@ from lakecli.worktree.keep import RESTORE, keep
 from lakecli.worktree.linked_files import restore_objects
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree
-from lakecli.worktree.writer import Expected, WantedFile, Writer
+from lakecli.worktree.writer import Expected, WantedFile, Writer, WriteReport
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
@@ -76,6 +76,14 @@ class Brought:
     left_out: list[bytes] = field(default_factory=list)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
     kept: int = 0
+
+    def take(self, report: WriteReport, worktree: Worktree) -> None:
+        """Add what a writer did in the directory."""
+        self.downloaded, self.removed, self.size = report.downloaded, report.removed, report.size
+        self.conflicts = sorted([*self.conflicts, *report.kept])
+        self.impossible = sorted(report.impossible)
+        self.left_out = sorted(worktree.own)
+        self.failures = sorted(report.failures)
 
 
 class _Fate(Enum):
@@ -235,18 +243,11 @@ class _Bringing:
         # other way round.
         for path, value in self._steps() if self._trees != [EMPTY_TREE] else ():
             if value is None:
-                writer.remove(path, self._expected(path))
+                writer.remove(path, _expected(self._worktree, self._changes, path))
         for path, value in self._steps():
             if value is not None:
                 self._add(writer, path, value)
-        report = writer.finish()
-        brought.downloaded = report.downloaded
-        brought.removed = report.removed
-        brought.size = report.size
-        brought.conflicts = sorted([*brought.conflicts, *report.kept])
-        brought.impossible = sorted(report.impossible)
-        brought.left_out = sorted(self._worktree.own)
-        brought.failures = sorted(report.failures)
+        brought.take(writer.finish(), self._worktree)
 
     def _steps(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield (path, encoded entry or ``None``) of what is to be written or removed."""
@@ -265,19 +266,13 @@ class _Bringing:
         state, digest = self._worktree.unseen(value)
         return digest != NO_DIGEST and (tracked.state.size, tracked.digest) == (state.size, digest)
 
-    def _expected(self, path: bytes) -> Expected | FileState:
-        change = self._changes.get(path)
-        if change is not None:
-            return Expected.ABSENT if change.state is None else change.state
-        return Expected.ABSENT if self._worktree.index.find(path) is None else Expected.BASE
-
     def _add(self, writer: Writer, path: bytes, value: bytes) -> None:
         try:
             entry = decode_entry(value)
         except IntegrityError as error:
             writer.report.failures.append((path, error.message))
         else:
-            writer.add(WantedFile(path, entry, self._expected(path)))
+            writer.add(WantedFile(path, entry, _expected(self._worktree, self._changes, path)))
 
     def _land(self, brought: Brought, src: LakeUri | None) -> None:
         """Record that the directory is at the commit: the index first, the link last."""
@@ -316,6 +311,16 @@ class _Bringing:
         worktree.retarget(self._target.metarange_id)
         self._on_step("settle")
         worktree.relink()
+
+
+def _expected(
+    worktree: Worktree, changes: Mapping[bytes, LocalChange], path: bytes
+) -> Expected | FileState:
+    """Return what the scan has seen at a path that is written or removed."""
+    change = changes.get(path)
+    if change is not None:
+        return Expected.ABSENT if change.state is None else change.state
+    return Expected.ABSENT if worktree.index.find(path) is None else Expected.BASE
 
 
 def restore(
@@ -410,19 +415,9 @@ def _write(
 ) -> None:
     writer = Writer(worktree, options, keeps_bit=True)
     for path, value in sorted(wanted.items()):
-        change = changes.get(path)
-        if change is not None:
-            expected = Expected.ABSENT if change.state is None else change.state
-        else:
-            expected = Expected.ABSENT if worktree.index.find(path) is None else Expected.BASE
+        expected = _expected(worktree, changes, path)
         if value is None:
             writer.remove(path, expected)
         else:
             writer.add(WantedFile(path, decode_entry(value), expected))
-    report = writer.finish()
-    brought.downloaded, brought.removed = report.downloaded, report.removed
-    brought.size = report.size
-    brought.conflicts = sorted(report.kept)
-    brought.impossible = sorted(report.impossible)
-    brought.left_out = sorted(worktree.own)
-    brought.failures = sorted(report.failures)
+    brought.take(writer.finish(), worktree)

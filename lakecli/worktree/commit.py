@@ -7,10 +7,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from lakecli.base.model import ChangeType, Commit, Entry
+from lakecli.base.model import ChangeType, Commit
 from lakecli.base.uri import check_path
 from lakecli.committed.apply import apply
-from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
 from lakecli.repository.download import DownloadOptions
@@ -26,7 +25,8 @@ from lakecli.repository.transfer.walk import LinkPolicy, open_below
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.index import state_of
-from lakecli.worktree.linked_files import permissions_of, restore_objects
+from lakecli.worktree.keep import encoded_file
+from lakecli.worktree.linked_files import restore_objects
 from lakecli.worktree.scan import LocalChange, Scan
 from lakecli.worktree.worktree import Worktree
 
@@ -217,7 +217,7 @@ class _Committing:
             upload.workers.for_each(files[start : start + BATCH], bring_in)
             upload.ingest.flush()
             encoded = [
-                (prefix + path, encode_entry(self._entry(upload, path, each, statuses[path])))
+                encoded_file(self._worktree, upload, path, each, statuses[path])
                 for path, each in ingested.items()
             ]
             values.update(claim_uploaded(upload.ingest.claim, encoded, ingested.values()))
@@ -260,13 +260,6 @@ class _Committing:
             ) from error
         assert status is not None
         return done, status
-
-    def _entry(
-        self, upload: Uploader, path: bytes, ingested: Ingested, status: os.stat_result
-    ) -> Entry:
-        where = self._worktree.link.prefix + path
-        entry = upload.entry(where, ingested, at=self._repository.lake.now(), has_mtime=True)
-        return entry._replace(metadata={**entry.metadata, **permissions_of(status)})
 
     # -- the commit --------------------------------------------------------------------------
 

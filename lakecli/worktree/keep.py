@@ -25,6 +25,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard.claims import claim_uploaded
 from lakecli.repository.pending import operations
+from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.walk import opener_below
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.staging import area
@@ -127,14 +128,25 @@ def _bring_in(
 
     for relative in paths:
         ingested = upload.ingest.file(worktree.path_of(relative), opener=opened)
-        path = worktree.link.prefix + relative
-        entry = upload.entry(path, ingested, at=repository.lake.now(), has_mtime=True)
-        permissions = permissions_of(statuses[-1])
-        entry = entry._replace(metadata={**entry.metadata, **permissions})
         uploaded.append(ingested)
-        changes.append((path, encode_entry(entry)))
+        changes.append(encoded_file(worktree, upload, relative, ingested, statuses[-1]))
     upload.ingest.flush()
     return claim_uploaded(upload.ingest.claim, changes, uploaded)
+
+
+def encoded_file(
+    worktree: Worktree,
+    upload: Uploader,
+    relative: bytes,
+    ingested: Ingested,
+    status: os.stat_result,
+) -> tuple[bytes, bytes]:
+    """Return the path in the repository, and the encoded entry, of a file that was uploaded."""
+    path = worktree.link.prefix + relative
+    at = worktree.repository.lake.now()
+    entry = upload.entry(path, ingested, at=at, has_mtime=True)
+    metadata = {**entry.metadata, **permissions_of(status)}
+    return path, encode_entry(entry._replace(metadata=metadata))
 
 
 def _tree_of(worktree: Worktree, operation: Operation) -> MetarangeId:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.model import CommitId
+from lakecli.base.parsing import Unparsable, parse_yaml
 from lakecli.base.uri import LakeUri, parse_path, ref_of
 from lakecli.base.validation import Invalid, Record, identifier, list_of, optional, or_empty, text
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
@@ -143,7 +144,7 @@ def read_link(root: Path, *, trust: Collection[str] = ()) -> Link | None:
         raise _malformed(root, f"more than {limit:,} bytes")
     try:
         return _parse(data)
-    except (Invalid, UnicodeDecodeError, LakeError) as error:
+    except (Invalid, Unparsable, UnicodeDecodeError, LakeError) as error:
         why = error.message if isinstance(error, LakeError) else str(error)
         raise _malformed(root, why) from error
 
@@ -213,11 +214,11 @@ def _load(text: str) -> dict[str, Any]:
     """Return the entries of a file: texts, and lists of texts.
 
     Raises:
-        Invalid: it is no mapping in YAML, or has two entries of one name.
+        Unparsable: it is no mapping in YAML, or has two entries of one name.
     """
     names = _ENTRY.findall(text)
     if len(names) > len({*names}):
-        raise Invalid("two entries of one name")
+        raise Unparsable("it has two entries of one name")
     found: dict[str, Any] = {}
     items: list[str] | None = None
     for line in text.removesuffix("\n").split("\n"):
@@ -230,27 +231,15 @@ def _load(text: str) -> dict[str, Any]:
         elif value is None or _PLAIN.fullmatch(value):
             scalar = value
         else:
-            return _load_yaml(text)
+            return parse_yaml(text, max_size=MAX_SIZE)
         if name:
             items = [] if scalar is None else None
             found[name] = items if scalar is None else scalar
         elif name is None and items is not None and isinstance(scalar, str):
             items.append(scalar)
         else:
-            return _load_yaml(text)
+            return parse_yaml(text, max_size=MAX_SIZE)
     return {name: value or "" for name, value in found.items()}
-
-
-def _load_yaml(text: str) -> dict[str, Any]:
-    import yaml
-
-    try:
-        found = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes texts only
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise Invalid(" ".join(str(error).split())) from None
-    if not isinstance(found, dict):
-        raise Invalid("no entries")
-    return found
 
 
 def _dump(entries: Mapping[str, str | Sequence[str]]) -> str:
