@@ -73,17 +73,39 @@ class Tracked(NamedTuple):
     version: str
 
 
-class TrackingStore:
-    """The tracked refs of one repository; writing needs a write transaction.
+class _Rows:
+    """Rows of one repository; writing needs a write transaction.
 
     Args:
-        txn: the moment to read, or the transaction to write in.
+        txn: the transaction to read or write in.
         repository: the 16 bytes of its UUID.
     """
 
     def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
         self._txn = txn
         self._repository = owner_key(repository)
+
+
+def _dump(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(dict(fields), separators=(",", ":")).encode("ascii")
+
+
+def _load_fields(data: bytes, what: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(data))
+    except (TypeError, ValueError) as error:
+        raise _malformed(what) from error
+
+
+def _malformed(what: str) -> IntegrityError:
+    return IntegrityError(
+        f"the record of {what} in the local store is malformed",
+        hint="the store may be damaged: move it away and start a new one",
+    )
+
+
+class TrackingStore(_Rows):
+    """The tracked refs of one repository."""
 
     def find(self, kind: RefKind, name: str) -> Tracked | None:
         """Return a tracked ref; ``None`` if this clone never saw it in the bucket."""
@@ -120,7 +142,7 @@ class TrackingStore:
             "write_id": tracked.write_id,
             "version": tracked.version,
         }
-        data = json.dumps(fields, separators=(",", ":")).encode("ascii")
+        data = _dump(fields)
         self._txn.for_writing().put(Table.TRACKING, self._key(tracked.kind, tracked.name), data)
 
     def delete(self, kind: RefKind, name: str) -> bool:
@@ -145,26 +167,14 @@ def _load(ref: bytes, data: bytes) -> Tracked:
             fields["version"],
         )
     except (KeyError, TypeError, ValueError, MalformedId) as error:
-        raise IntegrityError(
-            f"the record of {kind} {name} in the local store is malformed",
-            hint="the store may be damaged: move it away and start a new one",
-        ) from error
+        raise _malformed(f"{kind} {name}") from error
 
 
 _SEQUENCE_SIZE: Final = 8
 
 
-class ReflogStore:
-    """The moves of one repository's refs; writing needs a write transaction.
-
-    Args:
-        txn: the transaction to read or write in.
-        repository: the 16 bytes of its UUID.
-    """
-
-    def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
-        self._txn = txn
-        self._repository = owner_key(repository)
+class ReflogStore(_Rows):
+    """The moves of one repository's refs."""
 
     def put_moves(self, kind: RefKind, name: str, moves: Iterable[Mapping[str, Any]]) -> None:
         """Write moves of a ref, as JSON objects with a ``sequence``."""
@@ -172,19 +182,12 @@ class ReflogStore:
         under = self._prefix(kind, name)
         for fields in moves:
             key = under + int(fields["sequence"]).to_bytes(_SEQUENCE_SIZE)
-            data = json.dumps(dict(fields), separators=(",", ":")).encode("ascii")
-            txn.put(Table.REFLOG, key, data)
+            txn.put(Table.REFLOG, key, _dump(fields))
 
     def iter_moves(self, kind: RefKind, name: str) -> Iterator[dict[str, Any]]:
         """Yield the moves of a ref, newest first."""
         for _, data in self._txn.scan_reverse(Table.REFLOG, prefix=self._prefix(kind, name)):
-            try:
-                yield dict(json.loads(data))
-            except (TypeError, ValueError) as error:
-                raise IntegrityError(
-                    f"a record in the local store is not valid: a move of {name}",
-                    hint="the store may be damaged: move it away and start a new one",
-                ) from error
+            yield _load_fields(data, f"a move of {name}")
 
     def delete(self, kind: RefKind, name: str) -> None:
         """Delete the moves of a ref."""
@@ -199,47 +202,27 @@ class ReflogStore:
         return self._repository + h(ref)
 
 
-class IntentStore:
-    """The begun moves of one repository; writing needs a write transaction.
-
-    Args:
-        txn: the moment to read, or the transaction to write in.
-        repository: the 16 bytes of its UUID.
-    """
-
-    def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
-        self._txn = txn
-        self._repository = owner_key(repository)
+class IntentStore(_Rows):
+    """The begun moves of one repository."""
 
     def put(self, id: bytes, fields: Mapping[str, Any]) -> None:
         """Write a row; `fields` are values of JSON."""
-        data = json.dumps(dict(fields), separators=(",", ":")).encode("ascii")
-        self._txn.for_writing().put(Table.INTENTS, self._repository + id, data)
+        self._txn.for_writing().put(Table.INTENTS, self._repository + id, _dump(fields))
 
     def find(self, id: bytes) -> dict[str, Any] | None:
         """Return the fields of a row, or ``None``."""
         data = self._txn.get(Table.INTENTS, self._repository + id)
-        return None if data is None else _load_fields(data)
+        return None if data is None else _load_fields(data, "a begun move")
 
     def iter(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
         """Yield all of them as (ID, fields), by ID."""
         cut = len(self._repository)
         for key, data in self._txn.scan(Table.INTENTS, prefix=self._repository):
-            yield key[cut:], _load_fields(data)
+            yield key[cut:], _load_fields(data, "a begun move")
 
     def delete(self, id: bytes) -> bool:
         """Delete a row; return whether there was one."""
         return self._txn.for_writing().delete(Table.INTENTS, self._repository + id)
-
-
-def _load_fields(data: bytes) -> dict[str, Any]:
-    try:
-        return dict(json.loads(data))
-    except (TypeError, ValueError) as error:
-        raise IntegrityError(
-            "the record of a begun move in the local store is malformed",
-            hint="the store may be damaged: move it away and start a new one",
-        ) from error
 
 
 _COMMIT: Final = b"c"
@@ -247,17 +230,8 @@ _PACK: Final = b"p"
 _REPLACED: Final = b"\1"
 
 
-class PackedStore:
-    """The packs of one repository that this clone knows; writing needs a write transaction.
-
-    Args:
-        txn: the transaction to read or write in.
-        repository: the 16 bytes of its UUID.
-    """
-
-    def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
-        self._txn = txn
-        self._repository = owner_key(repository)
+class PackedStore(_Rows):
+    """The packs of one repository that this clone knows."""
 
     def add(
         self, pack_id: PackId, commit_ids: Iterable[CommitId], *, replaces: Iterable[PackId] = ()
