@@ -380,7 +380,6 @@ RECORDED: Final = "key binary, size bigint, checksum binary"
 """The columns of `LakeFsContents`; keys and checksums may have any bytes."""
 
 
-
 class Differing(NamedTuple):
     """What one task found.
 

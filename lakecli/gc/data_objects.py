@@ -204,9 +204,7 @@ def _list_data(part: DataPart, store: ObjectStore) -> PartListing:
             records += bytes.fromhex(digest) + info.size.to_bytes(8)
             if part.keys:
                 versions.append(info.version)
-    return PartListing(
-        part.name, bytes(records), objects, size, foreign, versions=tuple(versions)
-    )
+    return PartListing(part.name, bytes(records), objects, size, foreign, versions=tuple(versions))
 
 
 def _list_lakefs(part: LakeFsPart, store: ObjectStore) -> PartListing:

@@ -107,9 +107,7 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
     return marked
 
 
-def reach_all(
-    work: Work, live: LiveSet, reach: Reach | None = None
-) -> tuple[Roots, Reach]:
+def reach_all(work: Work, live: LiveSet, reach: Reach | None = None) -> tuple[Roots, Reach]:
     """Find the roots, and follow them to the data objects.
 
     Args:

@@ -47,90 +47,6 @@ if TYPE_CHECKING:
 _BATCH: Final = 50_000
 
 
-class OwnPosition(NamedTuple):
-    """A commit that a ref of this clone points or pointed to; `branch` is ``""`` for a tag."""
-
-    commit_id: CommitId
-    branch: str
-
-
-def iter_operations(
-    txn: ReadTransaction, repository: Repository, now: datetime
-) -> Iterator[Operation]:
-    """Yield the operations that can be undone, newest first: those that are not expired.
-
-    Args:
-        txn: of the local store.
-        repository: the repository of the log.
-        now: time by the store's clock. Of it and this machine's, the one that expires less counts.
-    """
-    here = repository.lake.now()
-    expired = expired_through(txn, repository, now=max(here, now), cutoff=min(here, now) - KEPT_FOR)
-    return takewhile(
-        lambda operation: operation.sequence > expired, log.iter_operations(txn, repository.key)
-    )
-
-
-def own_positions(
-    txn: ReadTransaction, repository: Repository, now: datetime
-) -> Iterator[OwnPosition]:
-    """Yield where this clone's refs stand, and where undo could move them."""
-    refs = RefStore(txn, repository.key)
-    for branch in refs.iter_branches():
-        yield OwnPosition(branch.commit_id, branch.name)
-    for tag in refs.iter_tags():
-        yield OwnPosition(tag.commit_id, "")
-    for operation in iter_operations(txn, repository, now):
-        for change in operation.refs:
-            for fields in (change.before, change.after):
-                if fields is not None and "commit_id" in fields:
-                    name = change.name if change.kind is RefKind.BRANCH else ""
-                    yield OwnPosition(CommitId(fields["commit_id"]), name)
-    for begun in intents.iter_begun(txn, repository):
-        for commit_id in (begun.intent.before, begun.intent.after):
-            if commit_id is not None:
-                yield OwnPosition(commit_id, "")
-
-
-def add_staged(
-    txn: ReadTransaction, repository: Repository, live: LiveSet, now: datetime
-) -> None:
-    """Add data objects of staged changes, and of those that undo could restore."""
-    tokens: set[bytes] = set()
-    for branch in RefStore(txn, repository.key).iter_branches():
-        tokens.update((branch.staging_token, *branch.sealed_tokens))
-    found: set[bytes] = set()
-    for operation in iter_operations(txn, repository, now):
-        tokens.update(operation.sealed)
-        for ref in operation.refs:
-            tokens.update(_tokens_of(ref.before), _tokens_of(ref.after))
-        for change in operation.staging:
-            tokens.add(change.token)
-            for _, image in log.iter_images(txn, operation.id, change.token):
-                if image is not None:
-                    _collect(found, image, live)
-    for token in sorted(tokens):
-        for _, value in area.scan(txn, StagingToken(token)):
-            _collect(found, value, live)
-    live.add(digests_of(found))
-
-
-def _collect(found: set[bytes], value: bytes, live: LiveSet) -> None:
-    found.update(addresses_in(value))
-    if len(found) >= _BATCH:
-        live.add(digests_of(found))
-        found.clear()
-
-
-def _tokens_of(fields: Mapping[str, object] | None) -> Iterator[bytes]:
-    if fields is None or "staging_token" not in fields:
-        return
-    yield bytes.fromhex(str(fields["staging_token"]))
-    sealed = fields.get("sealed_tokens")
-    for token in sealed if isinstance(sealed, list) else ():
-        yield bytes.fromhex(str(token))
-
-
 REFLOG_KEPT: Final = KEPT_FOR
 """How long former positions of a ref count at least; longer if the grace period is."""
 
@@ -164,9 +80,16 @@ class Roots(NamedTuple):
     history: Mapping[CommitId, Known]
 
 
-def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
-    """Return the time since which former positions of refs count."""
-    return now - max(REFLOG_KEPT, grace) - _CLOCKS
+def check_refs(known: KnownRefs, store: ObjectStore) -> None:
+    """Read the refs, and check that none vanished or went back since it was seen.
+
+    Raises:
+        RefsWentBack: refs are missing, or older than they were.
+        UnreadableRef: a ref is damaged, or it is listed and cannot be read.
+    """
+    heads = [ref.commit_id for ref in known.read()]
+    if known.gone_back:
+        known.check_reached(reached_by_heads(_parents(read_packs(store).commits), heads))
 
 
 def gather(work: Work, live: LiveSet) -> Roots:
@@ -225,6 +148,54 @@ def gather(work: Work, live: LiveSet) -> Roots:
     )
 
 
+def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
+    """Return the time since which former positions of refs count."""
+    return now - max(REFLOG_KEPT, grace) - _CLOCKS
+
+
+def expired_reflog(store: ObjectStore, times: Times) -> Iterator[ObjectInfo]:
+    """Yield the objects of the reflog whose moves are all too old to count."""
+    cutoff = reflog_cutoff(times.now, times.grace)
+    for info in store.list(REFLOG):
+        if info.modified_at < cutoff:  # its moves are older
+            yield info
+
+
+def _shared_starts(
+    commits: Mapping[CommitId, Known],
+    positions: Sequence[Positions],
+    now: datetime,
+    rules: Rules | None,
+) -> Iterator[Start]:
+    """Yield where the bucket's refs point, and recently pointed."""
+    reached: frozenset[CommitId] = frozenset()
+    if rules is not None and any(each.doubtful for each in positions):
+        reached = _reached(commits, positions)
+    for each in positions:
+        since = _since(now, rules, each.branch)
+        if each.head is not None:
+            yield Start(each.head, since)
+        for commit_id in sorted(each.recent | (each.doubtful - reached)):
+            yield Start(commit_id, since)
+
+
+def _since(now: datetime, rules: Rules | None, branch: str) -> int | None:
+    if rules is None:
+        return None
+    days = rules.default_days if not branch else rules.days_of(branch)
+    return int((now - timedelta(days=days)).timestamp())
+
+
+def _reached(
+    commits: Mapping[CommitId, Known], positions: Sequence[Positions]
+) -> frozenset[CommitId]:
+    return reached_by_heads(_parents(commits), [each.head for each in positions])
+
+
+def _parents(commits: Mapping[CommitId, Known]) -> dict[CommitId, tuple[CommitId, ...]]:
+    return {commit_id: known.parents for commit_id, known in commits.items()}
+
+
 def _trees_of(commits: Mapping[CommitId, Known], ids: Iterable[CommitId]) -> frozenset[MetarangeId]:
     return frozenset(commits[each].tree for each in ids) - {MetarangeId("")}
 
@@ -252,59 +223,86 @@ def _reach_dumps(
     return tables, trees
 
 
-def _since(now: datetime, rules: Rules | None, branch: str) -> int | None:
-    if rules is None:
-        return None
-    days = rules.default_days if not branch else rules.days_of(branch)
-    return int((now - timedelta(days=days)).timestamp())
+class OwnPosition(NamedTuple):
+    """A commit that a ref of this clone points or pointed to; `branch` is ``""`` for a tag."""
+
+    commit_id: CommitId
+    branch: str
 
 
-def _shared_starts(
-    commits: Mapping[CommitId, Known],
-    positions: Sequence[Positions],
-    now: datetime,
-    rules: Rules | None,
-) -> Iterator[Start]:
-    """Yield where the bucket's refs point, and recently pointed."""
-    reached: frozenset[CommitId] = frozenset()
-    if rules is not None and any(each.doubtful for each in positions):
-        reached = _reached(commits, positions)
-    for each in positions:
-        since = _since(now, rules, each.branch)
-        if each.head is not None:
-            yield Start(each.head, since)
-        for commit_id in sorted(each.recent | (each.doubtful - reached)):
-            yield Start(commit_id, since)
+def own_positions(
+    txn: ReadTransaction, repository: Repository, now: datetime
+) -> Iterator[OwnPosition]:
+    """Yield where this clone's refs stand, and where undo could move them."""
+    refs = RefStore(txn, repository.key)
+    for branch in refs.iter_branches():
+        yield OwnPosition(branch.commit_id, branch.name)
+    for tag in refs.iter_tags():
+        yield OwnPosition(tag.commit_id, "")
+    for operation in iter_operations(txn, repository, now):
+        for change in operation.refs:
+            for fields in (change.before, change.after):
+                if fields is not None and "commit_id" in fields:
+                    name = change.name if change.kind is RefKind.BRANCH else ""
+                    yield OwnPosition(CommitId(fields["commit_id"]), name)
+    for begun in intents.iter_begun(txn, repository):
+        for commit_id in (begun.intent.before, begun.intent.after):
+            if commit_id is not None:
+                yield OwnPosition(commit_id, "")
 
 
-def _parents(commits: Mapping[CommitId, Known]) -> dict[CommitId, tuple[CommitId, ...]]:
-    return {commit_id: known.parents for commit_id, known in commits.items()}
+def iter_operations(
+    txn: ReadTransaction, repository: Repository, now: datetime
+) -> Iterator[Operation]:
+    """Yield the operations that can be undone, newest first: those that are not expired.
 
-
-def _reached(
-    commits: Mapping[CommitId, Known], positions: Sequence[Positions]
-) -> frozenset[CommitId]:
-    return reached_by_heads(_parents(commits), [each.head for each in positions])
-
-
-def check_refs(known: KnownRefs, store: ObjectStore) -> None:
-    """Read the refs, and check that none vanished or went back since it was seen.
-
-    Raises:
-        RefsWentBack: refs are missing, or older than they were.
-        UnreadableRef: a ref is damaged, or it is listed and cannot be read.
+    Args:
+        txn: of the local store.
+        repository: the repository of the log.
+        now: time by the store's clock. Of it and this machine's, the one that expires less counts.
     """
-    heads = [ref.commit_id for ref in known.read()]
-    if known.gone_back:
-        known.check_reached(reached_by_heads(_parents(read_packs(store).commits), heads))
+    here = repository.lake.now()
+    expired = expired_through(txn, repository, now=max(here, now), cutoff=min(here, now) - KEPT_FOR)
+    return takewhile(
+        lambda operation: operation.sequence > expired, log.iter_operations(txn, repository.key)
+    )
 
 
-def expired_reflog(store: ObjectStore, times: Times) -> Iterator[ObjectInfo]:
-    """Yield the objects of the reflog whose moves are all too old to count."""
-    cutoff = reflog_cutoff(times.now, times.grace)
-    for info in store.list(REFLOG):
-        if info.modified_at < cutoff:  # its moves are older
-            yield info
+def add_staged(txn: ReadTransaction, repository: Repository, live: LiveSet, now: datetime) -> None:
+    """Add data objects of staged changes, and of those that undo could restore."""
+    tokens: set[bytes] = set()
+    for branch in RefStore(txn, repository.key).iter_branches():
+        tokens.update((branch.staging_token, *branch.sealed_tokens))
+    found: set[bytes] = set()
+    for operation in iter_operations(txn, repository, now):
+        tokens.update(operation.sealed)
+        for ref in operation.refs:
+            tokens.update(_tokens_of(ref.before), _tokens_of(ref.after))
+        for change in operation.staging:
+            tokens.add(change.token)
+            for _, image in log.iter_images(txn, operation.id, change.token):
+                if image is not None:
+                    _collect(found, image, live)
+    for token in sorted(tokens):
+        for _, value in area.scan(txn, StagingToken(token)):
+            _collect(found, value, live)
+    live.add(digests_of(found))
+
+
+def _collect(found: set[bytes], value: bytes, live: LiveSet) -> None:
+    found.update(addresses_in(value))
+    if len(found) >= _BATCH:
+        live.add(digests_of(found))
+        found.clear()
+
+
+def _tokens_of(fields: Mapping[str, object] | None) -> Iterator[bytes]:
+    if fields is None or "staging_token" not in fields:
+        return
+    yield bytes.fromhex(str(fields["staging_token"]))
+    sealed = fields.get("sealed_tokens")
+    for token in sealed if isinstance(sealed, list) else ():
+        yield bytes.fromhex(str(token))
 
 
 class PacksRead(NamedTuple):

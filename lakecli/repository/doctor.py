@@ -1,13 +1,7 @@
-"""Check this machine, the storage namespace and the access to it, and what that means.
+"""Check this machine, the storage namespace and the access to it, and say what that means.
 
-The checks of `doctor` on this machine: local store, cache and disks.
-
-What the checks of `doctor` mean: which commands work, and which error to report.
-
-Check this machine, the storage namespace, and the access to it.
-
-`lakecli.doctor.run` tests the store. This module adds the local store, the cache and the
-disks, the owner of the namespace, what clones share there, and which commands can work.
+`lakecli.doctor.run` tests the store. This module adds the local store, the cache and the disks, the
+owner of the namespace, what clones share there, and which commands can work.
 """
 
 from __future__ import annotations
@@ -69,88 +63,6 @@ FULL_MAP: Final = 0.8
 """The used share of the local store's memory map from which on it is a warning."""
 
 
-def memory_map(usage: Usage) -> Check:
-    """Check how full the memory map of the local store is."""
-    seen = f"{_shown(usage.used)} of {_shown(usage.map_size)} used"
-    details = {"used": str(usage.used), "size": str(usage.map_size)}
-    if usage.used < usage.map_size * FULL_MAP:
-        return ok("map", seen, **details)
-    return warning("map", seen, fix="raise the limit of address space (ulimit -v)", **details)
-
-
-def compiled_core() -> Check:
-    """Check whether bulk work is done by the compiled core."""
-    name, problem = "compiled-core", native.problem()
-    if not problem:
-        return ok(name, "used")
-    if problem == native.MISSING:
-        return ok(name, f"not used: {problem}; bulk work takes longer, with the same results")
-    return warning(name, f"not used: {problem}", fix="install this version of lakecli again")
-
-
-def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
-    """Check that the cache directory is writable, and report how a repository uses it.
-
-    Args:
-        directory: of the caches of all repositories.
-        used_by: the UUID of the repository; ``""`` if it caches nothing.
-        limit: bytes that the repository may use.
-    """
-    from tempfile import TemporaryFile
-
-    try:
-        make_private(directory)
-        with TemporaryFile(dir=directory) as file:
-            file.write(b"can be written")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        return warning(
-            "cache",
-            f"{reason}: {directory}; nothing is cached, so each read goes to the namespace",
-            fix="make the directory writable, or set LAKECLI_HOME to one that is",
-        )
-    if not used_by:
-        return ok("cache", str(directory))
-
-    used, reads = size_of(directory / used_by), kept_reads(directory / used_by)
-    return ok(
-        "cache",
-        f"{directory}, {_shown(used)} of {_shown(limit)} used; reads of trees: {reads_text(reads)}",
-        used=str(used),
-        limit=str(limit),
-        **{tier: str(count) for tier, count in reads.items()},
-    )
-
-
-def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
-    """Check the disk with the least free space among those of several directories."""
-    measured = []
-    for place in places:
-        with suppress(OSError):
-            measured.append((free_space(_existing(place)), place))
-    if not measured:
-        return skipped("disk-space", "the free space is unknown")
-    free, place = min(measured)
-    seen = f"{_shown(free)} free on the disk of {place}"
-    fix = "free some space there"
-    if free < NO_SPACE:
-        return failed("disk-space", Unreachable(f"only {seen}", hint=fix), free=str(free))
-    if free < LOW_SPACE:
-        return warning("disk-space", f"only {seen}", fix=fix, free=str(free))
-    return ok("disk-space", seen, free=str(free))
-
-
-def _existing(place: str) -> str:
-    """Return the directory itself, or the nearest existing one above it."""
-    while not os.path.isdir(place) and place != "/":  # noqa: PTH112 - namespaces are text
-        place = os.path.dirname(place)  # noqa: PTH120 - as above
-    return place
-
-
-def _shown(size: int) -> str:
-    return f"{size / 10**9:,.1f} GB" if size >= 10**9 else f"{size / 10**6:.1f} MB"
-
-
 FAMILIES: Final[tuple[type[LakeError], ...]] = (
     Unreachable,
     NotFound,
@@ -192,52 +104,6 @@ PURPOSES: Final = (
     Purpose("to-collect", ("read", "list", "write", "overwrite", "delete", "sharing"), "gc run"),
 )
 """A row for each group of commands; each becomes one of the last checks."""
-
-
-def verdict_of(checks: Iterable[Check]) -> CheckVerdict:
-    """Return the worst of several verdicts; skipped checks count as well."""
-    found = {check.verdict for check in checks}
-    return next(
-        (v for v in (CheckVerdict.FAILED, CheckVerdict.WARNING) if v in found), CheckVerdict.OK
-    )
-
-
-def problem_of(checks: Sequence[Check]) -> LakeError | None:
-    """Return the error for failed checks, of the most serious family, or ``None``.
-
-    Its hint is the fix of the first check of that family.
-    """
-    problems = [check for check in checks if check.verdict is CheckVerdict.FAILED]
-    for family in FAMILIES:
-        for check in problems:
-            if check.kind == family.kind:
-                names = ", ".join(problem.name for problem in problems)
-                message = f"{len(problems)} of {len(checks)} checks failed: {names}"
-                return family(message, hint=check.fix or None)
-    return None
-
-
-def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
-    """Report whether a group of commands has what it needs."""
-    needed = ", ".join(purpose.needs)
-    lacking = [
-        need
-        for need in purpose.needs
-        if found[need].verdict is CheckVerdict.FAILED or found[need].details.get("because")
-    ]
-    unknown = [need for need in purpose.needs if found[need].verdict is CheckVerdict.SKIPPED]
-    details = {"needs": needed, "lacks": ", ".join(lacking), "commands": purpose.commands}
-    if lacking:
-        fixes = (found[need].fix for need in lacking)
-        return warning(
-            purpose.name,
-            f"{purpose.commands}: not allowed, missing: {details['lacks']}",
-            fix=next(filter(None, fixes), "see these checks"),
-            **details,
-        )
-    if unknown:
-        return skipped(purpose.name, f"{purpose.commands}: unknown, see {unknown[0]}")
-    return ok(purpose.name, f"{purpose.commands}: allowed; required: {needed}", **details)
 
 
 TRAILING: Final = ("claim", "shared", "sharing", *(purpose.name for purpose in PURPOSES))
@@ -368,29 +234,86 @@ def _without_store(
         yield skipped(name, _NO_NAMESPACE)
 
 
-def _outside(repository: Repository) -> Check:
-    """Report the places outside the namespace that entries name; only a few ranges are read."""
+def compiled_core() -> Check:
+    """Check whether bulk work is done by the compiled core."""
+    name, problem = "compiled-core", native.problem()
+    if not problem:
+        return ok(name, "used")
+    if problem == native.MISSING:
+        return ok(name, f"not used: {problem}; bulk work takes longer, with the same results")
+    return warning(name, f"not used: {problem}", fix="install this version of lakecli again")
+
+
+def memory_map(usage: Usage) -> Check:
+    """Check how full the memory map of the local store is."""
+    seen = f"{_shown(usage.used)} of {_shown(usage.map_size)} used"
+    details = {"used": str(usage.used), "size": str(usage.map_size)}
+    if usage.used < usage.map_size * FULL_MAP:
+        return ok("map", seen, **details)
+    return warning("map", seen, fix="raise the limit of address space (ulimit -v)", **details)
+
+
+def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
+    """Check that the cache directory is writable, and report how a repository uses it.
+
+    Args:
+        directory: of the caches of all repositories.
+        used_by: the UUID of the repository; ``""`` if it caches nothing.
+        limit: bytes that the repository may use.
+    """
+    from tempfile import TemporaryFile
+
     try:
-        found = look(repository, ranges=_RANGES_READ)
-    except LakeError:
-        return skipped(OUTSIDE, "the newest tree of the default branch cannot be read")
-    part = f"in {found.ranges_read} of {found.ranges} ranges of the default branch"
-    if not found.places:
-        return ok(OUTSIDE, f"no object lies outside the namespace, {part}")
-    shown = ", ".join(f"{place.uri} ({place.objects} objects)" for place in found.places[:_SHOWN])
-    more = len(found.places) - _SHOWN
-    seen = f"objects lie outside the namespace: {shown}{f' and {more} more' if more > 0 else ''}"
-    details = {place.uri: str(place.objects) for place in found.places}
-    if all(place.allowed for place in found.places):
-        return ok(OUTSIDE, f"{seen}, {part}", **details)
-    trust = trust_of(repository)
-    wanted = allowable(found.places, trust)
-    return warning(
-        OUTSIDE,
-        f"{seen}, {part}; not all of them may be read",
-        fix=trust.allowing(*wanted) if wanted else "such addresses are never followed",
-        **details,
+        make_private(directory)
+        with TemporaryFile(dir=directory) as file:
+            file.write(b"can be written")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        return warning(
+            "cache",
+            f"{reason}: {directory}; nothing is cached, so each read goes to the namespace",
+            fix="make the directory writable, or set LAKECLI_HOME to one that is",
+        )
+    if not used_by:
+        return ok("cache", str(directory))
+
+    used, reads = size_of(directory / used_by), kept_reads(directory / used_by)
+    return ok(
+        "cache",
+        f"{directory}, {_shown(used)} of {_shown(limit)} used; reads of trees: {reads_text(reads)}",
+        used=str(used),
+        limit=str(limit),
+        **{tier: str(count) for tier, count in reads.items()},
     )
+
+
+def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
+    """Check the disk with the least free space among those of several directories."""
+    measured = []
+    for place in places:
+        with suppress(OSError):
+            measured.append((free_space(_existing(place)), place))
+    if not measured:
+        return skipped("disk-space", "the free space is unknown")
+    free, place = min(measured)
+    seen = f"{_shown(free)} free on the disk of {place}"
+    fix = "free some space there"
+    if free < NO_SPACE:
+        return failed("disk-space", Unreachable(f"only {seen}", hint=fix), free=str(free))
+    if free < LOW_SPACE:
+        return warning("disk-space", f"only {seen}", fix=fix, free=str(free))
+    return ok("disk-space", seen, free=str(free))
+
+
+def _existing(place: str) -> str:
+    """Return the directory itself, or the nearest existing one above it."""
+    while not os.path.isdir(place) and place != "/":  # noqa: PTH112 - namespaces are text
+        place = os.path.dirname(place)  # noqa: PTH120 - as above
+    return place
+
+
+def _shown(size: int) -> str:
+    return f"{size / 10**9:,.1f} GB" if size >= 10**9 else f"{size / 10**6:.1f} MB"
 
 
 def _with_claim(
@@ -428,6 +351,46 @@ def _with_claim(
     yield found["sharing"]
     for purpose in PURPOSES:
         yield check_purpose(purpose, found)
+
+
+def _claim_of_anybody(store: ObjectStore) -> Check:
+    owner = owner_of(store)
+    if owner is not None:
+        return ok("claim", f"belongs to repository {owner}", uuid=owner)
+    try:
+        store.head(layout.LAKEFS_MARKER)
+    except ObjectNotFound:
+        return ok("claim", "free: `lakecli repo create` may take it")
+    return warning(
+        "claim",
+        f"a lakeFS lives here (found {layout.LAKEFS_MARKER})",
+        fix="use another prefix; `lakecli repo create` refuses this one",
+    )
+
+
+def _made_by_create(namespace: str) -> str:
+    if not is_local(namespace):
+        return ""
+    return (
+        f"`lakecli repo create lakefs://NAME {namespace}` makes the directory; if it should be "
+        "there already, mount the disk that holds it"
+    )
+
+
+def _claim_of(repository: Repository, store: ObjectStore) -> Check:
+    owner = owner_of(store)
+    if owner == repository.record.uuid:
+        return ok("claim", "belongs to this repository", uuid=owner)
+    if owner is None:
+        raise IntegrityError(
+            f"{store.uri}/{layout.REPOSITORY} is missing",
+            hint="restore it from a backup; see what else is missing: "
+            f"lakecli fsck {repository.uri}",
+        )
+    raise Refused(
+        f"belongs to another repository: {owner}",
+        hint="write nothing there; another repository has replaced this one",
+    )
 
 
 def _shared(store: ObjectStore) -> Check:
@@ -475,41 +438,72 @@ def _sharing(found: Mapping[str, Check], repository: Repository | None) -> Check
     return ok(name, "several machines may write here")
 
 
-def _claim_of_anybody(store: ObjectStore) -> Check:
-    owner = owner_of(store)
-    if owner is not None:
-        return ok("claim", f"belongs to repository {owner}", uuid=owner)
-    try:
-        store.head(layout.LAKEFS_MARKER)
-    except ObjectNotFound:
-        return ok("claim", "free: `lakecli repo create` may take it")
-    return warning(
-        "claim",
-        f"a lakeFS lives here (found {layout.LAKEFS_MARKER})",
-        fix="use another prefix; `lakecli repo create` refuses this one",
-    )
-
-
-def _claim_of(repository: Repository, store: ObjectStore) -> Check:
-    owner = owner_of(store)
-    if owner == repository.record.uuid:
-        return ok("claim", "belongs to this repository", uuid=owner)
-    if owner is None:
-        raise IntegrityError(
-            f"{store.uri}/{layout.REPOSITORY} is missing",
-            hint="restore it from a backup; see what else is missing: "
-            f"lakecli fsck {repository.uri}",
+def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
+    """Report whether a group of commands has what it needs."""
+    needed = ", ".join(purpose.needs)
+    lacking = [
+        need
+        for need in purpose.needs
+        if found[need].verdict is CheckVerdict.FAILED or found[need].details.get("because")
+    ]
+    unknown = [need for need in purpose.needs if found[need].verdict is CheckVerdict.SKIPPED]
+    details = {"needs": needed, "lacks": ", ".join(lacking), "commands": purpose.commands}
+    if lacking:
+        fixes = (found[need].fix for need in lacking)
+        return warning(
+            purpose.name,
+            f"{purpose.commands}: not allowed, missing: {details['lacks']}",
+            fix=next(filter(None, fixes), "see these checks"),
+            **details,
         )
-    raise Refused(
-        f"belongs to another repository: {owner}",
-        hint="write nothing there; another repository has replaced this one",
+    if unknown:
+        return skipped(purpose.name, f"{purpose.commands}: unknown, see {unknown[0]}")
+    return ok(purpose.name, f"{purpose.commands}: allowed; required: {needed}", **details)
+
+
+def _outside(repository: Repository) -> Check:
+    """Report the places outside the namespace that entries name; only a few ranges are read."""
+    try:
+        found = look(repository, ranges=_RANGES_READ)
+    except LakeError:
+        return skipped(OUTSIDE, "the newest tree of the default branch cannot be read")
+    part = f"in {found.ranges_read} of {found.ranges} ranges of the default branch"
+    if not found.places:
+        return ok(OUTSIDE, f"no object lies outside the namespace, {part}")
+    shown = ", ".join(f"{place.uri} ({place.objects} objects)" for place in found.places[:_SHOWN])
+    more = len(found.places) - _SHOWN
+    seen = f"objects lie outside the namespace: {shown}{f' and {more} more' if more > 0 else ''}"
+    details = {place.uri: str(place.objects) for place in found.places}
+    if all(place.allowed for place in found.places):
+        return ok(OUTSIDE, f"{seen}, {part}", **details)
+    trust = trust_of(repository)
+    wanted = allowable(found.places, trust)
+    return warning(
+        OUTSIDE,
+        f"{seen}, {part}; not all of them may be read",
+        fix=trust.allowing(*wanted) if wanted else "such addresses are never followed",
+        **details,
     )
 
 
-def _made_by_create(namespace: str) -> str:
-    if not is_local(namespace):
-        return ""
-    return (
-        f"`lakecli repo create lakefs://NAME {namespace}` makes the directory; if it should be "
-        "there already, mount the disk that holds it"
+def verdict_of(checks: Iterable[Check]) -> CheckVerdict:
+    """Return the worst of several verdicts; skipped checks count as well."""
+    found = {check.verdict for check in checks}
+    return next(
+        (v for v in (CheckVerdict.FAILED, CheckVerdict.WARNING) if v in found), CheckVerdict.OK
     )
+
+
+def problem_of(checks: Sequence[Check]) -> LakeError | None:
+    """Return the error for failed checks, of the most serious family, or ``None``.
+
+    Its hint is the fix of the first check of that family.
+    """
+    problems = [check for check in checks if check.verdict is CheckVerdict.FAILED]
+    for family in FAMILIES:
+        for check in problems:
+            if check.kind == family.kind:
+                names = ", ".join(problem.name for problem in problems)
+                message = f"{len(problems)} of {len(checks)} checks failed: {names}"
+                return family(message, hint=check.fix or None)
+    return None

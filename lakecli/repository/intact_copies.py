@@ -30,6 +30,7 @@ from lakecli.stores.contract import ANY
 
 _PIECE: Final = 1 << 20
 
+
 @dataclass(slots=True)
 class DamagedObject:
     """Something that is missing or damaged.

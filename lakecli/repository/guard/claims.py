@@ -186,9 +186,7 @@ class Reclaimed:
 
 def _claim(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
     """Claim the objects of some values; return the paths whose objects are missing."""
-    found = (
-        (path, *named) for path, value in values if (named := _object_of(repository, value))
-    )
+    found = ((path, *named) for path, value in values if (named := _object_of(repository, value)))
     first = next(found, None)
     if first is None:
         return []
