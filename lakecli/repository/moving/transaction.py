@@ -4,7 +4,7 @@
    which remembers the commit it was started on.
 2. **Build** the tree from the head and the sealed changes. Its ranges and its metarange are in
    the storage namespace, durably, before anything refers to them.
-3. **Move** the branch by the repository's `lakecli.repository.moving.mover.BranchMover`: only if it
+3. **Move** the branch by the repository's `lakecli.repository.contract.BranchMover`: only if it
    still is what the commit was built from (head commit, exactly these sealed tokens), in one
    transaction that appends the operation.
 

@@ -85,7 +85,7 @@ class Resolver:
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of the bytes at an address.
 
-        The store of a pinned address reads the version that the address names; see `pins`.
+        The store of a pinned address reads the version that the address names; see `split_pin`.
 
         Raises:
             Unsupported: a pinned address in a store whose versions lakecli cannot read.
@@ -186,7 +186,7 @@ def split_address(address: str) -> tuple[str, str]:
     """Split an external address into the URI of its bucket and the key.
 
     For a file these are the directory and the name. An entry's address may be pinned: pass only the
-    URI that `pins.split_pin` returns. The key is not changed, even if it begins with a slash or
+    URI that `split_pin` returns. The key is not changed, even if it begins with a slash or
     contains two in a row. The result is not checked against the allowed places.
 
     Raises:

@@ -51,7 +51,7 @@ class Outside(NamedTuple):
 
 
 def place_of_address(namespace: str, address: str) -> str:
-    """Return the place of an address that is a full URI; see `places.place_of`."""
+    """Return the place of an address that is a full URI; see `place_of`."""
     try:
         return place_of(namespace, *split_address(split_pin(address).uri))
     except UsageError:

@@ -64,7 +64,7 @@ class Presigner:
 
         Raises:
             Unsupported: the store has no URLs.
-            LakeError: the entry's address cannot be followed; see `address.Resolver`.
+            LakeError: the entry's address cannot be followed; see `AddressResolver`.
         """
         store, key = self._repository.addresses.locate(entry.physical_address)
         name = path[path.rfind(b"/") + 1 :]

@@ -222,9 +222,8 @@ class SharedMover:
                 raise
             except LakeError as error:
                 errors.append(error)
-                if _is_noted(repository, note):
-                    continue
-                resumed.append(Resumed(note, error))
+                if note.id not in {each.id for each in _notes(repository)}:
+                    resumed.append(Resumed(note, error))
             else:
                 resumed.append(Resumed(note, None))
         follow(repository)
@@ -283,11 +282,6 @@ def _notes(repository: Repository) -> list[UnsentMove]:
     with repository.lake.kv.read() as txn:
         notes = list(unsent_moves.iter_unsent(txn, repository))
     return sorted(notes, key=lambda note: note.after is None)
-
-
-def _is_noted(repository: Repository, move: UnsentMove) -> bool:
-    with repository.lake.kv.read() as txn:
-        return unsent_moves.find_unsent(txn, repository, move.kind, move.name) is not None
 
 
 def _check_ahead(
