@@ -423,53 +423,65 @@ class TreeDownloader(Downloader):
         self.report.excluded += 1
 
     def _one(self, destination: Destination, path: bytes, entry: Entry) -> None:
+        """Write one object, or compare it; an error that concerns only this object is recorded."""
         name = path[len(self._below) :]
         try:
             if not name or name.endswith(b"/"):
                 if name:
-                    destination.make_directory(name[:-1])
+                    self._make_directory(destination, name[:-1])
                 return
-            if self._state(destination, name, entry, mtime=entry.file_mtime) is FileComparison.SAME:
-                with self._lock:
-                    self.report.unchanged += 1
-                self._options.progress.advance(items=1, size=entry.size)
-                return
-            size = self.fetch(destination, name, entry)
+            state = destination.state_of(
+                name,
+                size=entry.size,
+                digest=content_digest(entry),
+                mtime=self._time_of(entry),
+                check=self.workers.check,
+            )
+            self._bring(destination, name, entry, state)
         except NoRoom:
             raise
         except (UnwritableFile, NotFound, IntegrityError, UsageError, Refused) as error:
             # Without the namespace all objects fail; without a bucket outside it only some.
             if isinstance(error, BucketNotFound) and not is_external(entry):
                 raise
-            self._fail(path, error)
-            return
+            if isinstance(error, UnsafeName) and self._surplus.blocks(name):
+                self._wait(path, entry)
+            else:
+                self._fail(path, error)
         except (PermissionDenied, Unreachable) as error:
             self._fail(path, error)
             self._budget.failed(error)
+        else:
+            self._options.progress.advance(items=1)
+
+    def _make_directory(self, destination: Destination, name: bytes) -> None:
+        destination.make_directory(name)
+
+    def _time_of(self, entry: Entry) -> int | None:
+        """Return the time that a file gets which is the same as an object."""
+        return entry.file_mtime
+
+    def _bring(
+        self, destination: Destination, name: bytes, entry: Entry, state: FileComparison
+    ) -> None:
+        """Write an object, unless the file is the same."""
+        if state is FileComparison.SAME:
+            self._options.progress.advance(size=entry.size)
+            with self._lock:
+                self.report.unchanged += 1
             return
+        size = self.fetch(destination, name, entry)
         self._budget.succeeded()
         with self._lock:
             self.report.downloaded += 1
             self.report.size += size
-        self._options.progress.advance(items=1)
 
-    def _state(
-        self, destination: Destination, name: bytes, entry: Entry, *, mtime: int | None = None
-    ) -> FileComparison:
-        """Compare a file with an object; one that is the same gets the time, if given."""
-        return destination.state_of(
-            name,
-            size=entry.size,
-            digest=content_digest(entry),
-            mtime=mtime,
-            check=self.workers.check,
-        )
+    def _wait(self, path: bytes, _entry: Entry) -> None:
+        """Leave an object for later that has a surplus file in its way."""
+        self._blocked.append(path)
 
     def _fail(self, path: bytes, error: LakeError) -> None:
-        if isinstance(error, UnsafeName) and self._surplus.blocks(path[len(self._below) :]):
-            self._blocked.append(path)
-        else:
-            self.report.failures.append((path, error.message))
+        self.report.failures.append((path, error.message))
 
 
 class _DownloadPlan(TreeDownloader):
@@ -494,29 +506,31 @@ class _DownloadPlan(TreeDownloader):
             if not batch:
                 return
 
+    def _step(self, action: PathAction, path: bytes, size: int = 0, error: str = "") -> None:
+        self._steps.append(PathStep(action, path, size, error))
+
     def _leave_out(self, path: bytes) -> None:
-        self._steps.append(PathStep(PathAction.EXCLUDED, path))
+        self._step(PathAction.EXCLUDED, path)
 
     def _exclude(self, path: bytes, entry: Entry) -> None:
-        self._steps.append(PathStep(PathAction.EXCLUDED, path, entry.size))
+        self._step(PathAction.EXCLUDED, path, entry.size)
 
     def _fail(self, path: bytes, error: LakeError) -> None:
-        self._steps.append(PathStep(PathAction.FAILED, path, error=error.message))
+        self._step(PathAction.FAILED, path, error=error.message)
 
-    def _one(self, destination: Destination, path: bytes, entry: Entry) -> None:
-        name = path[len(self._below) :]
-        if not name or name.endswith(b"/"):
-            return
-        try:
-            state = self._state(destination, name, entry)
-        except UnsafeName as error:
-            if not self._surplus.blocks(name):
-                self._fail(path, error)
-                return
-            self._steps.append(PathStep(PathAction.NEW, path, entry.size))
-            return
-        self._steps.append(PathStep(_ACTIONS[state], path, entry.size))
-        self._options.progress.advance(items=1)
+    def _make_directory(self, destination: Destination, name: bytes) -> None:
+        pass
+
+    def _time_of(self, _entry: Entry) -> int | None:
+        return None
+
+    def _bring(
+        self, _destination: Destination, name: bytes, entry: Entry, state: FileComparison
+    ) -> None:
+        self._step(_ACTIONS[state], self._below + name, entry.size)
+
+    def _wait(self, path: bytes, entry: Entry) -> None:
+        self._step(PathAction.NEW, path, entry.size)
 
 
 class _Surplus(NamedTuple):

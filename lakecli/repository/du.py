@@ -13,10 +13,9 @@ from contextlib import closing, contextmanager
 from hashlib import blake2b
 from typing import Final
 
+from lakecli.base.ids import RangeId
 from lakecli.base.model import Entry
 from lakecli.committed.diff import prefix_of
-from lakecli.committed.metaranges import ID_PART
-from lakecli.committed.scan import Cursor, Standing
 from lakecli.committed.values import decode_entry
 from lakecli.refs.expression import parse
 from lakecli.refs.ref_store import RefStore
@@ -127,22 +126,14 @@ def _iter_others(view: View) -> Iterator[tuple[bytes]]:
     named = [(each.name, each.commit_id) for each in refs.iter_branches()]
     named += [(each.name, each.commit_id) for each in refs.iter_tags()]
     heads = [commit_id for name, commit_id in named if (name, commit_id) != own]
-    seen: set[bytes] = set()
+    seen: set[RangeId] = set()
     for tree_id in {refs.get_commit(head).metarange_id for head in heads}:
-        tree = trees.metarange(tree_id)
-        for position, value in enumerate(tree.values):
-            if value[ID_PART] in seen:
+        for record in trees.metarange(tree_id).records():
+            if record.id in seen:
                 continue
-            seen.add(value[ID_PART])
-            cursor = Cursor(trees, tree, first=position, last=position + 1)
-            while cursor.standing != Standing.END:
-                if cursor.standing == Standing.RANGE:
-                    cursor.enter_range()
-                elif cursor.standing == Standing.BLOCK:
-                    cursor.enter_block()
-                else:
-                    for found in cursor.take(len(cursor.keys))[1]:
-                        yield (_id_of(decode_entry(found)),)
+            seen.add(record.id)
+            for _, value in trees.table(record).records():
+                yield (_id_of(decode_entry(value)),)
 
 
 def _id_of(entry: Entry) -> bytes:
