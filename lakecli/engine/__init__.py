@@ -2,11 +2,11 @@
 
 ::
 
-    runner          runners apply a function to the parts of a plan; results in order
+    runner          runners apply a function to the parts of a plan
     spark_runner    the runner on Spark
     session         start Spark: its settings, its log, its Java, and whether a master answers
     executors       wait for executors, and check what each of them has
-    scratch         large results of executors
+    scratch         large results of executors; results in the order of the parts
     errors_as_json  lakecli's errors as JSON, sent from an executor to the driver
     joins           joins on Spark
     store_location  where objects are

@@ -1,17 +1,11 @@
-"""Runners apply a function to the parts of a plan: the interface, and the in-process runner.
-
-Parts finish in any order; `InOrder` puts their results into the order of the parts.
-"""
+"""Runners apply a function to the parts of a plan: the interface, and the in-process runner."""
 
 from __future__ import annotations
 
-import os
-import pickle
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -89,40 +83,3 @@ class LocalRunner(ClosedOnExit):
                         yield waiting.pop(future), future.result()
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
-
-
-WAITING_SIZE: Final = 64 << 20
-"""Bytes of results that wait in memory for earlier parts; more wait in a file."""
-
-
-class InOrder(Generic[R]):
-    """Yields numbered results in the order of their numbers, whatever order they come in.
-
-    Results that come early wait as pickles in memory or, beyond a limit, in a file that is gone
-    when the process ends.
-    """
-
-    def __init__(self) -> None:
-        self._next = 0
-        self._waiting: dict[int, int] = {}
-        """Position in the file, by number."""
-        self._file = tempfile.SpooledTemporaryFile(WAITING_SIZE)  # noqa: SIM115 - see __exit__
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def ready(self, number: int, result: R) -> Iterator[R]:
-        """Add a result; yield the results that are next, as far as they are there."""
-        if number != self._next:
-            self._waiting[number] = self._file.seek(0, os.SEEK_END)
-            pickle.dump(result, self._file)
-            return
-        self._next += 1
-        yield result
-        while self._next in self._waiting:
-            self._file.seek(self._waiting.pop(self._next))
-            self._next += 1
-            yield pickle.load(self._file)  # noqa: S301 - written above

@@ -1,24 +1,33 @@
-"""Large results of executors: written to the namespace, so that only their names go through Spark.
+"""Results of parts that wait outside of memory: in the namespace, or in a file of the driver.
+
+Large results of executors are written to the namespace, so that only their names go through Spark.
 
 Spark ends a job whose results have more than ``spark.driver.maxResultSize`` bytes in all. The
 driver reads one result at a time, and deletes all when it closes its runner: parts with equal
 results share one. What a killed driver leaves behind is garbage to `gc run`.
 
 A result is a pickle, which could run code, so it is opened only if its bytes have the digest that
-the executor returned through Spark.
+the executor returned through Spark, or if this process has written it to a file without a name.
+
+Parts finish in any order; `InOrder` puts their results into the order of the parts.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
+import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from lakecli.base.identity import h
 from lakecli.base.layout import scratch_key, scratch_prefix
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import IntegrityError, LakeError, NotFound, PermissionDenied
 from lakecli.stores.contract import ANY
+
+R = TypeVar("R")
 
 LIMIT: Final = 64 << 10
 """Bytes of a result that still goes through Spark."""
@@ -133,3 +142,42 @@ class Scratch(NamedTuple):
         with suppress(LakeError):
             store = self.location.store()
             store.delete([info.key for info in store.list(scratch_prefix(self.run))])
+
+
+WAITING_SIZE: Final = 64 << 20
+"""Bytes of results that wait in memory for earlier parts; more wait in a file."""
+
+
+class InOrder(Generic[R]):
+    """Yields numbered results in the order of their numbers, whatever order they come in.
+
+    Results that come early wait as pickles in memory or, beyond a limit, in a file that is gone
+    when the process ends.
+    """
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._waiting: dict[int, tuple[int, int]] = {}
+        """Position and size in the file, by number."""
+        self._file = tempfile.SpooledTemporaryFile(WAITING_SIZE)  # noqa: SIM115 - see __exit__
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def ready(self, number: int, result: R) -> Iterator[R]:
+        """Add a result; yield the results that are next, as far as they are there."""
+        if number != self._next:
+            body = dump_value(result)
+            self._waiting[number] = self._file.seek(0, os.SEEK_END), len(body)
+            self._file.write(body)
+            return
+        self._next += 1
+        yield result
+        while self._next in self._waiting:
+            start, size = self._waiting.pop(self._next)
+            self._file.seek(start)
+            self._next += 1
+            yield load_value(self._file.read(size))

@@ -30,7 +30,8 @@ from lakecli.committed.check import count_entries
 from lakecli.committed.listing import prefix_end
 from lakecli.committed.scan import find, scan
 from lakecli.engine.differences import DiffInterval, intervals
-from lakecli.engine.runner import InOrder, Runner
+from lakecli.engine.runner import Runner
+from lakecli.engine.scratch import InOrder
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import PartialFailure, Refused
 from lakecli.exports.part import ExportOutcome, ExportPart, Hands, Job, export_part

@@ -8,7 +8,8 @@ driver appends to the file of the part. Large pieces go through the namespace: s
 
 from __future__ import annotations
 
-import pickle
+import json
+import os
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -78,8 +79,8 @@ class Lister:
 
     def _end_piece(self) -> None:
         if self._file:
-            with Path(self._file).open("ab") as file:
-                pickle.dump(self._held, file)
+            with Path(self._file).open("a", encoding="ascii") as file:
+                file.writelines(map(_line, self._held))
         elif self._held:
             held = self._held
             self._pieces.append(held if self._scratch is None else self._scratch.keep_value(held))
@@ -103,17 +104,20 @@ def take_pieces(
     Raises:
         IntegrityError: one is missing in the namespace, or has other bytes.
     """
-    with Path(part_file(directory, number)).open("wb") as file:
+    with Path(part_file(directory, number)).open("w", encoding="ascii") as file:
         for piece in pieces:
-            pickle.dump(piece if scratch is None else scratch.take_value(piece), file)
+            file.writelines(map(_line, piece if scratch is None else scratch.take_value(piece)))
 
 
 def iter_steps(directory: Path) -> Iterator[PathStep]:
     """Yield what all parts listed, in the order of the parts."""
     for path in sorted(directory.iterdir()):
-        with path.open("rb") as file:
-            while True:
-                try:
-                    yield from pickle.load(file)  # noqa: S301 - written above
-                except EOFError:
-                    break
+        with path.open(encoding="ascii") as file:
+            for line in file:
+                action, name, size, error = json.loads(line)
+                yield PathStep(PathAction(action), os.fsencode(name), size, error)
+
+
+def _line(step: PathStep) -> str:
+    """Return a step as a line of JSON."""
+    return json.dumps([step.action, os.fsdecode(step.path), step.size, step.error]) + "\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.layout import SSTABLES
-from lakecli.engine import runner as runners
+from lakecli.engine import scratch
 from lakecli.engine.differences import changed_ranges, compare_by
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import IntegrityError
@@ -81,7 +81,7 @@ def said(
 def test_runners_yield_the_same_differences(
     repository: Repository, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runners, "WAITING_SIZE", 100)
+    monkeypatch.setattr(scratch, "WAITING_SIZE", 100)
     stage(repository, "dev", {b"p/0001": None, b"p/0002": b"staged", b"zz": b"staged"})
     for refs, options in (
         (("main", "dev"), {}),
