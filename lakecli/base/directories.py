@@ -6,10 +6,9 @@ import os
 import stat
 from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    StrPath = str | PathLike[str]
+StrPath = str | PathLike[str]
 
 PRIVATE: Final = 0o700
 

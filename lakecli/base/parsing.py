@@ -11,10 +11,9 @@ import json
 import os
 import re
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
-if TYPE_CHECKING:
-    from lakecli.base.directories import StrPath
+from lakecli.base.directories import StrPath
 
 MAX_SIZE: Final = 1 << 20
 """Default limit of a document, in bytes."""

@@ -10,16 +10,14 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from operator import lt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.base.model import MetarangeId
 from lakecli.committed.metaranges import Metarange, RangeRecord, is_ours, iter_runs
+from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import identity_of
 from lakecli.committed.writer import TreeWriter, canonical
-
-if TYPE_CHECKING:
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.sstable.block import Run
+from lakecli.sstable.block import Run
 
 CHUNK = 4096
 """Changes held in memory at a time."""

@@ -22,17 +22,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
-from lakecli.base.directories import make_private
+from lakecli.base.directories import StrPath, make_private
 from lakecli.base.ids import HexId
 from lakecli.errors import IntegrityError
-from lakecli.stores.contract import ObjectNotFound
-
-if TYPE_CHECKING:
-    from lakecli.base.directories import StrPath
-    from lakecli.stores.contract import ObjectStore
-
+from lakecli.stores.contract import ObjectNotFound, ObjectStore
 
 DEFAULT_SIZE_LIMIT = 1 << 30
 
@@ -155,9 +150,8 @@ def size_of(directory: StrPath) -> int:
     return total
 
 
-if TYPE_CHECKING:
-    Tier = Literal["memory", "disk", "bucket"]
-    Reads = dict[Tier, int]
+Tier = Literal["memory", "disk", "bucket"]
+Reads = dict[Tier, int]
 
 MEMORY: Final = "memory"
 DISK: Final = "disk"

@@ -21,18 +21,15 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.identity import frame_map, tree_id
 from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.committed.values import MalformedValue, decode_value, digests, encode_value
 from lakecli.errors import IntegrityError
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
+from lakecli.sstable.block import Run
 from lakecli.sstable.reader import Table
-
-if TYPE_CHECKING:
-    from lakecli.sstable.block import Run
-
 
 TREE_PROPERTY: Final = "lakecli.tree"
 

@@ -19,21 +19,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.base.model import MetarangeId, RangeId
-from lakecli.committed.cache import BUCKET, DISK, MEMORY
+from lakecli.committed.cache import BUCKET, DISK, MEMORY, Tier
 from lakecli.committed.listing import prefix_end
 from lakecli.committed.metaranges import Metarange, Mismatch, RangeRecord
 from lakecli.committed.tables import TableStore
 from lakecli.errors import IntegrityError
 from lakecli.sstable.reader import Table
 
-if TYPE_CHECKING:
-    from lakecli.committed.cache import Tier
-
-    Source = tuple[Table, dict[bytes, bytes], set[int]]
-    Records = tuple[list[bytes], list[bytes]]
+Source = tuple[Table, dict[bytes, bytes], set[int]]
+Records = tuple[list[bytes], list[bytes]]
 
 _NO_RECORDS: Final[dict[bytes, bytes]] = {}
 _INDEX_ENTRY_SIZE: Final = 250

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from lakecli.base.model import ChangeType
+from lakecli.base.model import ChangeType, MetarangeId
 from lakecli.committed.listing import prefix_end
 from lakecli.committed.metaranges import ID_PART, Metarange, Mismatch, RangeRecord
+from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import is_same
-
-if TYPE_CHECKING:
-    from lakecli.base.model import MetarangeId
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.sstable.reader import Table
+from lakecli.sstable.reader import Table
 
 
 def find(trees: TreeStore, tree: MetarangeId, key: bytes) -> bytes | None:
@@ -56,9 +53,8 @@ def scan(
             yield from zip(*cursor.take(len(cursor.keys)), strict=True)
 
 
-if TYPE_CHECKING:
-    Window: TypeAlias = tuple[list[bytes], list[bytes], list[bytes], list[bytes]]
-    """Keys and values of the left tree, keys and values of the right one."""
+Window: TypeAlias = tuple[list[bytes], list[bytes], list[bytes], list[bytes]]
+"""Keys and values of the left tree, keys and values of the right one."""
 
 
 class Standing:
@@ -304,9 +300,8 @@ def _take_before(inside: Cursor, outside: Cursor) -> tuple[list[bytes], list[byt
     return inside.take(end)
 
 
-if TYPE_CHECKING:
-    Pair: TypeAlias = tuple[bytes, bytes | None, bytes | None]
-    """A path, its value on the left and its value on the right; the values differ."""
+Pair: TypeAlias = tuple[bytes, bytes | None, bytes | None]
+"""A path, its value on the left and its value on the right; the values differ."""
 
 
 def iter_pairs(windows: Iterable[Window]) -> Iterator[Pair]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from lakecli.base import layout
 from lakecli.base.model import MetarangeId, RangeId
@@ -21,8 +21,10 @@ from lakecli.committed.cache import (
     LruCache,
     MissingTable,
     PathSource,
+    Reads,
     RemoteSource,
     SstableCache,
+    Tier,
     no_reads,
 )
 from lakecli.committed.metaranges import (
@@ -36,9 +38,6 @@ from lakecli.committed.metaranges import (
 from lakecli.errors import IntegrityError
 from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, Table
 from lakecli.stores.contract import ObjectNotFound, ObjectStore, get_bounded
-
-if TYPE_CHECKING:
-    from lakecli.committed.cache import Reads, Tier
 
 Loaded = TypeVar("Loaded")
 

@@ -9,20 +9,17 @@ import os
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from lakecli.base import layout
 from lakecli.base.model import MetarangeId
 from lakecli.base.progress import Progress
-from lakecli.committed.cache import SstableCache
+from lakecli.committed.cache import Reads, SstableCache
 from lakecli.committed.metaranges import Metarange
 from lakecli.committed.points import PointReader
 from lakecli.committed.tables import MEMORY_SIZE, TableStore, bytes_of
 from lakecli.sstable.reader import BytesSource, CorruptTable, Table
 from lakecli.stores.contract import ObjectStore, WriteBatch
-
-if TYPE_CHECKING:
-    from lakecli.committed.cache import Reads
 
 
 class GcGuard(Protocol):

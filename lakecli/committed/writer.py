@@ -17,7 +17,6 @@ remembers the result: then every commit and merge writes only the ranges that it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lakecli.base.identity import DIGEST_SIZE, h, record_id, tree_id
 from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
@@ -34,13 +33,10 @@ from lakecli.committed.metaranges import (
     iter_runs,
 )
 from lakecli.committed.splitter import Splitter
-from lakecli.committed.tree_store import Rebuilt, TreeStore
+from lakecli.committed.tree_store import Rebuilt, TableBatch, TreeStore
 from lakecli.committed.values import digests
+from lakecli.sstable.block import Run
 from lakecli.sstable.writer import TableWriter
-
-if TYPE_CHECKING:
-    from lakecli.committed.tree_store import TableBatch, TreeStore
-    from lakecli.sstable.block import Run
 
 
 class TreeWriter:

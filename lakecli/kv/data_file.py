@@ -37,11 +37,9 @@ import struct
 import time
 from contextlib import suppress
 from time import sleep
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-if TYPE_CHECKING:
-    from lakecli.base.directories import StrPath
-
+from lakecli.base.directories import StrPath
 
 DATA_FILE: Final = "data.mdb"
 

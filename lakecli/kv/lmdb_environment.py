@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from threading import Lock, get_ident
 from time import sleep
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from weakref import ref
 
 import lmdb
 
-from lakecli.base.directories import make_private
+from lakecli.base.directories import StrPath, make_private
 from lakecli.errors import (
     IntegrityError,
     LakeError,
@@ -31,9 +31,6 @@ from lakecli.errors import (
 )
 from lakecli.kv import data_file
 from lakecli.kv.data_file import MOUNT_TABLE, Sentinel, network_type
-
-if TYPE_CHECKING:
-    from lakecli.base.directories import StrPath
 
 
 class Usage(NamedTuple):

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import chain, groupby, islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
+from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from lakecli.base.identity import h
 from lakecli.base.model import NO_METADATA, RefKind
@@ -315,8 +315,7 @@ def _load(repository: bytes, data: bytes) -> Operation:
         ) from error
 
 
-if TYPE_CHECKING:
-    Rows = dict[bytes, bytes | None]
+Rows = dict[bytes, bytes | None]
 
 _TABLES: Final = {
     RefKind.BRANCH: Table.BRANCHES,

@@ -15,39 +15,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
-if TYPE_CHECKING:
 
-    class Core(Protocol):
-        """The functions of the core. What they leave to the twin is ``None`` if not noted."""
+class Core(Protocol):
+    """The functions of the core. What they leave to the twin is ``None`` if not noted."""
 
-        SOURCE: str
-        """The SHA-256 digest of the files that were compiled."""
+    SOURCE: str
+    """The SHA-256 digest of the files that were compiled."""
 
-        def decode_records(self, payload: bytes, /) -> tuple[list[bytes], list[bytes]] | None:
-            """As `lakecli.sstable.block.decode_records`."""
+    def decode_records(self, payload: bytes, /) -> tuple[list[bytes], list[bytes]] | None:
+        """As `lakecli.sstable.block.decode_records`."""
 
-        def decode_index(self, payload: bytes, /) -> tuple[list[bytes], list[int]] | None:
-            """As `lakecli.sstable.directory.decode_handles`."""
+    def decode_index(self, payload: bytes, /) -> tuple[list[bytes], list[int]] | None:
+        """As `lakecli.sstable.directory.decode_handles`."""
 
-        def find_value(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
-            """As `lakecli.sstable.block.find_value`; ``NotImplemented`` is left to the twin."""
+    def find_value(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
+        """As `lakecli.sstable.block.find_value`; ``NotImplemented`` is left to the twin."""
 
-        def encode_external(
-            self,
-            addresses: Sequence[bytes],
-            sizes: Sequence[int],
-            checksums: Sequence[bytes],
-            seconds: Sequence[int],
-            content_types: Sequence[bytes] | None,
-            /,
-        ) -> tuple[list[bytes], list[bytes]] | None:
-            """Return the parts of what `lakecli.committed.encode.encode_external` does.
+    def encode_external(
+        self,
+        addresses: Sequence[bytes],
+        sizes: Sequence[int],
+        checksums: Sequence[bytes],
+        seconds: Sequence[int],
+        content_types: Sequence[bytes] | None,
+        /,
+    ) -> tuple[list[bytes], list[bytes]] | None:
+        """Return the parts of what `lakecli.committed.encode.encode_external` does.
 
-            They are the texts whose digests are the identities, and the framed messages; both
-            parts of a value that is left to the twin are empty.
-            """
+        They are the texts whose digests are the identities, and the framed messages; both
+        parts of a value that is left to the twin are empty.
+        """
 
 
 INTERFACE: Final = 5

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
-from lakecli.refs.reader import get_commit, get_parent
-
-if TYPE_CHECKING:
-    from lakecli.base.model import Commit, CommitId
-    from lakecli.refs.reader import CommitReader
+from lakecli.base.model import Commit, CommitId
+from lakecli.refs.reader import CommitReader, get_commit, get_parent
 
 # How a commit was reached. Ancestors of a common ancestor are common too, but not the best ones.
 _LEFT = 1

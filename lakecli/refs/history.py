@@ -10,14 +10,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from lakecli.base.model import Commit, CommitId
 from lakecli.errors import NotFound
-from lakecli.refs.reader import get_commit, get_parent
-
-if TYPE_CHECKING:
-    from lakecli.base.model import Commit, CommitId
-    from lakecli.refs.reader import CommitReader
+from lakecli.refs.reader import CommitReader, get_commit, get_parent
 
 MOST_AHEAD: Final = 10_000
 """Commits that a log reads ahead, at most, to be sure that the next one has no other children."""

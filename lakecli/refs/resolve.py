@@ -12,16 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.base.model import Branch, Commit, CommitId, RefKind
 from lakecli.errors import NotFound, UsageError
+from lakecli.refs.expression import Modifier, RefExpression
 from lakecli.refs.names import is_branch_name, is_commit_prefix, is_full_commit_id, is_tag_name
-from lakecli.refs.reader import get_commit, get_parent
-
-if TYPE_CHECKING:
-    from lakecli.refs.expression import Modifier, RefExpression
-    from lakecli.refs.reader import PastReader, RefReader
+from lakecli.refs.reader import PastReader, RefReader, get_commit, get_parent
 
 MAX_CANDIDATES = 10
 """Commits listed for an ambiguous prefix, at most."""

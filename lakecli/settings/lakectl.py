@@ -7,14 +7,12 @@ variables. What lakecli has, too, is used; the rest is about a server and is ign
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from lakecli.base.directories import StrPath
 from lakecli.base.parsing import Unparsable, parse_yaml, read_text
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.settings.keys import KEYS, LAKECTL_PREFIX
-
-if TYPE_CHECKING:
-    from lakecli.base.directories import StrPath
 
 FILE_VARIABLE: Final = LAKECTL_PREFIX + "CONFIG_FILE"
 INTERACTIVE: Final = LAKECTL_PREFIX + "INTERACTIVE"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from lakecli import native
 from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint
@@ -35,22 +35,21 @@ from lakecli.sstable.format import (
     UnknownTableFormat,
 )
 
-if TYPE_CHECKING:
 
-    class Source(Protocol):
-        """Random access to the bytes of one file."""
+class Source(Protocol):
+    """Random access to the bytes of one file."""
 
-        name: str
-        """For error messages."""
+    name: str
+    """For error messages."""
 
-        def read(self, offset: int, length: int) -> bytes:
-            """Return `length` bytes from `offset`, fewer if the file ends earlier."""
+    def read(self, offset: int, length: int) -> bytes:
+        """Return `length` bytes from `offset`, fewer if the file ends earlier."""
 
-        def view(self, offset: int, length: int) -> memoryview:
-            """Return the same as `read`, without a copy if the file is in memory."""
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return the same as `read`, without a copy if the file is in memory."""
 
-        def read_tail(self, length: int) -> tuple[bytes, int]:
-            """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
+    def read_tail(self, length: int) -> tuple[bytes, int]:
+        """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
 
 
 class BytesSource:

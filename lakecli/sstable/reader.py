@@ -8,18 +8,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli import native
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import RUN_SIZE, Run, decode_records, find_value, payload_of, verify
-from lakecli.sstable.directory import BytesSource, read_directory
+from lakecli.sstable.directory import BytesSource, Source, read_directory
 from lakecli.sstable.format import CorruptTable, UnknownTableFormat
 
-if TYPE_CHECKING:
-    from lakecli.sstable.directory import Source
-
-    BlockCache = MutableMapping[tuple[str, int], Mapping[bytes, bytes]]
+BlockCache = MutableMapping[tuple[str, int], Mapping[bytes, bytes]]
 
 __all__ = [
     "Block",

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING
 
 from google_crc32c import value as crc32c
 
 from lakecli.proto.varint import encode_varint, small_varints
-from lakecli.sstable.block import encode_pairs, encode_restarts, seal
+from lakecli.sstable.block import Run, encode_pairs, encode_restarts, seal
 from lakecli.sstable.format import (
     BLOCK_CUT_MASK,
     BLOCK_SIZE_MAX,
@@ -35,9 +34,6 @@ from lakecli.sstable.format import (
     VERSION,
 )
 from lakecli.sstable.index import IndexWriter, encode_handle, encode_properties, separator
-
-if TYPE_CHECKING:
-    from lakecli.sstable.block import Run
 
 _WAITING_MAX = 256
 _COMPUTED = frozenset(("count", "estimated_size_bytes", "max_key", "min_key"))

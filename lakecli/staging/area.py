@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NewType
+from typing import Final, NewType
 
+from lakecli.base.model import StagingToken
 from lakecli.kv import paths
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
-
-if TYPE_CHECKING:
-    from lakecli.base.model import StagingToken
-
 
 ClaimedValue = NewType("ClaimedValue", bytes)
 """An encoded entry whose object is in the bucket and claimed against garbage collection, or a
@@ -65,8 +62,7 @@ def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None
     return paths.drop(txn, Table.STAGING, token, limit=limit)
 
 
-if TYPE_CHECKING:
-    Record = tuple[bytes, bytes]
+Record = tuple[bytes, bytes]
 
 
 def merge_newest(streams: Sequence[Iterator[Record]]) -> Iterator[Record]:
