@@ -6,8 +6,8 @@ Messages name the object and the endpoint's host; never a URL, a header or a cre
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from types import TracebackType
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import ClassVar, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LakeError, Refused, Unreachable, Unsupported, UsageError
@@ -84,41 +84,6 @@ def has_class(error: BaseException, names: frozenset[str]) -> bool:
     return any(base.__name__ in names for base in type(error).__mro__)
 
 
-class Translation:
-    """A block whose errors are translated; see `Translator.translated`.
-
-    A function with a ``yield`` would do, at three times the cost; there are several for a request.
-    """
-
-    __slots__ = ("_key", "_may_be_absent", "_translator")
-
-    def __init__(self, translator: Translator, key: str, *, may_be_absent: bool) -> None:
-        self._translator = translator
-        self._key = key
-        self._may_be_absent = may_be_absent
-
-    def __enter__(self) -> str:
-        """Begin the block with the key."""
-        return self._key
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End the block; raise the translation of its error, if there is one."""
-        # One of our own is of a body that is read, for example.
-        if not isinstance(error, Exception) or isinstance(error, LakeError):
-            return
-        known = self._translator.known(error, self._key, may_be_absent=self._may_be_absent)
-        try:
-            if known is not None:
-                raise known from error
-        finally:
-            del known  # or the error, and with it an open response, would refer to itself
-
-
 class Translator(ABC):
     """Turns an SDK's errors about one bucket into lakecli's.
 
@@ -148,7 +113,8 @@ class Translator(ABC):
         self._host = host
         self._names = names
 
-    def translated(self, key: str = "", *, may_be_absent: bool = False) -> Translation:
+    @contextmanager
+    def translated(self, key: str = "", *, may_be_absent: bool = False) -> Iterator[str]:
         """Translate the errors of a block, which is about the object `key` or the bucket.
 
         Args:
@@ -156,7 +122,18 @@ class Translator(ABC):
             may_be_absent: the request writes the object, so "not found" is about the bucket or
                 the condition.
         """
-        return Translation(self, key, may_be_absent=may_be_absent)
+        try:
+            yield key
+        except LakeError:  # of a body that is read, for example
+            raise
+        except Exception as error:
+            known = self.known(error, key, may_be_absent=may_be_absent)
+            if known is None:
+                raise
+            try:
+                raise known from error
+            finally:
+                del known  # or the error, and with it an open response, would refer to itself
 
     def known(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
         """Return what an error of an SDK is in our words, or ``None`` for any other error."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from threading import BoundedSemaphore, Lock
 from typing import BinaryIO, ClassVar, NamedTuple, TypeVar, cast
@@ -20,7 +20,7 @@ from lakecli.stores.capabilities import (
     ShowsClock,
     VersionedStore,
 )
-from lakecli.stores.cloud_errors import Translation, Translator
+from lakecli.stores.cloud_errors import Translator
 from lakecli.stores.contract import (
     BucketNotFound,
     ConditionFailed,
@@ -138,7 +138,9 @@ class CloudStore(ObjectStore, CopiesFrom, HasUploads, HasVersions, ReportsAccess
         del key
         return None
 
-    def translated(self, key: str | None = None, *, may_be_absent: bool = False) -> Translation:
+    def translated(
+        self, key: str | None = None, *, may_be_absent: bool = False
+    ) -> AbstractContextManager[str]:
         """Name the object in full, and translate errors about it or the bucket."""
         full = "" if key is None else self.full(key)
         return self.translator.translated(full, may_be_absent=may_be_absent)

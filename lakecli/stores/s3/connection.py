@@ -129,14 +129,11 @@ class S3Connection:
             UsageError: an endpoint that is no URL of a server.
             botocore.exceptions.BotoCoreError: see `resolve_config`.
         """
-        config = self._config
-        if config is None:
-            with self._lock:
-                if self._config is None:
-                    plain = self.plain_access
-                    self._config = plain.config if plain is not None else self._config_of_sdk()
-                config = self._config
-        return config
+        with self._lock:
+            if self._config is None:
+                plain = self.plain_access
+                self._config = plain.config if plain is not None else self._config_of_sdk()
+            return self._config
 
     def _config_of_sdk(self) -> S3Config:
         return resolve_config(self.session, region=self.region, account=self._account)

@@ -379,14 +379,12 @@ class DirectRequests:
     def _usable_settings(self) -> DirectSettings | None:
         if not self._is_usable:
             return None
-        settings, config = self._settings, self._connection.config
-        if settings is None or settings.config is not config:
-            with self._lock:
-                settings = self._settings
-                if settings is None or settings.config is not config:
-                    settings = self._settings = find_settings(self._connection, self._bucket)
-                    self._is_usable = settings is not None
-        return settings
+        config = self._connection.config
+        with self._lock:
+            if self._settings is None or self._settings.config is not config:
+                self._settings = find_settings(self._connection, self._bucket)
+                self._is_usable = self._settings is not None
+            return self._settings
 
 
 def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:
