@@ -124,7 +124,7 @@ def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozens
         found = fromstring(body.strip())  # noqa: S314 - bounded; expat bounds entities
     except (ParseError, ValueError, LookupError):
         raise UnusableAnswerError(f"it is no whole XML document, expected was {root}") from None
-    name = _local(found)
+    name = found.tag.rpartition("}")[2]
     if name != root and name not in also:
         raise UnusableAnswerError(f"it is a document {name[:_SHOWN]!r}, expected was {root}")
     if name == "Error":
@@ -135,10 +135,6 @@ def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozens
         if need == "IsTruncated" and found.findtext(f"{{*}}{need}") not in {"true", "false"}:
             raise UnusableAnswerError("it does not say whether another page follows")
     return found
-
-
-def _local(element: Element) -> str:
-    return element.tag.rpartition("}")[2]
 
 
 def read_json(body: bytes, kind: str = "") -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ Reading a part of an object as a stream, on every store.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from itertools import islice
@@ -122,24 +123,16 @@ def send_all(parts: Iterable[Part], send: Callable[[int, Part], Answer]) -> list
         parts: drawn one by one, so that only those in flight are in memory.
         send: takes the number of a part, from 1, and the part.
     """
-    from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+    from concurrent.futures import ThreadPoolExecutor
 
-    sent: dict[int, Answer] = {}
-
-    def number_and_send(number: int, part: Part) -> None:
-        sent[number] = send(number, part)
-
-    running: set[Future[None]] = set()
+    sent: list[Answer] = []
+    running: deque[Future[Answer]] = deque()
     with ThreadPoolExecutor(PART_WORKERS) as pool:
         for number, part in enumerate(parts, 1):
-            running.add(pool.submit(number_and_send, number, part))
             if len(running) == PART_WORKERS:
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    future.result()
-        for future in running:
-            future.result()
-    return [sent[number] for number in sorted(sent)]
+                sent.append(running.popleft().result())
+            running.append(pool.submit(send, number, part))
+        return sent + [future.result() for future in running]
 
 
 class ReadStream(RawIOBase):
