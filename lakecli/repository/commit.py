@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -129,16 +129,21 @@ def _changes(
         return _without(changes, conflicts)
     paths = [path for path, _ in islice(conflicts, MAX_LISTED)]
     if paths:
-        more = " or more" if len(paths) == MAX_LISTED else ""
-        what = f"{len(paths)}{more} staged paths were" if len(paths) > 1 else "a staged path was"
         uri = f"{view.repository.uri}/{branch}"
         raise StagedConflict(
-            f"conflict: {what} changed on {branch} by others since",
+            f"conflict: {staged_paths(paths)} changed on {branch} by others since",
             hint=f"look: lakecli log {uri}; then stage them as they should be, or commit with "
             "--strategy source-wins (what is staged) or dest-wins (what is there)",
             paths=paths,
         )
     return changes
+
+
+def staged_paths(paths: Sequence[bytes], of: str = "") -> str:
+    """Return the beginning of a sentence about conflicting paths, at most `MAX_LISTED`."""
+    if len(paths) == 1:
+        return f"a staged path{of} was"
+    return f"{len(paths)}{' or more' if len(paths) == MAX_LISTED else ''} staged paths{of} were"
 
 
 def _is_current(view: View) -> bool:

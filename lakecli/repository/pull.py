@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from lakecli.base.model import (
     NAMED_KINDS,
@@ -32,6 +32,7 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free
+from lakecli.repository.commit import MAX_LISTED, staged_paths
 from lakecli.repository.contract import Repository
 from lakecli.repository.merge import MergeOptions, merge, preview
 from lakecli.repository.moving.clean_branches import unstage_unchanged
@@ -48,9 +49,6 @@ from lakecli.repository.records import ref_changes
 from lakecli.repository.sharing.fetch import FetchReport, fetch
 from lakecli.repository.sharing.publish import NonFastForward
 from lakecli.repository.staged.changes import iter_crossing
-
-MAX_LISTED: Final = 1_000
-"""Conflicting paths that an error lists, at most."""
 
 
 class IncomingConflict(ConflictError):
@@ -293,12 +291,9 @@ def _check_staged(
         crossing = iter_crossing(view.staged(), changes, ignores_unchanged=ignores_unchanged)
         paths = [path for path, _ in islice(crossing, MAX_LISTED)]
         if paths:
-            more = " or more" if len(paths) == MAX_LISTED else ""
-            count = f"{len(paths)}{more} staged paths" if len(paths) > 1 else "a staged path"
-            was = "were" if len(paths) > 1 else "was"
             uri = f"{repository.uri}/{name}"
             raise IncomingConflict(
-                f"{count} of {name} {was} changed in the bucket too",
+                f"{staged_paths(paths, f' of {name}')} changed in the bucket too",
                 hint=f"commit first, then pull merges: lakecli commit {uri}; or discard what is "
                 f"staged: lakecli branch reset {uri}",
                 paths=paths,

@@ -120,7 +120,7 @@ def _intend(
 ) -> RepositoryRecord:
     """Record the UUID before the claim, so that a second run recognises its own claim."""
     with lake.kv.write() as txn:
-        _check_free(txn, name)
+        clones.check_free(txn, name)
         intended = clones.find_intention(txn, uri)
         if intended is not None:
             return intended._replace(name=name)
@@ -136,21 +136,13 @@ def _intend(
         return record
 
 
-def _check_free(txn: ReadTransaction, name: str) -> None:
-    if clones.find_repository(txn, name) is not None:
-        raise AlreadyExists(
-            f"repository {name!r} exists already on this machine",
-            hint="choose another name, or look: lakecli repo list",
-        )
-
-
 def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
     """Refuse to register a repository that another process has registered meanwhile.
 
     Raises:
         AlreadyExists: it exists under this name or another one, and may have commits by now.
     """
-    _check_free(txn, record.name)
+    clones.check_free(txn, record.name)
     intended = clones.find_intention(txn, record.storage_namespace)
     is_here = any(other.uuid == record.uuid for other in clones.iter_repositories(txn))
     if is_here or intended is None or intended.uuid != record.uuid:

@@ -22,14 +22,14 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import check_path
 from lakecli.committed.encode import Contents, encode_contents, encode_entry
 from lakecli.committed.values import decode_entry, is_same
-from lakecli.errors import IntegrityError, LakeError, LostRace, NotFound, UsageError
+from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
 from lakecli.kv import file_hashes
 from lakecli.kv.file_hashes import FileKey
 from lakecli.repository.guard.claims import claim_uploaded, claim_values
 from lakecli.repository.reading.addresses import is_external, locate
 from lakecli.repository.reading.contents import md5_of
 from lakecli.repository.reading.view import check_branch, view_of_branch
-from lakecli.repository.staged.stager import MAX_ATTEMPTS, StagedState, Stager
+from lakecli.repository.staged.stager import MAX_ATTEMPTS, StagedState, Stager, kept_changing
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import CheckedProgress, Memory, Workers, part_retries
@@ -259,17 +259,7 @@ class Uploader:
             changes = sorted([*claimed, *((path, TOMBSTONE) for path in left)])
             if self._stager.write_unless_changed([(self._branch, changes)], seen):
                 return len(left)
-        from lakecli.repository.staged.stager import kept_changing
-
         raise kept_changing(self._repository, self._branch)
-
-    def keep(self, entries: list[tuple[bytes, bytes]]) -> None:
-        """Claim objects that the branch has already and that were not uploaded again.
-
-        Args:
-            entries: their paths and encoded entries.
-        """
-        claim_values(self._repository, entries)
 
     def record_one(
         self, path: bytes, ingested: Ingested, expected: bytes | None, *, has_mtime: bool
@@ -285,7 +275,7 @@ class Uploader:
         if ingested.is_kept:
             assert expected is not None
             self.stage([], [ingested])
-            self.keep([(path, expected)])
+            claim_values(self._repository, [(path, expected)])
             self._options.progress.advance(items=1)
             return decode_entry(expected)
         entry = self.entry(path, ingested, at=self._repository.lake.now(), has_mtime=has_mtime)
@@ -443,4 +433,4 @@ def stage_together(
             return 0
         if stager.write_unless_changed([(branch, claimed)], seen):
             return len(claimed)
-    raise LostRace(f"{branch} changed {MAX_ATTEMPTS} times while it was read", hint="try again")
+    raise kept_changing(repository, branch)

@@ -27,6 +27,7 @@ from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less
+from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.transfer.ingest import SMALL, Ingested
 from lakecli.repository.transfer.parallel import FailureBudget
@@ -275,9 +276,9 @@ class _UploadWalk:
     """
 
     def __init__(self, target: _UploadTarget, files: _UploadFiles, *, writes: bool) -> None:
-        repository, branch, self._prefix, self._options = target
-        self._upload = Uploader(repository, branch, self._options, writes=writes)
-        self._now = repository.lake.now
+        self._repository, branch, self._prefix, self._options = target
+        self._upload = Uploader(self._repository, branch, self._options, writes=writes)
+        self._now = self._repository.lake.now
         self._files = files
         self._budget = FailureBudget()
 
@@ -427,12 +428,14 @@ class _StagedUpload(_UploadWalk):
             changes = self._changes(pending)
             uploaded = [ingested for _, ingested, _ in pending]
             self._report.deleted += self._upload.stage(changes, uploaded, surplus)
-            self._upload.keep(
+            # Objects that the branch has already and that were not uploaded again.
+            claim_values(
+                self._repository,
                 [
                     (path, present)
                     for path, ingested, present in pending
                     if ingested.is_kept and present is not None
-                ]
+                ],
             )
             self._report.uploaded += len(changes)
             self._report.unchanged += len(pending) - len(changes)

@@ -240,11 +240,7 @@ def _default_branch(dump: Dump, wanted: str | None) -> str:
 
 
 def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
-    if clones.find_repository(txn, name) is not None:
-        raise AlreadyExists(
-            f"repository {name!r} exists already on this machine",
-            hint="choose another name, or look: lakecli repo list",
-        )
+    clones.check_free(txn, name)
     for other in clones.iter_repositories(txn):
         if other.storage_namespace == uri:
             raise AlreadyExists(

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from lakecli.base.model import RepositoryRecord, RepositoryUuid
+from lakecli.errors import AlreadyExists
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 
 _NUMBER_SIZE: Final = 8
@@ -65,6 +66,19 @@ def find_repository(txn: ReadTransaction, name: str) -> RepositoryRecord | None:
     """Return a repository's record, or ``None``."""
     data = txn.get(Table.REPOSITORIES, _name(name))
     return None if data is None else _load(data)
+
+
+def check_free(txn: ReadTransaction, name: str) -> None:
+    """Refuse a name that a repository of this machine has already.
+
+    Raises:
+        AlreadyExists: one has it.
+    """
+    if find_repository(txn, name) is not None:
+        raise AlreadyExists(
+            f"repository {name!r} exists already on this machine",
+            hint="choose another name, or look: lakecli repo list",
+        )
 
 
 def iter_repositories(
