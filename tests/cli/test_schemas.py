@@ -21,7 +21,7 @@ def test_every_command_has_its_answer() -> None:
 
 
 def test_every_record_is_made_of_known_types_and_used() -> None:
-    used = {answer.record for answers in ANSWERS.values() for answer in answers}
+    used = {answer.name for answers in ANSWERS.values() for answer in answers}
     for fields in RECORDS.values():
         for kind, _ in fields.values():
             for word in (" optional", " or null"):

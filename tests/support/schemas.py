@@ -51,7 +51,7 @@ def check_answer(argv: Sequence[str], records: Sequence[Any], *, whole: bool) ->
     if not answer.each:
         assert len(records) == 1 if whole else len(records) <= 1, (argv, records)
     for record in records:
-        check_record(answer.record, record)
+        check_record(answer.name, record)
 
 
 def _selects(option: str, argv: Sequence[str]) -> bool:

@@ -13,9 +13,10 @@ How to write ``lakecli branch list``:
 
     from lakecli.cli.context import Context
     from lakecli.cli.params import PageOptions, RepositoryUri
-    from lakecli.cli.out.common_records import ref_record
+    from lakecli.cli.out.records import RefJson, answers, ref_record
 
 
+    @answers(RefJson, each=True)
     def branch_list(
         context: Context,
         repository: RepositoryUri,
@@ -71,10 +72,10 @@ Answers go through ``context.out``, never through ``print``:
 - ``binary()`` for bytes; ``note``, ``warn``, ``hint`` and ``progress`` for stderr;
 - ``style(text, "green")`` colours on a terminal only.
 
-The JSON answer of a command is a class in ``cli/out/answers``; `lakecli.cli.out.answers.pick` fills
-it in, and a table in ``cli/out/schemas.py`` names the command. `Cli` of the tests checks every run
-with ``--json`` against them. ``cli/records.py`` has the answers about commits, refs and objects,
-``cli/out/text.py`` their texts, sizes, dates, and `quote_path` for every path in a text.
+The JSON answer of a command is a class that ends in ``Json``, which ``@answers`` names above the
+function; ``cli/out/records.py`` has those of several commands, and `pick`, which fills one in. `Cli`
+of the tests checks every run with ``--json`` against them. ``cli/out/text.py`` has the texts of
+commits and objects, sizes, dates, and `quote_path` for every path in a text.
 
 Errors are raised, as `lakecli.errors` describes; only ``cli/run.py`` catches them. A command
 returns nothing, or an `ExitCode` such as ``ExitCode.DIFFERENCES``. Before an action that cannot be

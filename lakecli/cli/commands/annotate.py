@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, TypedDict
 
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.changes import Annotation as AnnotationRecord
-from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
 from lakecli.cli.out.text import local_date, one_line, quote_path
 from lakecli.cli.params import AtOp, PrefixOrFileUri, Recursive
 from lakecli.repository.annotate import Annotation
@@ -26,6 +24,20 @@ _MAX_MESSAGE: Final = 200
 _CUT: Final = "..."
 
 
+class AnnotationJson(TypedDict):
+    """An object or a common prefix, and the commit that changed it last.
+
+    Attributes:
+        type: object or common_prefix.
+        commit: the commit; of a common prefix, the newest that changed something below it.
+    """
+
+    type: str
+    path: bytes | str
+    commit: CommitJson
+
+
+@answers(AnnotationJson, each=True)
 def annotate(
     context: Context,
     path: PrefixOrFileUri,
@@ -51,6 +63,7 @@ def annotate(
     show_annotations(context, path, recursive=recursive, first_parent=first_parent, at_op=at_op)
 
 
+@answers(AnnotationJson, each=True)
 def blame(
     context: Context,
     path: PrefixOrFileUri,
@@ -83,9 +96,9 @@ def show_annotations(
         context.out.stream(found, record=_record, text=_line)
 
 
-def _record(item: Annotation) -> AnnotationRecord:
+def _record(item: Annotation) -> AnnotationJson:
     kind = "common_prefix" if item.is_prefix else "object"
-    return pick(AnnotationRecord, item, type=kind, commit=commit_record(item.commit))
+    return pick(AnnotationJson, item, type=kind, commit=commit_record(item.commit))
 
 
 def _line(item: Annotation) -> str:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypedDict
 
 from lakecli.base import uri
-from lakecli.base.model import Commit
+from lakecli.base.model import Commit, CommitId
 from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.changes import Bisection as BisectionRecord
-from lakecli.cli.out.answers.changes import Verdict
-from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
 from lakecli.cli.out.text import log_lines, one_line
 from lakecli.cli.params import RepositoryOrRefExpression
 from lakecli.cli.reading import Completion, Kind
@@ -50,6 +47,54 @@ BisectRepository = Annotated[
 ]
 
 
+class BisectionJson(TypedDict):
+    """Where a search for the first bad commit stands.
+
+    Attributes:
+        repository: URI of the repository.
+        bad: the last commit that was called bad; null if none was.
+        good: the commits that were called good.
+        skipped: the commits that cannot be tested.
+        current: the commit to test; null if there is none left, or not yet one.
+        left: commits left to test after this one; null without one.
+        steps: about how many tests are left after this one; null without one.
+        found: the first bad commit; null if it is not known.
+        untested: if only skipped commits are left: the first bad commit is one of these.
+    """
+
+    repository: str
+    bad: CommitId | None
+    good: Sequence[CommitId]
+    skipped: Sequence[CommitId]
+    current: CommitJson | None
+    left: int | None
+    steps: int | None
+    found: CommitJson | None
+    untested: Sequence[CommitId]
+
+
+class VerdictJson(TypedDict):
+    """What was said about a commit in a bisect session.
+
+    Attributes:
+        verdict: good, bad or skip.
+    """
+
+    verdict: str
+    commit_id: CommitId
+
+
+class BisectResetJson(TypedDict):
+    """The end of a bisect session.
+
+    Attributes:
+        cleared: whether there was a session.
+    """
+
+    cleared: bool
+
+
+@answers(BisectionJson)
 def bisect_start(
     context: Context,
     bad: RepositoryOrRefExpression,
@@ -87,6 +132,7 @@ def _is_uri(text: str, base: str) -> bool:
     return bool(base) or text.startswith(uri.SCHEME)
 
 
+@answers(BisectionJson)
 def bisect_bad(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
     """Record that a commit is bad: it has the problem.
 
@@ -100,6 +146,7 @@ def bisect_bad(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 -
     say_and_answer(context, BAD, refs, is_old_new=False)
 
 
+@answers(BisectionJson)
 def bisect_good(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
     """Record that commits are good: they do not have the problem.
 
@@ -113,6 +160,7 @@ def bisect_good(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 
     say_and_answer(context, GOOD, refs, is_old_new=False)
 
 
+@answers(BisectionJson)
 def bisect_old(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
     """Record that commits are old: they do not have the change that is searched for.
 
@@ -126,6 +174,7 @@ def bisect_old(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 -
     say_and_answer(context, GOOD, refs, is_old_new=True)
 
 
+@answers(BisectionJson)
 def bisect_new(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
     """Record that commits are new: they have the change that is searched for.
 
@@ -139,6 +188,7 @@ def bisect_new(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 -
     say_and_answer(context, BAD, refs, is_old_new=True)
 
 
+@answers(BisectionJson)
 def bisect_skip(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
     """Record that commits cannot be tested.
 
@@ -156,6 +206,7 @@ class NoVerdict(Refused):
     """The program that tests commits could not be run, or did not end as a test does."""
 
 
+@answers(BisectionJson)
 def bisect_run(
     context: Context,
     command: Annotated[
@@ -247,6 +298,7 @@ def _run(context: Context, repository: Repository, commit: Commit, words: Sequen
     return code
 
 
+@answers(CommitJson, each=True)
 def bisect_view(context: Context, repository: BisectRepository = "") -> None:
     """Show the commits that may be the first bad one, newest first.
 
@@ -263,6 +315,7 @@ def bisect_view(context: Context, repository: BisectRepository = "") -> None:
     )
 
 
+@answers(VerdictJson, each=True)
 def bisect_log(context: Context, repository: BisectRepository = "") -> None:
     """Show what was recorded in a bisect session.
 
@@ -279,9 +332,10 @@ def bisect_log(context: Context, repository: BisectRepository = "") -> None:
     def line(said: BisectVerdict) -> str:
         return f"lakecli bisect {session.word(said.verdict)} {opened.uri}/{said.commit_id}"
 
-    context.out.stream(session.said, record=lambda said: pick(Verdict, said), text=line)
+    context.out.stream(session.said, record=lambda said: pick(VerdictJson, said), text=line)
 
 
+@answers(BisectResetJson)
 def bisect_reset(context: Context, repository: BisectRepository = "") -> None:
     """End a bisect session.
 
@@ -365,11 +419,11 @@ def answer(context: Context, repository: Repository, session: Session) -> None:
     )
 
 
-def bisection_record(repository: Repository, session: Session) -> BisectionRecord:
+def bisection_record(repository: Repository, session: Session) -> BisectionJson:
     """Return the JSON answer about a session."""
     state = session.state
     return pick(
-        BisectionRecord,
+        BisectionJson,
         repository=repository.uri,
         bad=None if session.bad is None else session.bad.id,
         good=session.good,

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
-from lakecli.base.model import Branch, Commit, RefKind
+from lakecli.base.model import Branch, Commit, CommitId, RefKind
 from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
 from lakecli.cli.commands.bucket_state import distance_text, pushed_line, read_lease, short
 from lakecli.cli.context import Context
 from lakecli.cli.default_uri import repository_here
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.history import BranchShown
-from lakecli.cli.out.common_records import commit_record, ref_record
+from lakecli.cli.out.records import (
+    BranchStatusJson,
+    CommitJson,
+    RefJson,
+    answers,
+    commit_record,
+    pick,
+    ref_record,
+)
 from lakecli.cli.out.text import local_date, one_line, quote_path
 from lakecli.cli.params import (
     AllowEmptyCommit,
@@ -41,6 +47,50 @@ _Long = Annotated[
 ]
 
 
+class ListedBranchJson(TypedDict):
+    """A branch, and its distance from the bucket if the repository is shared.
+
+    Attributes:
+        name: name of the branch.
+        commit_id: the commit it points to.
+        upstream: its commit in the bucket at the last fetch; null if it is not there.
+        ahead: commits that are only on this machine.
+        behind: commits that are only in the bucket.
+    """
+
+    name: str
+    commit_id: CommitId
+    upstream: NotRequired[CommitId | None]
+    ahead: NotRequired[int]
+    behind: NotRequired[int]
+
+
+class BranchShownJson(BranchStatusJson):
+    """A branch, its distance from the bucket, its uncommitted changes, and its head.
+
+    The other fields are those of `BranchStatusJson`.
+
+    Attributes:
+        is_default: whether it is the default branch of the repository.
+        commit: the commit of its head.
+    """
+
+    is_default: bool
+    commit: CommitJson
+
+
+class RevertsJson(TypedDict):
+    """The reverts on a branch.
+
+    Attributes:
+        commits: new commits, in order.
+    """
+
+    branch: str
+    commits: Sequence[CommitJson]
+
+
+@answers(RefJson)
 def branch_create(
     context: Context,
     branch: BranchUri,
@@ -69,6 +119,7 @@ def branch_create(
     )
 
 
+@answers(ListedBranchJson, each=True)
 def branch_list(
     context: Context,
     repository: HereRepositoryUri = None,
@@ -142,17 +193,17 @@ def _list_for_people(context: Context, repository: Repository, found: Iterable[B
 
 
 def _list_shared(context: Context, repository: Repository, found: Iterable[Branch]) -> None:
-    from lakecli.cli.out.answers.history import ListedBranch
     from lakecli.repository.status import with_distances
 
     context.out.table(
         ("Branch", "Commit ID", "Bucket"),
         with_distances(repository, found),
         row=lambda item: (item[0].name, item[0].commit_id, distance_text(item[1])),
-        record=lambda item: pick(ListedBranch, *item),
+        record=lambda item: pick(ListedBranchJson, *item),
     )
 
 
+@answers(BranchShownJson)
 def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> None:
     """Show the commit a branch points to.
 
@@ -175,11 +226,15 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
     (state,) = status(repository, found.name)
     commit = show_commit(repository, found.commit_id)
 
-    def record() -> BranchShown:
+    def record() -> BranchShownJson:
 
         is_default = found.name == repository.record.default_branch
         return pick(
-            BranchShown, state, state.distance, is_default=is_default, commit=commit_record(commit)
+            BranchShownJson,
+            state,
+            state.distance,
+            is_default=is_default,
+            commit=commit_record(commit),
         )
 
     context.out.emit(record, text=lambda: _lines(state, commit))
@@ -196,6 +251,7 @@ def _lines(state: BranchStatus, commit: Commit) -> Iterator[str]:
     yield f"Uncommitted: {', '.join(staged) or 'nothing'}"
 
 
+@answers(RefJson)
 def branch_rename(
     context: Context,
     branch: BranchUri,
@@ -235,6 +291,7 @@ def branch_rename(
         )
 
 
+@answers(RefJson, each=True)
 def branch_delete(context: Context, branches: BranchUris, *, yes: Yes = False) -> None:
     """Delete branches of a repository with their uncommitted changes.
 
@@ -265,6 +322,7 @@ def _named(names: list[str]) -> str:
     return f"branch {listed}" if len(names) == 1 else f"branches {listed}"
 
 
+@answers(RefJson)
 def branch_reset(
     context: Context,
     branch: BranchUri,
@@ -381,6 +439,7 @@ def _move(
         )
 
 
+@answers(RevertsJson)
 def branch_revert(
     context: Context,
     branch: BranchUri,

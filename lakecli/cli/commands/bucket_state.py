@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.sharing import OutsidePlace
+from lakecli.cli.out.records import pick
 from lakecli.cli.out.text import one_line
 from lakecli.refs.names import is_full_commit_id
 from lakecli.repository.reading.view import commit_at
@@ -28,6 +27,54 @@ _SHOWN: Final = 12
 """Digits of a commit ID in a line."""
 
 SHOWN_PLACES = 20
+
+
+class RefUpdateJson(TypedDict):
+    """A branch or tag that moved in the bucket.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+        before: its commit in the bucket at the last fetch; null if it was not there.
+        after: its commit there now; null if it was deleted.
+        change: new, moved, forced, deleted, incomplete or differs; illegal name in a refs dump.
+    """
+
+    kind: str
+    name: str
+    before: CommitId | None
+    after: CommitId | None
+    change: str
+
+
+class DamageJson(TypedDict):
+    """A record in the bucket that was left out because it is damaged.
+
+    Attributes:
+        kind: branch, tag, pack or commit.
+        name: name of the branch or tag, or ID of the pack or commit.
+        key: key of the object in the storage namespace.
+        what: what is wrong.
+    """
+
+    kind: str
+    name: str
+    key: str
+    what: str
+
+
+class OutsidePlaceJson(TypedDict):
+    """A place outside the storage namespace where objects are.
+
+    Attributes:
+        place: bucket or directory.
+        objects: number of objects there, as far as counted.
+        allowed: whether this machine may read them.
+    """
+
+    place: str
+    objects: int
+    allowed: bool
 
 
 def ref_of(uri: LakeUri, repository: Repository) -> str:
@@ -111,9 +158,9 @@ def distance_text(distance: Distance) -> str:
     return ", ".join(parts) or "up to date"
 
 
-def place_records(places: Iterable[CountedPlace]) -> list[OutsidePlace]:
+def place_records(places: Iterable[CountedPlace]) -> list[OutsidePlaceJson]:
     """Return the JSON answer about places."""
-    return [pick(OutsidePlace, place, place=place.uri) for place in places]
+    return [pick(OutsidePlaceJson, place, place=place.uri) for place in places]
 
 
 def place_lines(places: Sequence[CountedPlace]) -> Iterator[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from lakecli.base.uri import SCHEME, parse_ref, ref_of
 from lakecli.cli.commands.worktrees import (
+    SyncedJson,
     checkout_worktree,
     open_ignore,
     open_worktree,
@@ -14,7 +15,7 @@ from lakecli.cli.commands.worktrees import (
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.answers.worktree import Ignored
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import TransferOptions
 from lakecli.cli.reading import Completion, Kind
@@ -23,6 +24,26 @@ from lakecli.repository import branch
 from lakecli.worktree.ignore import IgnoreMatch
 
 
+class IgnoredJson(TypedDict):
+    """A path, and the pattern of a .lakefsignore that decides about it.
+
+    Attributes:
+        path: path as given.
+        ignored: whether the path is left alone, unless the ref has it.
+        file: the .lakefsignore with the pattern, relative to the working directory; null if none
+            matches.
+        line: number of the pattern in it; null if none matches.
+        pattern: the pattern; null if none matches.
+    """
+
+    path: bytes | str
+    ignored: bool
+    file: bytes | str | None
+    line: int | None
+    pattern: str | None
+
+
+@answers(SyncedJson)
 def checkout(
     context: Context,
     ref: Annotated[
@@ -67,6 +88,7 @@ def checkout(
     checkout_worktree(context, worktree, ref=ref, discard=False, force=force, transfer=transfer)
 
 
+@answers(SyncedJson)
 def restore(
     context: Context,
     files: Annotated[
@@ -100,6 +122,7 @@ def restore(
     restore_files(context, open_worktree(context), files, source=source, transfer=transfer)
 
 
+@answers(IgnoredJson, each=True)
 def check_ignore(
     context: Context,
     files: Annotated[
@@ -133,8 +156,8 @@ def check_ignore(
     return ExitCode.OK if ignored else ExitCode.DIFFERENCES
 
 
-def _record(file: str, match: IgnoreMatch | None) -> Ignored:
-    return Ignored(
+def _record(file: str, match: IgnoreMatch | None) -> IgnoredJson:
+    return IgnoredJson(
         path=file,
         ignored=match is not None and match.ignores,
         file=None if match is None else match.file,

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, TypedDict
 
-from lakecli.cli.commands.bucket_state import place_lines, place_records, update_lines
+from lakecli.cli.commands.bucket_state import (
+    DamageJson,
+    OutsidePlaceJson,
+    RefUpdateJson,
+    place_lines,
+    place_records,
+    update_lines,
+)
 from lakecli.cli.commands.engine import open_runner
 from lakecli.cli.commands.refs_manifest import (
     NOT_IN_A_DUMP,
@@ -16,9 +23,7 @@ from lakecli.cli.commands.refs_manifest import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.sharing import Cloned as ClonedJson
-from lakecli.cli.out.answers.sharing import Damage, RefUpdate
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
 from lakecli.cli.params import EngineOptions, RepositoryUri
 from lakecli.cli.reading import Completion, EngineName, Kind
@@ -34,6 +39,33 @@ from lakecli.repository.reading.trust import remember, trust_of
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 
 
+class ClonedJson(TypedDict):
+    """A new clone.
+
+    Attributes:
+        repository: URI of the repository.
+        storage_namespace: URI of the storage namespace.
+        commits: number of commits that are new on this machine.
+        left_out: branches and tags of the bucket that were not cloned, and why.
+        outside: places of objects outside the storage namespace.
+        damaged: records that were left out because they are damaged.
+        updated: with --from-lakefs, where the repository existed, the refs that are not as they
+            were; the change of one is new, moved, diverged (made as lakefs:NAME) or differs.
+    """
+
+    repository: str
+    storage_namespace: str
+    default_branch: str
+    branches: int
+    tags: int
+    commits: int
+    left_out: Sequence[RefUpdateJson]
+    damaged: Sequence[DamageJson]
+    outside: Sequence[OutsidePlaceJson]
+    updated: Sequence[RefUpdateJson]
+
+
+@answers(ClonedJson)
 def clone(
     context: Context,
     storage_namespace: Annotated[
@@ -157,9 +189,9 @@ def clone(
         context,
         made,
         source="",
-        left_out=[pick(RefUpdate, each) for each in made.left_out],
+        left_out=[pick(RefUpdateJson, each) for each in made.left_out],
         warnings=update_lines(made.left_out),
-        damaged=[pick(Damage, each) for each in made.damaged],
+        damaged=[pick(DamageJson, each) for each in made.damaged],
     )
     context.out.note(
         "not cloned: uncommitted changes, unpushed commits and the operation logs of other clones"
@@ -193,11 +225,11 @@ def _update(
         updated,
         source="lakeFS in ",
         left_out=[
-            *(pick(RefUpdate, each) for each in cloned),
+            *(pick(RefUpdateJson, each) for each in cloned),
             *(left_out_record(each) for each in updated.left_out),
         ],
         warnings=(),
-        damaged=[pick(Damage, each) for each in (() if made is None else made.damaged)],
+        damaged=[pick(DamageJson, each) for each in (() if made is None else made.damaged)],
         updated=show_updates(context, updated),
     )
     return updated.repository
@@ -215,10 +247,10 @@ def _show_clone(
     made: Cloned | Restored | Updated,
     *,
     source: str,
-    left_out: Sequence[RefUpdate],
+    left_out: Sequence[RefUpdateJson],
     warnings: Iterable[str],
-    damaged: Sequence[Damage] = (),
-    updated: Sequence[RefUpdate] = (),
+    damaged: Sequence[DamageJson] = (),
+    updated: Sequence[RefUpdateJson] = (),
 ) -> None:
     """Report a new clone, and ask about the places outside its namespace that it needs.
 

@@ -11,7 +11,7 @@ from lakecli.base.model import MergeStrategy
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (
     AllowEmptyCommit,
@@ -47,6 +47,7 @@ _EpochTimeSeconds = Annotated[
 ]
 
 
+@answers(CommitJson)
 def commit(
     context: Context,
     branch: HereBranchUri = None,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.answers.worktree import Used
+from lakecli.cli.out.records import answers
 from lakecli.cli.params import SettingName
 from lakecli.cli.reading import Kind, Parser, read_repository_or_ref
 from lakecli.errors import NotFound, Refused, UsageError
@@ -19,6 +19,44 @@ ASKED: Final = ("user.name", "user.email", SYNC, "cache.size")
 """The settings, in the order of the questions. None is secret: credentials are the clouds' own."""
 
 
+class SettingJson(TypedDict):
+    """A setting.
+
+    Attributes:
+        origin: with --show-origin: flag, environment, file or default.
+        place: with --show-origin: the flag, variable or file.
+    """
+
+    key: str
+    value: str | None
+    origin: NotRequired[str]
+    place: NotRequired[str | None]
+
+
+class SettingWrittenJson(TypedDict):
+    """A setting that was changed.
+
+    Attributes:
+        value: new value.
+        file: the configuration file.
+    """
+
+    key: str
+    value: NotRequired[str]
+    file: str
+
+
+class UsedJson(TypedDict):
+    """The default repository of commands without a URI.
+
+    Attributes:
+        uri: URI of the repository or ref; null if there is none.
+    """
+
+    uri: str | None
+
+
+@answers(SettingJson)
 def config_get(context: Context, key: SettingName) -> None:
     """Print the value of a setting.
 
@@ -35,6 +73,7 @@ def config_get(context: Context, key: SettingName) -> None:
     context.out.emit({"key": key, "value": value}, text=lambda: [value])
 
 
+@answers(SettingWrittenJson)
 def config_set(
     context: Context,
     key: SettingName,
@@ -62,6 +101,7 @@ def config_set(
     context.out.emit({"key": key, "value": value, "file": str(context.config_file)})
 
 
+@answers(SettingWrittenJson)
 def config_unset(context: Context, key: SettingName) -> None:
     """Remove a setting from the configuration file.
 
@@ -72,6 +112,7 @@ def config_unset(context: Context, key: SettingName) -> None:
     context.out.emit({"key": key, "file": str(context.config_file)})
 
 
+@answers(SettingJson, each=True)
 def config_list(
     context: Context,
     *,
@@ -111,6 +152,7 @@ def origin_of(setting: Setting) -> str:
     return setting.place if setting.origin != OriginKind.DEFAULT else "default"
 
 
+@answers(UsedJson)
 def use(
     context: Context,
     default: Annotated[
@@ -139,7 +181,7 @@ def use(
     if unset:
         if context.settings.used is not None:
             unset_value(context.config_file, USE)
-        context.out.emit(Used(uri=None), text=list)
+        context.out.emit(UsedJson(uri=None), text=list)
         return
     if default is not None:
         if default.ref is None:
@@ -154,11 +196,11 @@ def use(
         stronger = context.environ.get("LAKECLI_USE")
         if stronger:
             context.out.warn(f"LAKECLI_USE still overrides it: {stronger}")
-        context.out.emit(Used(uri=str(default)), text=lambda: [f"Using {default}"])
+        context.out.emit(UsedJson(uri=str(default)), text=lambda: [f"Using {default}"])
         return
     used = context.settings.used
     context.out.emit(
-        Used(uri=used),
+        UsedJson(uri=used),
         text=lambda: ["No default is set" if used is None else f"Using {used}"],
     )
 

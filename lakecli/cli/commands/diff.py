@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.base.model import Difference
 from lakecli.base.uri import LakeUri, ref_of
-from lakecli.cli.commands.differences import show_counts, stream_differences, stream_paths
+from lakecli.cli.commands.differences import (
+    ChangeCountsJson,
+    DifferenceJson,
+    show_counts,
+    stream_differences,
+    stream_paths,
+)
 from lakecli.cli.context import Context
 from lakecli.cli.default_uri import linked, ref_here
 from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, EngineOptions, Prefix, StatOptions
 from lakecli.cli.reading import Kind, Parser, read_ref_or_own_file
 from lakecli.errors import UsageError
@@ -49,6 +56,8 @@ _Null = Annotated[
 ]
 
 
+@answers(DifferenceJson, each=True)
+@answers(ChangeCountsJson, each=True, option="--stat")
 def diff(
     context: Context,
     left: _Left = None,

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
 
 from lakecli.base.model import ChangeType, Difference
 from lakecli.cli.out.text import human_size, quote_path
 from lakecli.committed.values import decode_entry
 
 if TYPE_CHECKING:
-    from lakecli.cli.out.answers.changes import ChangeCounts as ChangeCountsRecord
-    from lakecli.cli.out.answers.changes import Difference as DifferenceRecord
     from lakecli.cli.out.output import Output
     from lakecli.committed.diff import ChangeCounts
 
@@ -28,6 +26,56 @@ LOOKS: Final = {
 _BAR_WIDTH: Final = 20
 
 
+class DifferenceJson(TypedDict):
+    """A path that differs.
+
+    Attributes:
+        type: added, removed, changed or conflict.
+        path: the path.
+        unlike_checksums: true for a conflict that may be none: entries have one size, but one has
+            an MD5 (from lakeFS) and the other a BLAKE3.
+        left_size: size of the object on the left side; null without one.
+        left_checksum: its checksum; null without one.
+        right_size: size of the object on the right side; null without one.
+        right_checksum: its checksum; null without one.
+    """
+
+    type: str
+    path: bytes | str
+    left_size: int | None
+    left_checksum: str | None
+    right_size: int | None
+    right_checksum: str | None
+    unlike_checksums: NotRequired[bool]
+
+
+class ChangeCountsJson(TypedDict):
+    """The differences below one prefix, counted.
+
+    Attributes:
+        prefix: of the paths, with its slash; empty for paths without a directory; null for the
+            total, which is the last object.
+        added: paths that only the right side has.
+        removed: paths that only the left side has.
+        changed: paths that both sides have.
+        conflicts: paths in conflict, counted nowhere else.
+        bytes_added: size of what was added.
+        bytes_removed: size of what was removed.
+        bytes_before: size on the left side of what changed.
+        bytes_after: size on the right side of what changed.
+    """
+
+    prefix: bytes | str | None
+    added: int
+    removed: int
+    changed: int
+    conflicts: int
+    bytes_added: int
+    bytes_removed: int
+    bytes_before: int
+    bytes_after: int
+
+
 def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
     """Answer with differences one by one, and return their number.
 
@@ -40,9 +88,9 @@ def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
         mark, colour = LOOKS[difference.type]
         return out.style(f"{mark} {quote_path(difference.path)}", colour)
 
-    def record(difference: Difference) -> DifferenceRecord:
+    def record(difference: Difference) -> DifferenceJson:
         left, right = _size_and_checksum(difference.left), _size_and_checksum(difference.right)
-        answer: DifferenceRecord = {
+        answer: DifferenceJson = {
             "type": difference.type,
             "path": difference.path,
             "left_size": left[0],
@@ -115,12 +163,11 @@ def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -
     return total
 
 
-def counts_record(row: ChangeCounts) -> ChangeCountsRecord:
+def counts_record(row: ChangeCounts) -> ChangeCountsJson:
     """Return the JSON answer about the differences below a prefix."""
-    from lakecli.cli.out.answers import pick
-    from lakecli.cli.out.answers.changes import ChangeCounts as ChangeCountsRecord
+    from lakecli.cli.out.records import pick
 
-    return pick(ChangeCountsRecord, row)
+    return pick(ChangeCountsJson, row)
 
 
 def _plain_counts(row: ChangeCounts) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
-from typing import Annotated, Final
+from typing import Annotated, Final, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, NotUri
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.checks import Check as CheckRecord
 from lakecli.cli.out.output import Output
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
 from lakecli.cli.reading import Kind, Parser, read_repository
 from lakecli.doctor.check import Check, CheckVerdict
@@ -53,6 +52,42 @@ _STYLES: Final = {"ok": "green", "warning": "yellow", "failed": "bright red", "s
 _QUIET: Final = (CheckVerdict.OK, CheckVerdict.SKIPPED)
 
 
+class CheckJson(TypedDict):
+    """One check of the doctor.
+
+    Attributes:
+        name: name such as create-only; names do not change, new ones may come.
+        verdict: ok, warning, failed or skipped.
+        seen: result in one line; for a skipped check, the reason.
+        fix: the fix: a command, a permission or a variable.
+        kind: kind of the error if it failed, as in errors.
+        details: further details, such as the difference of the clocks in seconds.
+    """
+
+    name: str
+    verdict: str
+    seen: str
+    fix: str | None
+    kind: str | None
+    details: Mapping[str, str]
+
+
+class ExaminationJson(TypedDict):
+    """The result of all checks of the doctor.
+
+    Attributes:
+        target: the repository, or the storage namespace in normal form.
+        storage_namespace: URI of the storage namespace; null if the local store does not open.
+        verdict: the worst of all verdicts: ok, warning or failed.
+        checks: checks, in the order in which they ran.
+    """
+
+    target: str
+    storage_namespace: str | None
+    verdict: str
+    checks: Sequence[CheckJson]
+
+
 def read_target(text: str, context: Context) -> LakeUri | str:
     """Read a repository's URI, or a storage namespace into its one spelling."""
     is_namespace = text.startswith("/") or ("://" in text and not text.startswith(SCHEME))
@@ -64,6 +99,7 @@ def read_target(text: str, context: Context) -> LakeUri | str:
     return normalise(text)
 
 
+@answers(ExaminationJson)
 def doctor(
     context: Context,
     target: Annotated[
@@ -128,7 +164,7 @@ def doctor(
             "target": str(target),
             "storage_namespace": examination.namespace,
             "verdict": verdict_of(found),
-            "checks": [pick(CheckRecord, check, fix=check.fix or None) for check in found],
+            "checks": [pick(CheckJson, check, fix=check.fix or None) for check in found],
         },
         text=lambda: [_summary(found)],
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NotRequired, TypedDict
 
+from lakecli.base.model import CommitId
 from lakecli.base.uri import LakeUri, parse_ref, ref_of
 from lakecli.cli.commands.engine import SPARK_FROM, open_runner
 from lakecli.cli.commands.output_file import check_writable, replacing
@@ -21,8 +22,7 @@ from lakecli.cli.commands.transfers import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.objects import Export, ExportManifest, ExportSymlinks
+from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
 from lakecli.cli.reading import Completion, Kind
@@ -33,6 +33,117 @@ from lakecli.exports.run import export as run
 from lakecli.stores.uri import normalise
 
 
+class ExportManifestJson(TypedDict):
+    """A manifest that export --to-lakefs-import wrote.
+
+    Attributes:
+        commit_id: the commit whose objects it lists.
+        destination: path of the file.
+        objects: number of objects.
+        size: their bytes.
+        uncommitted: whether the branch has uncommitted changes, which are not in it.
+    """
+
+    commit_id: CommitId
+    destination: str
+    objects: int
+    size: int
+    uncommitted: bool
+
+
+class ExportSymlinksJson(TypedDict):
+    """What export --symlink wrote, or with --dry-run would write.
+
+    Attributes:
+        commit_id: the commit whose objects the manifests list.
+        destination: normalised URI; the manifests are below it in _symlink_format_manifest/.
+        manifests: number of manifests: one, or one for each partition.
+        objects: number of objects.
+        size: their bytes.
+        removed: number of manifests of an earlier export that were deleted.
+        uncommitted: whether the branch has uncommitted changes, which are not in them.
+        dry_run: whether nothing was written.
+    """
+
+    commit_id: CommitId
+    destination: str
+    manifests: int
+    objects: int
+    size: int
+    removed: int
+    uncommitted: bool
+    dry_run: bool
+
+
+class ExportJson(TypedDict):
+    """The result of an export.
+
+    Attributes:
+        commit_id: the commit that was exported.
+        since_commit_id: with --since, the commit of the earlier export.
+        since_was_exported: whether the destination has a report of the earlier export.
+        destination: URI of the destination.
+        uncommitted: whether the branch has uncommitted changes.
+        new: number of objects that the destination lacked.
+        new_size: their bytes.
+        changed: number of objects that replaced another one.
+        changed_size: their bytes.
+        copied_by_store: number of both that the store copied itself.
+        unchanged: number of objects that were there already.
+        unchanged_size: their bytes.
+        deleted: number of objects that the earlier ref had and this one lacks.
+        deleted_size: their bytes.
+        without_metadata: number of objects whose metadata the destination does not support.
+        failed: number of objects that failed.
+        failures: the objects that failed, at most 10000.
+        left_out: paths left out because Git, lakecli or the system itself uses their names.
+        status: path of the report below the destination; null with --dry-run.
+        dry_run: whether nothing was done because of --dry-run.
+    """
+
+    commit_id: CommitId
+    since_commit_id: CommitId | None
+    since_was_exported: bool | None
+    destination: str
+    uncommitted: bool
+    new: int
+    new_size: int
+    changed: int
+    changed_size: int
+    copied_by_store: int
+    unchanged: int
+    unchanged_size: int
+    deleted: int
+    deleted_size: int
+    without_metadata: int
+    failed: int
+    failures: Sequence[FailureJson]
+    left_out: Sequence[bytes | str]
+    status: str | None
+    dry_run: bool
+
+
+class ExportPlanJson(TypedDict):
+    """What an export would do with a path; the last object has the totals, as those of an export.
+
+    Attributes:
+        action: new, changed, unchanged, deleted or failed; total of the last object, which alone
+            has the fields after error.
+        path: path of the object; null with the totals.
+        size: size in bytes.
+        error: the reason of a failure.
+    """
+
+    action: str
+    path: bytes | str | None
+    size: NotRequired[int]
+    error: NotRequired[str]
+
+
+@answers(ExportJson)
+@answers(ExportPlanJson, each=True, option="--dry-run", also=ExportJson)
+@answers(ExportManifestJson, option="--to-lakefs-import")
+@answers(ExportSymlinksJson, option="--symlink")
 def export(
     context: Context,
     path: PrefixUri,
@@ -187,7 +298,7 @@ def _write_manifest(context: Context, path: LakeUri, destination: str, *, hidden
     if written.uncommitted:
         context.out.note(f"uncommitted changes of {ref} are not exported")
     context.out.emit(
-        pick(ExportManifest, written, destination=destination),
+        pick(ExportManifestJson, written, destination=destination),
         text=lambda: [
             f"Commit: {written.commit_id}",
             f"Manifest: {destination}",
@@ -210,7 +321,7 @@ def _write_symlinks(
         context.out.note(f"uncommitted changes of {ref} are not exported")
     uri = normalise(target)
     context.out.emit(
-        pick(ExportSymlinks, written, destination=uri, dry_run=dry),
+        pick(ExportSymlinksJson, written, destination=uri, dry_run=dry),
         text=lambda: [
             *(["Dry run, nothing was written:", ""] if dry else []),
             f"Commit: {written.commit_id}",
@@ -238,11 +349,11 @@ def _since(context: Context, path: LakeUri, text: str) -> str:
     return ref_of(uri)
 
 
-def _record(report: ExportReport, *, dry_run: bool) -> Export:
+def _record(report: ExportReport, *, dry_run: bool) -> ExportJson:
     outcome = report.outcome
     counts = {name: getattr(outcome, name) for name in ("new", "changed", "unchanged", "deleted")}
     return pick(
-        Export,
+        ExportJson,
         report,
         outcome,
         **{name: tally.count for name, tally in counts.items()},

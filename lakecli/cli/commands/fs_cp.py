@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.transfers import failure_records, parallelism, progress, raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.records import FailureJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive, TransferOptions
 from lakecli.cli.reading import Kind, Parser, read_branch_prefix, read_new_metadata
@@ -31,6 +32,27 @@ TargetUri = Annotated[
 ]
 
 
+class RearrangedJson(TypedDict):
+    """The result of a copy or a move.
+
+    Attributes:
+        source: URI of the source.
+        destination: URI of the destination.
+        objects: number of objects copied or moved.
+        copied_by_store: number of those between repositories that the store copied itself.
+        failed: number of objects that failed.
+        failures: the objects that failed.
+    """
+
+    source: str
+    destination: str
+    objects: int
+    copied_by_store: int
+    failed: int
+    failures: Sequence[FailureJson]
+
+
+@answers(RearrangedJson)
 def fs_cp(
     context: Context,
     source: PrefixUri,
@@ -101,6 +123,7 @@ def fs_cp(
     answer(context, "copy", source, destination._replace(path=after), count)
 
 
+@answers(RearrangedJson)
 def fs_mv(
     context: Context,
     source: BranchPathUri,

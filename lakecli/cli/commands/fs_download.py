@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.commands.transfers import (
     PreSign,
+    TransferPlanJson,
     check_local,
     check_mirror,
     failure_records,
@@ -27,9 +28,7 @@ from lakecli.cli.commands.transfers import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.objects import Download
-from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record, pick
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import AtOp, PrefixUri, Recursive, SelectionOptions, TransferOptions
 from lakecli.cli.reading import Completion, Kind
@@ -50,6 +49,48 @@ from lakecli.stores.capabilities import PART_SIZE
 from lakecli.worktree.ignore import IGNORE_FILE, Ignore
 
 
+class DownloadedEntryJson(EntryJson):
+    """An object that was downloaded.
+
+    The other fields are those of `EntryJson`.
+
+    Attributes:
+        destination: absolute path of the file.
+    """
+
+    destination: Path
+
+
+class DownloadJson(TypedDict):
+    """The result of a recursive download.
+
+    Attributes:
+        excluded: number of objects left out by --include and --exclude.
+        left_out: paths left out because Git, lakecli or the system itself uses their names.
+        failed: number of objects that failed.
+        size: bytes of all objects that did not fail.
+        failures: the objects that failed.
+        downloaded: number of objects.
+        unchanged: number of objects whose file was there already.
+        deleted: with --delete, number of files that the ref lacks.
+        destination: absolute path of the directory.
+    """
+
+    downloaded: int
+    unchanged: int
+    deleted: int
+    excluded: int
+    left_out: Sequence[bytes | str]
+    failed: int
+    size: int
+    destination: Path
+    failures: Sequence[FailureJson]
+
+
+@answers(DownloadedEntryJson)
+@answers(DownloadJson, option="-r")
+@answers(DownloadJson, option="--files-from")
+@answers(TransferPlanJson, each=True, option="--dry-run")
 def fs_download(
     context: Context,
     path: PrefixUri,
@@ -240,7 +281,7 @@ def _answer_tree(context: Context, target: Path, report: DownloadReport) -> None
 
     context.out.emit(
         pick(
-            Download,
+            DownloadJson,
             report,
             failed=failed,
             destination=target.absolute(),

@@ -6,15 +6,13 @@ import os
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.objects import Usage as UsageRecord
-from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.records import EntryJson, answers, entry_record, pick
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
 from lakecli.cli.reading import Parser, read_size, read_texts, read_time
@@ -39,6 +37,41 @@ _Summarize = Annotated[
 ]
 
 
+class ListedJson(TypedDict):
+    """An object or a common prefix.
+
+    Attributes:
+        type: object, or common_prefix, which has only a path; with --summarize the last one is a
+            total, whose path is the prefix.
+        objects: of a total, how many objects are listed.
+        size: size in bytes; of a total, of all listed objects.
+    """
+
+    type: str
+    path: bytes | str
+    objects: NotRequired[int]
+    size: NotRequired[int]
+
+
+class UsageJson(TypedDict):
+    """What the objects below a directory take.
+
+    Attributes:
+        prefix: the directory, with its slash; null for the total, which is the last object.
+        objects: number of paths.
+        size: bytes of all paths.
+        physical: bytes that are stored for them, each counted for the first path that has it.
+        shared: the part of it that other branches or tags have too; null without --shared.
+    """
+
+    prefix: bytes | str | None
+    objects: int
+    size: int
+    physical: int
+    shared: int | None
+
+
+@answers(ListedJson, each=True, also=EntryJson)
 def fs_ls(
     context: Context,
     path: PrefixUri,
@@ -112,6 +145,7 @@ def fs_ls(
             )
 
 
+@answers(EntryJson, each=True)
 def fs_find(
     context: Context,
     path: PrefixUri,
@@ -175,6 +209,7 @@ def fs_find(
         )
 
 
+@answers(UsageJson, each=True)
 def fs_du(
     context: Context,
     path: PrefixUri,
@@ -213,8 +248,8 @@ def fs_du(
         sizes = [usage.size, usage.physical, *([usage.shared] if shared else [])]
         return [name, str(usage.objects), *map(size_of, sizes)]
 
-    def record(usage: PrefixUsage) -> UsageRecord:
-        return pick(UsageRecord, usage, shared=usage.shared if shared else None)
+    def record(usage: PrefixUsage) -> UsageJson:
+        return pick(UsageJson, usage, shared=usage.shared if shared else None)
 
     with du(repository, ref_of(path), path.path or b"", depth=depth, shared=shared) as found:
         context.out.table(

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
-from lakecli.cli.commands.presigning import check_manifest, presign_put, presign_tree, presigned
+from lakecli.cli.commands.presigning import (
+    CheckedLinkJson,
+    HandoffJson,
+    IncomingLinkJson,
+    LinkJson,
+    check_manifest,
+    presign_put,
+    presign_tree,
+    presigned,
+)
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.handoff import Presigned
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Expires, Recursive
 from lakecli.cli.reading import Completion, Kind, Parser, read_prefixes
@@ -22,6 +30,19 @@ from lakecli.errors import UsageError
 from lakecli.repository.stat import stat
 
 _PROGRAM = "lakecli fs presign"
+
+
+class PresignedJson(TypedDict):
+    """A presigned URL.
+
+    Attributes:
+        url: URL that reads the object; keep it secret.
+        expires_at: time when the URL expires.
+    """
+
+    path: bytes | str
+    url: str
+    expires_at: datetime
 
 
 class FormatName(StrEnum):
@@ -73,6 +94,13 @@ _Count = Annotated[
 ]
 
 
+@answers(PresignedJson, each=True)
+@answers(LinkJson, each=True, option="-r")
+@answers(LinkJson, each=True, option="--files-from")
+@answers(HandoffJson, option="--manifest")
+@answers(HandoffJson, option="--script")
+@answers(CheckedLinkJson, each=True, option="--check")
+@answers(IncomingLinkJson, each=True, option="--put")
 def fs_presign(
     context: Context,
     paths: _Paths = [],  # noqa: B006 - never changed
@@ -205,7 +233,7 @@ def _presign_each(
     ]
     context.out.stream(
         signed,
-        record=lambda item: pick(Presigned, item[1], path=item[0]),
+        record=lambda item: pick(PresignedJson, item[1], path=item[0]),
         text=lambda item: item[1].url,
     )
     if not context.out.json:

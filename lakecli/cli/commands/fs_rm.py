@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri, as_directory, check_path, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.commands.transfers import step_line, step_record
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import BranchPathUris, DryRun, Recursive
 from lakecli.errors import UsageError
@@ -24,6 +25,34 @@ from lakecli.repository.rm import (
 from lakecli.repository.transfer.plan import PathAction, PlanTotals
 
 
+class RemovedJson(TypedDict):
+    """The result of a removal.
+
+    Attributes:
+        removed: number of objects.
+    """
+
+    removed: int
+
+
+class RemovalPlanJson(TypedDict):
+    """An object that a removal would delete; the last one has the totals.
+
+    Attributes:
+        action: deleted; total of the last one.
+        path: path of the object; null with the totals.
+        size: size in bytes.
+        objects: of the totals, number of objects that would be deleted.
+    """
+
+    action: str
+    path: bytes | str | None
+    size: int
+    objects: NotRequired[int]
+
+
+@answers(RemovedJson)
+@answers(RemovalPlanJson, each=True, option="--dry-run")
 def fs_rm(
     context: Context,
     paths: BranchPathUris,

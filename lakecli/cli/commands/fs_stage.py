@@ -9,7 +9,7 @@ from typing import Annotated
 from lakecli.base.uri import path_of, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.records import EntryJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines
 from lakecli.cli.params import BranchPathUris, ContentType, Metadata, NewPathUri
 from lakecli.cli.reading import NO_METADATA, Parser, read_new_metadata
@@ -21,6 +21,7 @@ from lakecli.repository.staged.stager import NewAttributes
 from lakecli.repository.stat import stat
 
 
+@answers(EntryJson)
 def fs_stage(
     context: Context,
     path: NewPathUri,
@@ -116,6 +117,7 @@ def _moment(seconds: int) -> datetime:
         raise UsageError(f"not a time in unix seconds: {seconds}") from None
 
 
+@answers(EntryJson, each=True)
 def fs_update_metadata(
     context: Context,
     paths: BranchPathUris,

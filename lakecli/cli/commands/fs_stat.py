@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import LakeUri, path_of, ref_of
@@ -17,7 +18,7 @@ from lakecli.cli.commands.names_from_file import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.records import EntryJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri
 from lakecli.errors import UsageError
@@ -26,8 +27,6 @@ from lakecli.repository.reading.reader import open_reader
 from lakecli.repository.stat import stat
 
 if TYPE_CHECKING:
-    from lakecli.cli.out.answers.objects import AskedEntry
-    from lakecli.cli.out.answers.objects import Entry as EntryRecord
     from lakecli.repository.contract import Repository
 
 
@@ -37,6 +36,34 @@ _PreSign = Annotated[
 ]
 
 
+class AskedEntryJson(TypedDict):
+    """An object that was asked for by its path; one that is missing has the path only.
+
+    Attributes:
+        missing: whether there is no such object.
+    """
+
+    path: bytes | str
+    missing: bool
+
+
+class PresignedEntryJson(EntryJson):
+    """An object with a presigned URL.
+
+    The other fields are those of `EntryJson`.
+
+    Attributes:
+        url: URL that reads the object; keep it secret.
+        expires_at: time when the URL expires.
+    """
+
+    url: str
+    expires_at: datetime
+
+
+@answers(EntryJson)
+@answers(PresignedEntryJson, option="--pre-sign")
+@answers(AskedEntryJson, each=True, option="--files-from", also=EntryJson)
 def fs_stat(
     context: Context,
     path: PathOrDirectoryUri,
@@ -75,7 +102,7 @@ def fs_stat(
     entry = stat(repository, ref_of(path), name)
     address = full_address(repository, entry)
 
-    def record() -> EntryRecord:
+    def record() -> EntryJson:
         return entry_record(name, entry, physical_address=address)
 
     if not pre_sign:
@@ -102,12 +129,12 @@ def _answer_many(
             seen.asked += 1
             if entry is None:
                 seen.missing += 1
-                missing: AskedEntry = {"path": name, "missing": True}
+                missing: AskedEntryJson = {"path": name, "missing": True}
                 answer(context, missing, partial(_missing_lines, name))
                 continue
             address = full_address(repository, entry)
             record = entry_record(name, entry, physical_address=address)
-            found: AskedEntry = {**record, "missing": False}
+            found = {**record, "missing": False}
             answer(context, found, partial(_lines, name, entry, address))
     seen.check()
 

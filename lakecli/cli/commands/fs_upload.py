@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, read_names
 from lakecli.cli.commands.transfers import (
     PreSign,
+    TransferPlanJson,
     check_local,
     check_mirror,
     failure_records,
@@ -29,9 +30,7 @@ from lakecli.cli.commands.transfers import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.objects import Upload
-from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record, pick
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import ContentType, LinkOptions, Metadata, SelectionOptions, TransferOptions
 from lakecli.cli.reading import NO_METADATA, Completion, Kind, read_branch_prefix
@@ -73,6 +72,35 @@ _MaxDelete = Annotated[
 ]
 
 
+class UploadJson(TypedDict):
+    """The result of a recursive upload.
+
+    Attributes:
+        excluded: number of objects left out by --include and --exclude.
+        left_out: paths left out because Git, lakecli or the system itself uses their names.
+        failed: number of objects that failed.
+        size: bytes of all objects that did not fail.
+        failures: the objects that failed.
+        uploaded: number of new or changed objects.
+        unchanged: number of objects that were there already.
+        deleted: with --delete, number of objects that the directory lacks.
+    """
+
+    uploaded: int
+    unchanged: int
+    failed: int
+    excluded: int
+    left_out: Sequence[bytes | str]
+    deleted: int
+    size: int
+    failures: Sequence[FailureJson]
+
+
+@answers(EntryJson)
+@answers(UploadJson, option="-r")
+@answers(UploadJson, option="--files-from")
+@answers(UploadJson, option="SRC SRC")
+@answers(TransferPlanJson, each=True, option="--dry-run")
 def fs_upload(
     context: Context,
     source: _Source = "",
@@ -320,7 +348,7 @@ def answer(context: Context, report: UploadReport) -> None:
         return summary_lines("Upload", uploaded=uploaded, removed=removed)
 
     context.out.emit(
-        lambda: pick(Upload, report, failed=len(failures), failures=failures), text=lines
+        lambda: pick(UploadJson, report, failed=len(failures), failures=failures), text=lines
     )
     note_left_out(context, report.left_out)
     note_rest(context, report.size, **counts)

@@ -6,14 +6,15 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Annotated, Final
+from typing import Annotated, Final, Required, TypedDict
 
+from lakecli.base.model import CommitId
 from lakecli.base.progress import Progress
-from lakecli.cli.commands.bucket_state import place_lines, place_records
+from lakecli.cli.commands.bucket_state import OutsidePlaceJson, place_lines, place_records
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.answers.checks import Checked
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size, one_line, quote_path
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.cli.reading import Parser, read_texts
@@ -30,6 +31,64 @@ from lakecli.repository.reading.outside_places import CountedPlace, places_in
 SHOWN_PATHS: Final = 10
 
 
+class CheckedJson(TypedDict, total=False):
+    """A finding, a repair, a loss, or the summary at the end.
+
+    Attributes:
+        type: finding; repaired, of a file in the cache or with --repair; repairable or lost with
+            --repair; or summary, which comes last.
+        kind: repository, ref, commit, pack, metarange, range, entry, data, external, or cache.
+        name: name of the branch or tag, commit ID, or key of the object.
+        what: what is wrong.
+        path: an affected path.
+        ref: an affected branch or tag.
+        commit_id: commit of the path; null if it is uncommitted.
+        how: how it was repaired, or would be.
+        hurt_refs: branches and tags that a loss affects.
+        hurt_paths: affected paths, at most 100.
+        hurt_path_count: number of affected paths, as far as known.
+        advice: advice about a loss.
+        refs: number of branches and tags checked.
+        commits: number of commits checked.
+        metaranges: number of metaranges checked.
+        ranges: number of ranges checked.
+        entries: number of entries checked.
+        objects: number of data objects in the storage namespace.
+        bytes_hashed: bytes read with --data or --sample.
+        external: number of entries outside the storage namespace.
+        external_asked: number of them checked with --external.
+        expired: number of trees of old commits that garbage collection has deleted by its rules.
+        outside: places of objects outside the storage namespace.
+    """
+
+    type: Required[str]
+    kind: str
+    name: str
+    what: str
+    path: bytes | str | None
+    ref: str | None
+    commit_id: CommitId | None
+    how: str
+    hurt_refs: Sequence[str]
+    hurt_paths: Sequence[bytes]
+    hurt_path_count: int
+    advice: str
+    refs: int
+    commits: int
+    metaranges: int
+    ranges: int
+    entries: int
+    objects: int
+    bytes_hashed: int
+    external: int
+    external_asked: int
+    expired: int
+    findings: int
+    damaged_refs: Sequence[str]
+    outside: Sequence[OutsidePlaceJson]
+
+
+@answers(CheckedJson, each=True)
 def fsck(
     context: Context,
     repository: RepositoryUri,
@@ -180,13 +239,13 @@ def read_part(text: str, _context: Context) -> float:
     return part
 
 
-def _record(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> Checked:
+def _record(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> CheckedJson:
 
     if isinstance(item, Repaired):
         kind = "repairable" if dry_run else "repaired"
-        return Checked(type=kind, kind=item.kind, name=item.name, how=item.how)
+        return CheckedJson(type=kind, kind=item.kind, name=item.name, how=item.how)
     if isinstance(item, Unrecoverable):
-        return Checked(
+        return CheckedJson(
             type="lost",
             kind=item.kind,
             name=item.name,
@@ -196,7 +255,7 @@ def _record(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> Check
             hurt_path_count=item.path_count,
             advice=item.advice,
         )
-    return Checked(
+    return CheckedJson(
         type="finding",
         kind=item.kind,
         name=item.name,
@@ -241,8 +300,8 @@ def _finding_line(finding: Finding) -> str:
     return ", ".join(parts)
 
 
-def _summary(counts: FsckCounts, outside: Sequence[CountedPlace]) -> Checked:
-    return Checked(
+def _summary(counts: FsckCounts, outside: Sequence[CountedPlace]) -> CheckedJson:
+    return CheckedJson(
         type="summary",
         refs=counts.refs,
         commits=counts.commits,

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from datetime import timedelta
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, TypedDict
 
 from lakecli.base.parsing import read_text
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.commands.transfers import progress
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.collection import (
-    AcceptedRef,
-    Collection,
-    CollectionState,
-    GarbageSummary,
-    KeptDump,
-    RefGarbage,
-)
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import human_size, local_date
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
 from lakecli.cli.reading import Completion, Kind, Parser, read_duration
@@ -32,6 +24,184 @@ from lakecli.remote.collection import Phase
 from lakecli.repository.lakefs.dump import manifest_fields
 
 
+class GarbageJson(TypedDict):
+    """Garbage of one kind.
+
+    Attributes:
+        kind: data, lakefs, range, metarange, pack, dump, reflog, incoming, doctor or upload.
+        prefix: prefix of the keys.
+        why: why it is garbage.
+        size: size in bytes.
+    """
+
+    kind: str
+    prefix: str
+    why: str
+    objects: int
+    size: int
+
+
+class KeptDumpJson(TypedDict):
+    """A refs dump that garbage collection keeps, with all that it refers to.
+
+    Attributes:
+        commits_meta_range_id: ID of the list of commits.
+        tags_meta_range_id: ID of the list of tags.
+        branches_meta_range_id: ID of the list of branches.
+        since: date of the dump, by the store's clock.
+        until: time from which it may be deleted.
+    """
+
+    commits_meta_range_id: str
+    tags_meta_range_id: str
+    branches_meta_range_id: str
+    since: datetime
+    until: datetime
+
+
+class RefGarbageJson(TypedDict):
+    """The garbage of one branch or tag.
+
+    Attributes:
+        kind: branch or tag.
+        deleted: whether the branch or tag is deleted.
+        trees: number of trees of its old commits, which retention rules let go.
+        former_trees: number of trees that it reached before it was deleted or moved elsewhere.
+    """
+
+    kind: str
+    name: str
+    deleted: bool
+    trees: int
+    former_trees: int
+
+
+class GarbageSummaryJson(TypedDict):
+    """Garbage by branch and tag.
+
+    Attributes:
+        refs: the default branch first, then branches and tags that have garbage.
+        other_trees: number of trees that no branch or tag had.
+        objects: number of data objects that no branch or tag reaches.
+    """
+
+    refs: Sequence[RefGarbageJson]
+    other_trees: int
+    objects: int
+
+
+class AcceptedRefJson(TypedDict):
+    """A branch or tag that --accept-restored accepted as it is now.
+
+    Attributes:
+        kind: branch or tag.
+        commit_id: the commit on which it was seen last, if it is known.
+        sequence: number of its last move when it was seen; 0 if it is not known.
+        seen_by: who saw it: this clone, or the last garbage collection.
+        now: how it is now.
+    """
+
+    kind: str
+    name: str
+    commit_id: str | None
+    sequence: int
+    seen_by: str
+    now: str
+
+
+class CollectionStateJson(TypedDict):
+    """The state of garbage collection.
+
+    Attributes:
+        phase: idle, condemned or sweeping.
+        epoch: number of condemnations so far.
+        grace_seconds: grace period in seconds.
+        since: time when the phase began, by the store's clock.
+        sweep_at: time from which garbage can be deleted.
+        resume_at: time from which an interrupted sweep can be finished or ended.
+        dumps: refs dumps that are kept, oldest first.
+        lakefs_stopped: time when --lakefs-stopped confirmed that lakeFS has stopped.
+        summary: what is condemned, by branch and tag; null if nothing is.
+    """
+
+    phase: str
+    epoch: int
+    grace_seconds: int
+    since: datetime | None
+    sweep_at: datetime | None
+    resume_at: datetime | None
+    dumps: Sequence[KeptDumpJson]
+    lakefs_stopped: datetime | None
+    summary: GarbageSummaryJson | None
+
+
+class CollectionJson(TypedDict):
+    """The result of a run of garbage collection.
+
+    Attributes:
+        phase: idle, condemned or sweeping.
+        epoch: number of condemnations so far.
+        grace_seconds: grace period in seconds.
+        since: time when the phase began, by the store's clock.
+        sweep_at: time from which garbage can be deleted.
+        resume_at: time from which an interrupted sweep can be finished or ended.
+        action: condemned, found nothing, waits or swept.
+        dry_run: whether nothing was done because of --dry-run.
+        objects: number of garbage objects.
+        size: bytes of the garbage objects.
+        spared: number of condemned objects that are in use again.
+        garbage: garbage by kind.
+        commits: number of commits that keep their objects; 0 if there was no search.
+        ranges: number of distinct ranges of these commits.
+        entries: number of entries in these ranges.
+        lost: ranges and metaranges that unpushed commits need and that are gone.
+        summary: the garbage by branch and tag; null if there is none.
+        accepted: branches and tags that went back in time, and that --accept-restored accepted.
+    """
+
+    action: str
+    dry_run: bool
+    phase: str
+    epoch: int
+    grace_seconds: int
+    since: datetime | None
+    sweep_at: datetime | None
+    resume_at: datetime | None
+    objects: int
+    size: int
+    spared: int
+    garbage: Sequence[GarbageJson]
+    commits: int
+    ranges: int
+    entries: int
+    lost: Sequence[str]
+    summary: GarbageSummaryJson | None
+    accepted: Sequence[AcceptedRefJson]
+
+
+class RetentionRuleJson(TypedDict):
+    """The retention of one branch.
+
+    Attributes:
+        branch_id: name of the branch.
+    """
+
+    branch_id: str
+    retention_days: int
+
+
+class RetentionRulesJson(TypedDict):
+    """How long commits keep their objects.
+
+    Attributes:
+        branches: branches with a retention of their own, by name.
+    """
+
+    default_retention_days: int
+    branches: Sequence[RetentionRuleJson]
+
+
+@answers(CollectionJson)
 def gc_run(
     context: Context,
     repository: RepositoryUri,
@@ -138,6 +308,7 @@ def gc_run(
     )
 
 
+@answers(CollectionStateJson)
 def gc_status(context: Context, repository: RepositoryUri) -> None:
     """Show the state of garbage collection, and the commands that are possible now.
 
@@ -151,6 +322,7 @@ def gc_status(context: Context, repository: RepositoryUri) -> None:
     context.out.emit(lambda: status_record(found), text=lambda: status_lines(found, opened.uri))
 
 
+@answers(CollectionStateJson)
 def gc_undo(
     context: Context,
     repository: RepositoryUri,
@@ -185,6 +357,7 @@ def gc_undo(
     context.out.emit(lambda: status_record(found), text=lambda: lines)
 
 
+@answers(RetentionRulesJson)
 def gc_set_config(
     context: Context,
     repository: RepositoryUri,
@@ -227,6 +400,7 @@ def gc_set_config(
     context.out.note("set the retention rules")
 
 
+@answers(RetentionRulesJson)
 def gc_get_config(
     context: Context,
     repository: RepositoryUri,
@@ -258,6 +432,7 @@ def _lines(rules: Rules) -> Iterator[str]:
         yield f"    Retention Days: {days}"
 
 
+@answers(RetentionRulesJson)
 def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
     """Delete the retention rules: keep whatever branches and tags reach.
 
@@ -271,11 +446,11 @@ def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
     context.out.note("deleted the retention rules")
 
 
-def status_record(status: GcStatus) -> CollectionState:
+def status_record(status: GcStatus) -> CollectionStateJson:
     """Return the JSON answer about a state."""
-    dumps = [pick(KeptDump, each, **manifest_fields(each.manifest)) for each in status.dumps]
+    dumps = [pick(KeptDumpJson, each, **manifest_fields(each.manifest)) for each in status.dumps]
     return pick(
-        CollectionState,
+        CollectionStateJson,
         status,
         grace_seconds=int(status.grace.total_seconds()),
         dumps=dumps,
@@ -283,23 +458,25 @@ def status_record(status: GcStatus) -> CollectionState:
     )
 
 
-def _summary_record(summary: Summary | None) -> GarbageSummary | None:
+def _summary_record(summary: Summary | None) -> GarbageSummaryJson | None:
     if summary is None:
         return None
-    return pick(GarbageSummary, summary, refs=[pick(RefGarbage, each) for each in summary.refs])
+    return pick(
+        GarbageSummaryJson, summary, refs=[pick(RefGarbageJson, each) for each in summary.refs]
+    )
 
 
-def report_record(report: GcReport, *, dry_run: bool) -> Collection:
+def report_record(report: GcReport, *, dry_run: bool) -> CollectionJson:
     """Return the JSON answer about a run."""
     return pick(
-        Collection,
+        CollectionJson,
         report,
         **{**status_record(report.status), "summary": _summary_record(report.summary)},
         dry_run=dry_run,
         objects=sum(each.objects for each in report.garbage),
         size=sum(each.size for each in report.garbage),
         garbage=[each.fields() for each in report.garbage],
-        accepted=[pick(AcceptedRef, each) for each in report.accepted],
+        accepted=[pick(AcceptedRefJson, each) for each in report.accepted],
     )
 
 

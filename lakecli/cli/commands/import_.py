@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.engine import open_runner
@@ -20,9 +20,7 @@ from lakecli.cli.commands.transfers import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.objects import Imported
-from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.records import CommitJson, FailureJson, answers, commit_record, pick
 from lakecli.cli.out.text import human_size, local_date, one_line
 from lakecli.cli.params import (
     AllowEmptyMessage,
@@ -54,6 +52,53 @@ SHOWN_FAILURES = 100
 COUNTED = ("added", "changed", "removed", "unchanged")
 
 
+class ImportedJson(TypedDict):
+    """The result of an import.
+
+    Attributes:
+        objects: number of objects of the source.
+        size: their bytes.
+        added: number of new paths on the branch.
+        changed: number of paths with another object.
+        removed: number of paths that the source lacks.
+        unchanged: number of unchanged paths.
+        verified: number of objects of a manifest that were asked for where they are.
+        left_out: names left out because Git, lakecli or the system itself uses them.
+        failed: number of objects that failed; if any, nothing is committed.
+        failures: the first objects that failed.
+        commit: the new commit; null with --dry-run or if objects failed.
+    """
+
+    objects: int
+    size: int
+    added: int
+    changed: int
+    removed: int
+    unchanged: int
+    verified: int
+    left_out: Sequence[bytes | str]
+    failed: int
+    failures: Sequence[FailureJson]
+    commit: CommitJson | None
+
+
+class ImportPlanJson(TypedDict):
+    """What an import would do with a path; the last object has the totals, as those of an import.
+
+    Attributes:
+        action: new, changed, unchanged, deleted or failed; total of the last object, which alone
+            has the fields after error.
+        path: path of the object; null with the totals.
+        size: size in bytes; with the totals, of all objects of the source.
+        error: the reason of a failure.
+    """
+
+    action: str
+    path: bytes | str | None
+    size: NotRequired[int]
+    error: NotRequired[str]
+
+
 class Mode(StrEnum):
     """What becomes of objects below the destination that the source lacks."""
 
@@ -61,6 +106,8 @@ class Mode(StrEnum):
     MERGE = "merge"
 
 
+@answers(ImportedJson)
+@answers(ImportPlanJson, each=True, option="--dry-run", also=ImportedJson)
 def import_(
     context: Context,
     *,
@@ -251,9 +298,9 @@ def _has_uncopied(failures: list[ImportFailure]) -> bool:
     return any(failure.why.endswith(COPY_IT) for failure in failures)
 
 
-def _record(report: ImportReport, left_out: list[bytes]) -> Imported:
+def _record(report: ImportReport, left_out: list[bytes]) -> ImportedJson:
     return pick(
-        Imported,
+        ImportedJson,
         report,
         report.tally,
         left_out=left_out,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from lakecli.base.layout import MAX_TABLE_SIZE
-from lakecli.base.model import RepositoryRecord
+from lakecli.base.model import CommitId, RepositoryRecord
+from lakecli.cli.commands.bucket_state import RefUpdateJson
 from lakecli.cli.commands.output_file import check_writable, write_whole
 from lakecli.cli.commands.refs_manifest import (
     NOT_IN_A_DUMP,
@@ -23,8 +24,7 @@ from lakecli.cli.commands.refs_manifest import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.sharing import RefsManifest, RestoredRefs
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date, one_line, rfc3339
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind, Parser, read_texts
@@ -41,6 +41,94 @@ from lakecli.stores.contract import get_bounded
 from lakecli.stores.uri import as_url
 
 
+class RefsManifestJson(TypedDict):
+    """The three lists of a refs dump, as lakectl prints it.
+
+    Attributes:
+        commits_meta_range_id: ID of the list of commits.
+        tags_meta_range_id: ID of the list of tags.
+        branches_meta_range_id: ID of the list of branches.
+    """
+
+    commits_meta_range_id: str
+    tags_meta_range_id: str
+    branches_meta_range_id: str
+
+
+class RestoredRefsJson(TypedDict):
+    """The refs of a dump that are in a repository now.
+
+    Attributes:
+        repository: URI of the repository.
+        branches: number of branches.
+        tags: number of tags.
+        commits: number of commits.
+        left_out: branches and tags of the dump whose names lakecli does not allow.
+        updated: with --update, the refs that are not as they were here; the change of one is new,
+            moved, diverged (made as lakefs:NAME) or differs (another one stays here).
+    """
+
+    repository: str
+    branches: int
+    tags: int
+    commits: int
+    left_out: Sequence[RefUpdateJson]
+    updated: Sequence[RefUpdateJson]
+
+
+class StoredRecordJson(TypedDict):
+    """A record of a range, a metarange, a list of a refs dump, or a commit pack.
+
+    Attributes:
+        path: path of an entry.
+        identity: identity of an entry in hex digits.
+        size: size of an object in bytes.
+        checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
+        modified_at: time of the upload.
+        physical_address: where the bytes of an object are.
+        metadata: metadata of an entry or a commit.
+        range_id: ID of a range.
+        min_key: first path of a range.
+        max_key: last path of a range.
+        count: number of entries of a range.
+        estimated_size: size of a range in bytes; exact if lakecli wrote it.
+        branch: name of a branch.
+        tag: name of a tag.
+        commit_id: ID of a commit.
+        committer: name and e-mail of a commit.
+        message: message of a commit.
+        created_at: time of a commit.
+        parents: IDs of the parents in the order in which they are recorded.
+        metarange_id: ID of the tree of a commit.
+        version: 1; 0 if the first parent is the last one recorded.
+        generation: generation of a commit.
+    """
+
+    path: NotRequired[bytes]
+    identity: NotRequired[str]
+    size: NotRequired[int]
+    checksum: NotRequired[str]
+    modified_at: NotRequired[datetime]
+    physical_address: NotRequired[str]
+    metadata: NotRequired[Mapping[str, str]]
+    range_id: NotRequired[str]
+    min_key: NotRequired[bytes]
+    max_key: NotRequired[bytes]
+    count: NotRequired[int]
+    estimated_size: NotRequired[int]
+    branch: NotRequired[str]
+    tag: NotRequired[str]
+    commit_id: NotRequired[CommitId]
+    committer: NotRequired[str]
+    message: NotRequired[str]
+    created_at: NotRequired[datetime]
+    parents: NotRequired[Sequence[CommitId]]
+    metarange_id: NotRequired[str]
+    version: NotRequired[int]
+    generation: NotRequired[int]
+
+
+@answers(RefsManifestJson)
 def refs_dump(
     context: Context,
     repository: RepositoryUri,
@@ -105,7 +193,7 @@ def refs_dump(
         context.out.say(f"Writing refs to {one_line(output)}")
         write_whole(Path(output), format_manifest(dumped.manifest))
     context.out.emit(
-        cast("RefsManifest", manifest_fields(dumped.manifest)),
+        manifest_fields(dumped.manifest),
         text=lambda: [] if is_file else format_manifest(dumped.manifest).decode().splitlines(),
     )
     for line in _next_steps(opened.record, output or "-"):
@@ -113,6 +201,7 @@ def refs_dump(
     context.out.note(f"garbage collection keeps the dump until {local_date(dumped.kept_until)}")
 
 
+@answers(RestoredRefsJson)
 def refs_restore(
     context: Context,
     repository: RepositoryUri,
@@ -157,7 +246,7 @@ def refs_restore(
         context.out.warn(f"left out: {line}")
     context.out.emit(
         pick(
-            RestoredRefs,
+            RestoredRefsJson,
             restored,
             repository=restored.repository.uri,
             left_out=[left_out_record(each) for each in restored.left_out],
@@ -178,7 +267,7 @@ def _update(context: Context, uri: RepositoryUri, source: str) -> None:
     shown = show_updates(context, updated)
     context.out.emit(
         pick(
-            RestoredRefs,
+            RestoredRefsJson,
             updated,
             repository=updated.repository.uri,
             left_out=[left_out_record(each) for each in updated.left_out],
@@ -189,6 +278,7 @@ def _update(context: Context, uri: RepositoryUri, source: str) -> None:
     context.out.note(NOT_IN_A_DUMP)
 
 
+@answers(StoredRecordJson, each=True)
 def cat_sst(
     context: Context,
     file: Annotated[

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypedDict
 
+from lakecli.base.model import CommitId
+from lakecli.cli.commands.differences import DifferenceJson
 from lakecli.cli.commands.transfers import PreSign, progress
 from lakecli.cli.commands.worktrees import (
     Directory,
+    LocalCommitJson,
     NewDirectory,
     Ours,
     SearchedDirectory,
+    SyncedJson,
     WorkingCommit,
     answer_synced,
     checkout_worktree,
@@ -30,7 +34,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.default_uri import absolute
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.answers.worktree import LinkedDirectory
+from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import (
     Exclude,
@@ -57,6 +61,21 @@ GitIgnore = Annotated[
 ]
 
 
+class LinkedDirectoryJson(TypedDict):
+    """A working directory.
+
+    Attributes:
+        directory: path of the directory; in a list, relative to the directory searched.
+        uri: URI that it is linked with; null if its .lakefs_ref.yaml is malformed.
+        commit_id: commit that it was last synced with; null before its first checkout.
+    """
+
+    directory: Path
+    uri: str | None
+    commit_id: CommitId | None
+
+
+@answers(SyncedJson)
 def local_clone(
     context: Context,
     path: PrefixUri,
@@ -108,6 +127,7 @@ def local_clone(
     answer_synced(context, worktree, brought, "Clone")
 
 
+@answers(LinkedDirectoryJson)
 def local_init(
     context: Context,
     path: PrefixUri,
@@ -138,11 +158,12 @@ def local_init(
     _ignore(context, git, root)
     link = worktree.link
     context.out.emit(
-        LinkedDirectory(directory=root, uri=str(link.src), commit_id=link.at_head),
+        LinkedDirectoryJson(directory=root, uri=str(link.src), commit_id=link.at_head),
         text=lambda: [f"Successfully linked local directory '{root}' with remote '{link.src}'"],
     )
 
 
+@answers(LinkedDirectoryJson, each=True)
 def local_list(
     context: Context,
     directory: SearchedDirectory = ".",
@@ -180,7 +201,7 @@ def local_list(
             "malformed .lakefs_ref.yaml" if item.link is None else str(item.link.src),
             "" if item.link is None else item.link.at_head or "",
         ),
-        record=lambda item: LinkedDirectory(
+        record=lambda item: LinkedDirectoryJson(
             directory=item.directory,
             uri=None if item.link is None else str(item.link.src),
             commit_id=None if item.link is None else item.link.at_head,
@@ -188,6 +209,8 @@ def local_list(
     )
 
 
+@answers(SyncedJson)
+@answers(SyncedJson, each=True, option="--all")
 def local_checkout(
     context: Context,
     directory: Directory = ".",
@@ -224,6 +247,7 @@ def local_checkout(
         checkout_worktree(context, worktree, ref=ref, discard=True, yes=yes, transfer=transfer)
 
 
+@answers(SyncedJson)
 def local_pull(
     context: Context,
     directory: Directory = ".",
@@ -255,6 +279,7 @@ def local_pull(
     pull_worktree(context, worktree, force=force, transfer=transfer)
 
 
+@answers(LocalCommitJson)
 def local_commit(
     context: Context,
     directory: Directory = ".",
@@ -312,6 +337,7 @@ def local_commit(
     )
 
 
+@answers(LocalChangeJson, each=True)
 def local_status(
     context: Context,
     directory: Directory = ".",
@@ -347,6 +373,7 @@ def local_status(
     )
 
 
+@answers(DifferenceJson, each=True)
 def local_diff(
     context: Context,
     directory: Directory = ".",

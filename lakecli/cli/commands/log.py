@@ -17,7 +17,7 @@ from lakecli.cli.commands.log_format import DOT_END, DOT_START, Drawn, dot_text,
 from lakecli.cli.context import Context
 from lakecli.cli.default_uri import ref_here
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefOrFileUri, ShowMetarangeId
 from lakecli.cli.reading import Parser, read_list, read_patterns, read_time
@@ -88,6 +88,7 @@ _Graph = Annotated[bool, Option("--graph", help="Draw the graph of commits, one 
 _Dot = Annotated[bool, Option("--dot", help="Write the history as a graph for Graphviz")]
 
 
+@answers(CommitJson, each=True)
 def log(
     context: Context,
     ref: RefOrFileUri = None,

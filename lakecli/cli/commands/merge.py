@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated
+from typing import Annotated, TypedDict
 
-from lakecli.base.model import ChangeType, Difference, MergeStrategy
+from lakecli.base.model import ChangeType, CommitId, Difference, MergeStrategy
 from lakecli.base.uri import LakeUri, ref_of
-from lakecli.cli.commands.differences import show_counts, stream_differences
+from lakecli.cli.commands.differences import (
+    ChangeCountsJson,
+    DifferenceJson,
+    show_counts,
+    stream_differences,
+)
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (
     AllowEmptyCommit,
@@ -32,6 +37,21 @@ from lakecli.repository.cherry_pick import cherry_pick as pick
 from lakecli.repository.reading.view import find_merge_base as library_find_merge_base
 
 
+class MergeBaseJson(TypedDict):
+    """The common ancestor of two commits.
+
+    Attributes:
+        base_commit_id: the best common ancestor.
+    """
+
+    base_commit_id: CommitId
+    source_commit_id: CommitId
+    destination_commit_id: CommitId
+
+
+@answers(CommitJson)
+@answers(DifferenceJson, each=True, option="--dry-run")
+@answers(ChangeCountsJson, each=True, option="--stat")
 def merge(
     context: Context,
     source: Annotated[
@@ -118,6 +138,7 @@ def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) ->
     conflicts.check()
 
 
+@answers(CommitJson)
 def cherry_pick(
     context: Context,
     ref: RefUri,
@@ -150,6 +171,7 @@ def cherry_pick(
     )
 
 
+@answers(MergeBaseJson)
 def find_merge_base(
     context: Context,
     source: Annotated[

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from lakecli.base.model import RefKind
 from lakecli.base.uri import LakeUri
 from lakecli.cli.commands.worktrees import downloads
 from lakecli.cli.context import Context
 from lakecli.cli.default_uri import repository_here
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import age, local_date, one_line, quote_path
 from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, RepositoryUri, Yes
 from lakecli.kv.operations import Operation, RefChange
@@ -46,6 +47,90 @@ COLUMNS: Final = ("Operation", "Time", "Kind", "Changes", "Command")
 _SHOWN_CHANGES: Final = 3
 
 
+class RefChangeJson(TypedDict):
+    """A branch, tag or repository that an operation changed.
+
+    Attributes:
+        kind: branch, tag or repository.
+        before: previous commit ID, or UUID of a repository; null if it did not exist.
+        after: new commit ID or UUID; equal to before if only uncommitted changes changed.
+    """
+
+    kind: str
+    name: str
+    before: str | None
+    after: str | None
+
+
+class StagedPathJson(TypedDict):
+    """A path that an operation staged.
+
+    Attributes:
+        before: what was staged before: nothing, object or deletion.
+    """
+
+    branch: str
+    path: bytes | str
+    before: str
+
+
+class OperationJson(TypedDict):
+    """An operation of the log.
+
+    Attributes:
+        id: 32 hex digits.
+        kind: kind of operation, such as commit.
+        command: the command line; may be empty.
+        staged: branches whose uncommitted changes it changed.
+        undone: whether it is undone at present.
+        metadata: further details, such as undoes: the ID of the operation that it undid.
+    """
+
+    id: str
+    at: datetime
+    kind: str
+    command: str
+    refs: Sequence[RefChangeJson]
+    staged: Sequence[str]
+    undone: bool
+    metadata: Mapping[str, str]
+
+
+class OperationShownJson(OperationJson):
+    """An operation with the paths that it staged.
+
+    The other fields are those of `OperationJson`.
+
+    Attributes:
+        paths: staged paths, at most --amount.
+    """
+
+    paths: Sequence[StagedPathJson]
+
+
+class UndoneJson(TypedDict):
+    """The result of an undo or redo.
+
+    Attributes:
+        operation: ID of the operation that was undone or redone.
+        kind: kind of that operation, such as commit.
+        command: command line of that operation; may be empty.
+        appended: ID of the new operation, the undo or redo.
+        refs: branches, tags and repositories that changed.
+        staged: branches whose uncommitted changes changed.
+        remote: branches and tags that moved back in the bucket.
+    """
+
+    operation: str
+    kind: str
+    command: str
+    appended: str
+    refs: Sequence[RefChangeJson]
+    staged: Sequence[str]
+    remote: Sequence[str]
+
+
+@answers(UndoneJson)
 def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remote = False) -> None:
     """Undo the last operation on a repository.
 
@@ -75,6 +160,7 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
     run_undo(context, repository_here(repository, context), remote=remote)
 
 
+@answers(UndoneJson)
 def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     """Redo the last undone operation.
 
@@ -89,6 +175,7 @@ def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     run_redo(context, repository_here(repository, context))
 
 
+@answers(UndoneJson)
 def op_undo(context: Context, repository: RepositoryUri, *, remote: Remote = False) -> None:
     """Undo the last operation on a repository; the same as lakecli undo.
 
@@ -98,6 +185,7 @@ def op_undo(context: Context, repository: RepositoryUri, *, remote: Remote = Fal
     run_undo(context, repository, remote=remote)
 
 
+@answers(UndoneJson)
 def op_redo(context: Context, repository: RepositoryUri) -> None:
     """Redo the last undone operation; the same as lakecli redo.
 
@@ -107,6 +195,7 @@ def op_redo(context: Context, repository: RepositoryUri) -> None:
     run_redo(context, repository)
 
 
+@answers(OperationJson, each=True)
 def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Amount = 100) -> None:
     """Show the operation log of a repository, newest operation first.
 
@@ -131,6 +220,7 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
     )
 
 
+@answers(OperationShownJson)
 def op_show(
     context: Context, repository: RepositoryUri, operation: OperationId, *, amount: Amount = 100
 ) -> None:
@@ -177,6 +267,7 @@ def _paths(
     return shown, next(staged, None) is not None
 
 
+@answers(OperationJson)
 def op_restore(
     context: Context,
     repository: RepositoryUri,

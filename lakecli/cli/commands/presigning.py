@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
-from lakecli.base.model import Entry
+from lakecli.base.model import CommitId, Entry
 from lakecli.base.uri import LakeUri, check_path, parse_repository, ref_of
 from lakecli.cli.commands.transfers import check_local, raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.handoff import CheckedLink, Handoff, IncomingLink, Link
+from lakecli.cli.out.records import pick
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.names import check_branch_name
@@ -45,6 +44,88 @@ _SHOWN_AT_ONCE: Final = 32
 
 _SCRIPT_MODE: Final = 0o700
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+
+class LinkJson(TypedDict):
+    """A presigned URL of one object among many.
+
+    Attributes:
+        size: size in bytes.
+        checksum: BLAKE3 in 64 hex digits, or the ETag of an imported object.
+        url: URL that reads the object; keep it secret.
+        expires_at: time when the URL expires.
+    """
+
+    path: bytes | str
+    size: int
+    checksum: str
+    url: str
+    expires_at: datetime
+
+
+class HandoffJson(TypedDict):
+    """The files with presigned URLs that were written.
+
+    Attributes:
+        repository: URI of the repository.
+        ref: the ref as given.
+        commit_id: commit of the ref at that time.
+        uncommitted: whether uncommitted changes are included.
+        prefix: prefix of all paths.
+        created_at: time when the URLs were signed.
+        expires_at: time when the first URL expires.
+        count: number of objects.
+        size: bytes of all objects.
+        manifest: the manifest file.
+        script: the script file.
+    """
+
+    repository: str
+    ref: str
+    commit_id: CommitId
+    uncommitted: bool
+    prefix: str
+    created_at: datetime
+    expires_at: datetime | None
+    count: int
+    size: int
+    manifest: Path | None
+    script: Path | None
+
+
+class CheckedLinkJson(TypedDict):
+    """A URL of a manifest, compared with the current state.
+
+    Attributes:
+        state: same, changed or removed.
+        expired: whether the URL has expired.
+        expires_at: time when the URL expires or expired.
+        seconds_left: seconds until it expires; negative if it has expired.
+    """
+
+    path: bytes | str
+    state: str
+    expired: bool
+    expires_at: datetime
+    seconds_left: int
+
+
+class IncomingLinkJson(TypedDict):
+    """A URL for uploading an object.
+
+    Attributes:
+        id: 32 hex digits, for fs stage --incoming.
+        url: URL for uploading an object; keep it secret.
+        expires_at: time when the URL expires.
+        headers: headers to send with the object.
+        physical_address: URI of the uploaded object.
+    """
+
+    id: str
+    url: str
+    expires_at: datetime
+    headers: Mapping[str, str]
+    physical_address: str
 
 
 def lifetime(context: Context, asked: timedelta | None) -> timedelta:
@@ -128,7 +209,7 @@ def presign_tree(
                     document.add(link)
         else:
             context.out.stream(
-                links, record=lambda link: pick(Link, link), text=lambda link: link.url
+                links, record=lambda link: pick(LinkJson, link), text=lambda link: link.url
             )
         header = handoff.header._replace(title=title, sender=context.committer())
         for file, document in documents:
@@ -198,7 +279,7 @@ def _tell_files(
         yield f"Objects: {totals.count}"
         yield f"Size: {human_size(totals.size)}"
 
-    context.out.emit(pick(Handoff, totals, header, **files), text=lines)
+    context.out.emit(pick(HandoffJson, totals, header, **files), text=lines)
 
 
 def _tell_end(context: Context, handoff: ObjectLinks, wanted: timedelta) -> None:
@@ -267,10 +348,10 @@ def _checked_text(checked: LinkFinding) -> str:
     return f"{', '.join(_words(checked))}\t{quote_path(checked.path)}"
 
 
-def _checked_record(checked: LinkFinding) -> CheckedLink:
+def _checked_record(checked: LinkFinding) -> CheckedLinkJson:
 
     left = int(checked.left.total_seconds())
-    return pick(CheckedLink, checked, expired=checked.is_expired, seconds_left=left)
+    return pick(CheckedLinkJson, checked, expired=checked.is_expired, seconds_left=left)
 
 
 def _duration(left: timedelta) -> str:
@@ -307,9 +388,9 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
         context.out.note(f"then, to stage it: lakecli fs stage {place} --incoming ID")
 
 
-def _incoming_record(link: UploadLink) -> IncomingLink:
+def _incoming_record(link: UploadLink) -> IncomingLinkJson:
 
-    return pick(IncomingLink, link, link.signed)
+    return pick(IncomingLinkJson, link, link.signed)
 
 
 def _incoming_text(link: UploadLink) -> str:

@@ -8,13 +8,12 @@ import signal
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple, NoReturn
+from typing import Annotated, Final, NamedTuple, NoReturn, TypedDict
 
 from lakecli import __version__, native
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.program import Plugin as PluginJson
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import quote_path
 from lakecli.errors import Refused
 
@@ -23,6 +22,32 @@ PREFIX: Final = "lakecli-"
 _NAME: Final = re.compile(r"\w[\w.-]*", re.ASCII)
 
 
+class ScriptJson(TypedDict):
+    """A completion script."""
+
+    shell: str
+    script: str
+
+
+class PluginJson(TypedDict):
+    """A plugin.
+
+    Attributes:
+        name: the command.
+        path: the program that it runs.
+    """
+
+    name: str
+    path: Path
+
+
+class VersionJson(TypedDict):
+    """The version of lakecli."""
+
+    version: str
+
+
+@answers(VersionJson)
 def version(context: Context) -> None:
     """Print the version of lakecli.
 
@@ -45,6 +70,7 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
+@answers(ScriptJson)
 def completion(
     context: Context,
     shell: Annotated[Shell, Argument(metavar="SHELL", help="bash, zsh or fish")],
@@ -73,6 +99,7 @@ def completion(
     context.out.emit({"shell": shell, "script": script}, text=script.splitlines)
 
 
+@answers(PluginJson, each=True)
 def plugin_list(context: Context) -> None:
     """List the plugins: programs in PATH whose names begin with lakecli-.
 

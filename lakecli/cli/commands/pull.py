@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
 
-from lakecli.base.model import MergeStrategy
+from lakecli.base.model import CommitId, MergeStrategy
 from lakecli.cli.commands.bucket_state import (
     UP_TO_DATE,
+    DamageJson,
+    RefUpdateJson,
     finish_interrupted,
     ref_of,
     short,
@@ -16,14 +19,58 @@ from lakecli.cli.commands.worktrees import bring_along
 from lakecli.cli.context import Context
 from lakecli.cli.default_uri import linked, ref_here, repository_here
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.sharing import Damage, Fetched, Pulled, RefUpdate
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, HereRepositoryUri, Message, Winner
 from lakecli.repository.pull import Pulling, PullOptions, PullReport
 from lakecli.repository.pull import pull as pull_branch
 from lakecli.repository.sharing.fetch import fetch as fetch_refs
 
 
+class FetchedJson(TypedDict):
+    """The result of a fetch.
+
+    Attributes:
+        repository: URI of the repository.
+        refs: number of branches and tags in the bucket.
+        commits: number of new commits.
+        packs: number of commit packs that were read.
+        updated: branches and tags that moved since the last fetch.
+        damaged: records that were left out because they are damaged.
+    """
+
+    repository: str
+    refs: int
+    commits: int
+    packs: int
+    updated: Sequence[RefUpdateJson]
+    damaged: Sequence[DamageJson]
+
+
+class PulledJson(TypedDict):
+    """The result of a pull.
+
+    Attributes:
+        repository: URI of the repository.
+        name: name of the branch or tag.
+        before: its commit on this machine before; null if it was not there.
+        after: its commit now; for a merge with --dry-run, the commit that would be merged.
+        state: created, fast-forward, merged, up to date, ahead or tag.
+        dry_run: whether nothing was moved because of --dry-run.
+        updated: branches and tags that moved since the last fetch.
+        damaged: records that were left out because they are damaged.
+    """
+
+    repository: str
+    name: str
+    before: CommitId | None
+    after: CommitId
+    state: str
+    dry_run: bool
+    updated: Sequence[RefUpdateJson]
+    damaged: Sequence[DamageJson]
+
+
+@answers(FetchedJson)
 def fetch(context: Context, repository: HereRepositoryUri = None) -> None:
     """Fetch the branches, tags and commits of the bucket.
 
@@ -40,16 +87,17 @@ def fetch(context: Context, repository: HereRepositoryUri = None) -> None:
         report = fetch_refs(opened, progress=progress)
     context.out.emit(
         pick(
-            Fetched,
+            FetchedJson,
             report,
             repository=opened.uri,
-            updated=[pick(RefUpdate, each) for each in report.updated],
-            damaged=[pick(Damage, each) for each in report.damaged],
+            updated=[pick(RefUpdateJson, each) for each in report.updated],
+            damaged=[pick(DamageJson, each) for each in report.damaged],
         ),
         text=lambda: list(update_lines(report.updated)) or [UP_TO_DATE],
     )
 
 
+@answers(PulledJson)
 def pull(
     context: Context,
     ref: HereRepositoryOrRefUri = None,
@@ -93,12 +141,12 @@ def pull(
         report = pull_branch(repository, ref_of(ref, repository), options, progress=progress)
     context.out.emit(
         pick(
-            Pulled,
+            PulledJson,
             report,
             repository=repository.uri,
             dry_run=dry_run,
-            updated=[pick(RefUpdate, each) for each in report.fetched.updated],
-            damaged=[pick(Damage, each) for each in report.fetched.damaged],
+            updated=[pick(RefUpdateJson, each) for each in report.fetched.updated],
+            damaged=[pick(DamageJson, each) for each in report.fetched.damaged],
         ),
         text=lambda: [_line(report, dry_run=dry_run)],
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
 
+from lakecli.base.model import CommitId
 from lakecli.cli.commands.bucket_state import (
     UP_TO_DATE,
     finish_interrupted,
@@ -14,14 +16,62 @@ from lakecli.cli.commands.bucket_state import (
 from lakecli.cli.context import Context
 from lakecli.cli.default_uri import ref_here, repository_here
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.sharing import FailedRef, Pushed, PushedRef
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.repository import push as pushing
 from lakecli.repository.push import Pushing, PushReport
 
 
+class PushedRefJson(TypedDict):
+    """A branch or tag that was pushed.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+        before: its commit in the bucket before; null if it was not there.
+        after: its commit there now; null if it was deleted.
+        state: created, updated, forced, deleted, up to date or behind.
+    """
+
+    kind: str
+    name: str
+    before: CommitId | None
+    after: CommitId | None
+    state: str
+
+
+class FailedRefJson(TypedDict):
+    """A branch or tag that was not pushed.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+        error: the reason.
+    """
+
+    kind: str
+    name: str
+    error: str
+
+
+class PushedJson(TypedDict):
+    """The result of a push.
+
+    Attributes:
+        repository: URI of the repository.
+        dry_run: whether nothing was moved because of --dry-run.
+        refs: branches and tags that are in the bucket as on this machine.
+        failed: branches and tags that were refused.
+    """
+
+    repository: str
+    dry_run: bool
+    refs: Sequence[PushedRefJson]
+    failed: Sequence[FailedRefJson]
+
+
+@answers(PushedJson)
 def push(
     context: Context,
     ref: HereRepositoryOrRefUri = None,
@@ -79,11 +129,11 @@ def push(
     for failed in report.failed:
         context.out.warn(f"{failed.kind} {failed.name}: {failed.error.message}")
     context.out.emit(
-        Pushed(
+        PushedJson(
             repository=repository.uri,
             dry_run=dry_run,
-            refs=[pick(PushedRef, each) for each in report.pushed],
-            failed=[pick(FailedRef, each, error=each.error.message) for each in report.failed],
+            refs=[pick(PushedRefJson, each) for each in report.pushed],
+            failed=[pick(FailedRefJson, each, error=each.error.message) for each in report.failed],
         ),
         text=lambda: _lines(report, dry_run=dry_run),
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
+from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import one_line
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.tree import PROGRAM
@@ -25,6 +26,23 @@ _SUFFIXES = (".py", ".txt")
 _LEFT_OUT = frozenset({"__pycache__", "site-packages", "dist-packages", "test", "tests"})
 
 
+class QuickstartJson(TypedDict):
+    """The repository of a quickstart.
+
+    Attributes:
+        repository: URI of the repository.
+        storage_namespace: URI of the storage namespace.
+        directory: directory of the uploaded files.
+        commands: command lines that were run.
+    """
+
+    repository: str
+    storage_namespace: str
+    directory: Path
+    commands: Sequence[str]
+
+
+@answers(QuickstartJson)
 def quickstart(
     context: Context,
     directory: Annotated[

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, TypedDict
 
+from lakecli.base.model import CommitId
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.history import ReflogEntry
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import Amount, BranchOrTagUri
 from lakecli.errors import UsageError
@@ -19,6 +20,29 @@ from lakecli.repository.reading.reflog import LoggedMove
 from lakecli.repository.reflog import is_shared, iter_reflog
 
 
+class ReflogEntryJson(TypedDict):
+    """A move of a branch or tag.
+
+    Attributes:
+        ref: ref expression of the new position, such as main@{0}.
+        commit_id: new commit; null if it was deleted.
+        before_commit_id: previous commit; null if it was created.
+        at: time by the clock of the machine that moved it.
+        what: the command: push, commit, ….
+        who: name and e-mail; empty if unknown.
+        shared: whether the move is in the bucket.
+    """
+
+    ref: str
+    commit_id: CommitId | None
+    before_commit_id: CommitId | None
+    at: datetime
+    what: str
+    who: str
+    shared: bool
+
+
+@answers(ReflogEntryJson, each=True)
 def reflog(
     context: Context,
     ref: BranchOrTagUri,
@@ -73,6 +97,6 @@ def _row(ref: str, move: LoggedMove, unpushed: bool) -> tuple[str, ...]:
     return (ref, move.after or "deleted", local_date(move.at), one_line(what), one_line(move.who))
 
 
-def _record(ref: str, move: LoggedMove, _unpushed: bool) -> ReflogEntry:
+def _record(ref: str, move: LoggedMove, _unpushed: bool) -> ReflogEntryJson:
     ids = {"commit_id": move.after, "before_commit_id": move.before}
-    return pick(ReflogEntry, move, ref=ref, what=move.why, **ids)
+    return pick(ReflogEntryJson, move, ref=ref, what=move.why, **ids)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakecli.base.parsing import read_bytes
-from lakecli.cli.commands.bucket_state import UP_TO_DATE, short
+from lakecli.cli.commands.bucket_state import UP_TO_DATE, RefUpdateJson, short
 from lakecli.cli.context import Context
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.sharing import RefUpdate
+from lakecli.cli.out.records import pick
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.repository.lakefs.dump import MAX_SIZE, LeftOut, RefsManifest, parse_manifest
 from lakecli.repository.lakefs.update import ASIDE, RefState, Updated
@@ -39,10 +38,10 @@ def read_file(source: str, max_size: int) -> bytes:
         raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
 
 
-def left_out_record(left_out: LeftOut) -> RefUpdate:
+def left_out_record(left_out: LeftOut) -> RefUpdateJson:
     """Return a ref that was left out, for ``--json``."""
     kind, name, commit_id = left_out
-    return RefUpdate(kind=kind, name=name, before=None, after=commit_id, change="illegal name")
+    return RefUpdateJson(kind=kind, name=name, before=None, after=commit_id, change="illegal name")
 
 
 def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
@@ -52,7 +51,7 @@ def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
         yield f"{each.kind} {each.name!r} at {each.commit_id}: {why}"
 
 
-def show_updates(context: Context, updated: Updated) -> list[RefUpdate]:
+def show_updates(context: Context, updated: Updated) -> list[RefUpdateJson]:
     """Tell which refs a newer dump moved, and return them for ``--json``."""
     uri = updated.repository.uri
     for each in updated.updated:
@@ -73,7 +72,7 @@ def show_updates(context: Context, updated: Updated) -> list[RefUpdate]:
         context.out.note(UP_TO_DATE)
     for line in left_out_lines(updated.left_out):
         context.out.warn(f"left out: {line}")
-    return [pick(RefUpdate, each) for each in updated.updated]
+    return [pick(RefUpdateJson, each) for each in updated.updated]
 
 
 NOT_IN_A_DUMP = (

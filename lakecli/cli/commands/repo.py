@@ -6,12 +6,13 @@ from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.common_records import repository_record
+from lakecli.cli.out.records import RepositoryJson, answers, repository_record
 from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import PageOptions, RepositoryUri, Yes
 from lakecli.cli.reading import Completion, Kind
 
 
+@answers(RepositoryJson)
 def repo_create(
     context: Context,
     repository: RepositoryUri,
@@ -82,6 +83,7 @@ def repo_create(
         )
 
 
+@answers(RepositoryJson, each=True)
 def repo_list(
     context: Context,
     *,
@@ -109,6 +111,7 @@ def repo_list(
     context.out.say("")
 
 
+@answers(RepositoryJson)
 def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False) -> None:
     """Delete a repository from this machine; the objects in its namespace stay.
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from lakecli.base.model import Commit
+from lakecli.base.model import Commit, CommitId
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.names_from_file import Missing, answer, bytes_of, iter_questions
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId, StatOptions
 from lakecli.cli.reading import read_ref
@@ -19,8 +20,7 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.repository import log as library
 
 if TYPE_CHECKING:
-    from lakecli.cli.out.answers.history import AskedRef
-    from lakecli.cli.out.answers.history import Resolved as ResolvedRecord
+    from lakecli.cli.commands.differences import ChangeCountsJson
     from lakecli.refs.resolve import Resolved
     from lakecli.repository.contract import Repository
 
@@ -28,6 +28,64 @@ if TYPE_CHECKING:
 _Stdin = Annotated[bool, Option("--stdin", help="Read refs from standard input, one a line")]
 
 
+class ResolvedJson(TypedDict):
+    """The commit that a ref expression names.
+
+    Attributes:
+        uri: the URI as given.
+        kind: kind of the base: branch, tag or commit.
+        base: name of the branch or tag, or ID of the commit, before any modifier.
+        staging: whether reading it includes uncommitted changes.
+        steps: one for each modifier.
+    """
+
+    uri: str
+    commit_id: CommitId
+    kind: str
+    base: str
+    base_commit_id: CommitId
+    staging: bool
+    steps: Sequence[StepJson]
+
+
+class AskedRefJson(TypedDict):
+    """A ref that was asked for; one that is missing has the URI only.
+
+    Attributes:
+        uri: the URI as given.
+        missing: whether it names no commit.
+    """
+
+    uri: str
+    missing: bool
+
+
+class StepJson(TypedDict):
+    """A modifier of a ref expression.
+
+    Attributes:
+        modifier: modifier such as ~2.
+        commit_id: the commit it leads to.
+    """
+
+    modifier: str
+    commit_id: CommitId
+
+
+class CommitChangesJson(TypedDict):
+    """A commit, and what it changed.
+
+    Attributes:
+        commit: the commit.
+        changes: compared with its first parent, by prefix; the last one is the total.
+    """
+
+    commit: CommitJson
+    changes: Sequence[ChangeCountsJson]
+
+
+@answers(ResolvedJson, each=True)
+@answers(AskedRefJson, each=True, option="--stdin", also=ResolvedJson)
 def rev_parse(
     context: Context,
     refs: RefUris = (),  # type: ignore[assignment]  # no list, which could be changed
@@ -85,10 +143,10 @@ def _answer_many(context: Context, *, at_op: str) -> None:
             resolved = library.rev_parse(repository, ref_of(uri))
         except NotFound:
             seen.missing += 1
-            missing: AskedRef = {"uri": text, "missing": True}
+            missing: AskedRefJson = {"uri": text, "missing": True}
             answer(context, missing, partial(_line, f"missing {text}"))
         else:
-            found: AskedRef = {**_record(uri, resolved), "missing": False}
+            found = {**_record(uri, resolved), "missing": False}
             answer(context, found, partial(_line, resolved.commit.id))
     seen.check()
 
@@ -97,23 +155,23 @@ def _line(text: str) -> list[str]:
     return [text]
 
 
-def _record(uri: LakeUri, resolved: Resolved) -> ResolvedRecord:
-    from lakecli.cli.out.answers import pick
-    from lakecli.cli.out.answers.history import Resolved as ResolvedRecord
-    from lakecli.cli.out.answers.history import Step
+def _record(uri: LakeUri, resolved: Resolved) -> ResolvedJson:
+    from lakecli.cli.out.records import pick
 
     return pick(
-        ResolvedRecord,
+        ResolvedJson,
         resolved,
         uri=str(uri),
         kind=resolved.kind.value,
         commit_id=resolved.commit.id,
         base=resolved.name,
         base_commit_id=resolved.base_id,
-        steps=[pick(Step, step) for step in resolved.steps],
+        steps=[pick(StepJson, step) for step in resolved.steps],
     )
 
 
+@answers(CommitJson)
+@answers(CommitChangesJson, option="--stat")
 def show_commit(
     context: Context,
     ref: RefUri,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.cli.commands.bucket_state import distance_text, finish_interrupted
 from lakecli.cli.context import Context
 from lakecli.cli.default_uri import linked, repository_or_ref_here
-from lakecli.cli.out.answers import pick
 from lakecli.cli.out.progress import human_seconds
+from lakecli.cli.out.records import BranchStatusJson, LocalChangeJson, RefJson, answers, pick
 from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
 from lakecli.errors import Unreachable
 from lakecli.repository import status as states
@@ -21,12 +21,70 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.cli.commands.worktrees import Compared
-    from lakecli.cli.out.answers.history import Status
     from lakecli.repository.contract import Repository
     from lakecli.repository.records.ref_changes import Finished
     from lakecli.worktree.link import Link
 
 
+class StatusJson(TypedDict):
+    """The state of a repository against its bucket.
+
+    Attributes:
+        repository: URI of the repository.
+        storage_namespace: URI of the storage namespace.
+        fetched_at: time of the last fetch; null if there was none.
+        pushed_at: time of the last push from this machine; null if there was none.
+        branches: branches, ordered by name.
+        only_in_bucket: branches that are not on this machine.
+        pending: moves that an interrupted command began.
+        went_back: branches and tags that are older in the bucket than this clone has seen them.
+        directory: absolute path of the linked directory.
+        changes: its files that differ from the commit it was last synced with, here or there.
+    """
+
+    repository: str
+    storage_namespace: str
+    fetched_at: datetime | None
+    pushed_at: datetime | None
+    branches: Sequence[BranchStatusJson]
+    only_in_bucket: Sequence[RefJson]
+    pending: Sequence[MoveJson]
+    went_back: Sequence[RefNameJson]
+    directory: NotRequired[Path]
+    changes: NotRequired[Sequence[LocalChangeJson]]
+
+
+class RefNameJson(TypedDict):
+    """A branch or tag, by its name.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+    """
+
+    kind: str
+    name: str
+
+
+class MoveJson(TypedDict):
+    """A move in the bucket that an interrupted command began.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+        before: its commit in the bucket before; null if it was not there.
+        after: its new commit there; null if it is deleted.
+        state: applied, lost (somebody else moved it first), or open.
+    """
+
+    kind: str
+    name: str
+    before: CommitId | None
+    after: CommitId | None
+    state: str
+
+
+@answers(StatusJson)
 def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op: AtOp = "") -> None:
     """Show unpushed commits and uncommitted changes, for one branch or all.
 
@@ -53,19 +111,17 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
     fetched_at, pushed_at = states.last_fetched(repository), states.last_pushed(repository)
     missing = list(states.only_in_bucket(repository)) if branch.ref is None else []
 
-    def record() -> Status:
-        from lakecli.cli.out.answers.history import BranchStatus as BranchRecord
-        from lakecli.cli.out.answers.history import Move, Ref, RefName, Status
+    def record() -> StatusJson:
 
-        shown = Status(
+        shown = StatusJson(
             repository=repository.uri,
             storage_namespace=repository.record.storage_namespace,
             fetched_at=fetched_at,
             pushed_at=pushed_at,
-            branches=[pick(BranchRecord, each, each.distance) for each in found],
-            only_in_bucket=[Ref(name=name, commit_id=commit_id) for name, commit_id in missing],
-            pending=[pick(Move, each, each.intent) for each in pending],
-            went_back=[RefName(kind=kind, name=name) for kind, name in went_back],
+            branches=[pick(BranchStatusJson, each, each.distance) for each in found],
+            only_in_bucket=[RefJson(name=name, commit_id=commit_id) for name, commit_id in missing],
+            pending=[pick(MoveJson, each, each.intent) for each in pending],
+            went_back=[RefNameJson(kind=kind, name=name) for kind, name in went_back],
         )
         if directory is not None:
             directory.add_to(shown)

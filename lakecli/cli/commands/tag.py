@@ -8,12 +8,13 @@ from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.default_uri import repository_here
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.common_records import ref_record
+from lakecli.cli.out.records import RefJson, answers, ref_record
 from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions, TagUri, TagUris, Yes
 from lakecli.cli.reading import Completion, Kind, read_ref_of
 from lakecli.repository import tag as library
 
 
+@answers(RefJson)
 def tag_create(
     context: Context,
     tag: TagUri,
@@ -41,6 +42,7 @@ def tag_create(
     )
 
 
+@answers(RefJson, each=True)
 def tag_list(
     context: Context,
     repository: HereRepositoryUri = None,
@@ -72,6 +74,7 @@ def tag_list(
     context.out.say("")
 
 
+@answers(RefJson)
 def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:
     """Show the commit a tag points to.
 
@@ -85,6 +88,7 @@ def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:
     )
 
 
+@answers(RefJson, each=True)
 def tag_delete(context: Context, tags: TagUris, *, yes: Yes = False) -> None:
     """Delete tags of a repository; their commits stay.
 

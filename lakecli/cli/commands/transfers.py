@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NotRequired, TypedDict
 
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.records import FailureJson
 from lakecli.cli.out.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.repository.transfer.selection import LEFT_OUT
@@ -35,6 +36,50 @@ PreSign = Annotated[
         help="Accepted for lakectl compatibility; has no effect",
     ),
 ]
+
+
+class TransferPlanJson(TypedDict):
+    """What an upload or download would do with a path; the last object has the totals.
+
+    Attributes:
+        action: new, changed, unchanged, excluded, deleted or failed; total of the last object,
+            which alone has the fields after error.
+        path: path of the object; of a file that cannot be uploaded or would be deleted, the path
+            of the file; null with the totals.
+        size: size in bytes.
+        error: the reason of a failure.
+        destination: of a download without -r, absolute path of the file.
+        new: number of objects that are not there yet.
+        new_size: their bytes.
+        changed: number of objects that would replace another one.
+        changed_size: their bytes.
+        unchanged: number of objects that are there already.
+        unchanged_size: their bytes.
+        excluded: number of objects left out by --include and --exclude.
+        excluded_size: their bytes.
+        deleted: with --delete, number of objects that would be deleted.
+        deleted_size: their bytes.
+        failed: number of objects that would fail.
+        failures: the objects that failed.
+    """
+
+    action: str
+    path: bytes | str | None
+    size: NotRequired[int]
+    error: NotRequired[str]
+    destination: NotRequired[Path]
+    new: NotRequired[int]
+    new_size: NotRequired[int]
+    changed: NotRequired[int]
+    changed_size: NotRequired[int]
+    unchanged: NotRequired[int]
+    unchanged_size: NotRequired[int]
+    excluded: NotRequired[int]
+    excluded_size: NotRequired[int]
+    deleted: NotRequired[int]
+    deleted_size: NotRequired[int]
+    failed: NotRequired[int]
+    failures: NotRequired[Sequence[FailureJson]]
 
 
 def parallelism(context: Context, repository: Repository, asked: int | None) -> int:

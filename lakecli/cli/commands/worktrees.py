@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypedDict
 
-from lakecli.base.model import ChangeType
+from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.progress import Progress
 from lakecli.base.uri import LakeUri
 from lakecli.cli.commands.differences import LOOKS, show_counts, stream_differences, stream_paths
+from lakecli.cli.commands.status import StatusJson
 from lakecli.cli.commands.transfers import (
     failure_records,
     link_policy,
@@ -25,11 +26,7 @@ from lakecli.cli.commands.transfers import (
 from lakecli.cli.context import Context
 from lakecli.cli.default_uri import absolute, relative_path
 from lakecli.cli.line.declare import Argument, Option
-from lakecli.cli.out.answers import pick
-from lakecli.cli.out.answers.history import LocalChange
-from lakecli.cli.out.answers.history import Status as StatusRecord
-from lakecli.cli.out.answers.worktree import LocalCommit, Synced
-from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.records import CommitJson, FailureJson, LocalChangeJson, commit_record, pick
 from lakecli.cli.out.text import commit_lines, quote_path, shell_word
 from lakecli.cli.params import LinkOptions, TransferOptions
 from lakecli.cli.reading import NO_METADATA, Completion, Kind, check_message
@@ -79,6 +76,52 @@ Ours = Annotated[
     bool,
     Option("--ours", help="Commit the directory's file where others have changed it too"),
 ]
+
+
+class SyncedJson(TypedDict):
+    """A working directory that was brought to a commit.
+
+    Attributes:
+        directory: absolute path of the directory.
+        uri: URI that it is linked with.
+        commit_id: the commit.
+        downloaded: number of files written.
+        removed: number of files removed.
+        size: bytes of the files written.
+        kept: number of files that were overwritten or removed on request; undo brings them back.
+        conflicts: paths of files that stay as they are although the commit has another.
+        impossible: objects that cannot be files here, and the reasons.
+        left_out: paths left out because Git, lakecli or the system itself uses their names.
+        failures: objects that could not be downloaded.
+    """
+
+    directory: Path
+    uri: str
+    commit_id: CommitId
+    downloaded: int
+    removed: int
+    size: int
+    kept: int
+    conflicts: Sequence[bytes | str]
+    impossible: Sequence[FailureJson]
+    left_out: Sequence[bytes | str]
+    failures: Sequence[FailureJson]
+
+
+class LocalCommitJson(CommitJson):
+    """A commit of a working directory.
+
+    The other fields are those of `CommitJson`.
+
+    Attributes:
+        uploaded: number of files that were added or changed.
+        removed: number of files that were removed.
+        downloaded: number of files that others have changed, now written here.
+    """
+
+    uploaded: int
+    removed: int
+    downloaded: int
 
 
 def find_worktree(context: Context, directory: str = ".") -> tuple[Path, Link] | None:
@@ -165,9 +208,9 @@ def change_of(item: ChangedPath) -> ChangeType:
     return change
 
 
-def change_record(item: ChangedPath) -> LocalChange:
+def change_record(item: ChangedPath) -> LocalChangeJson:
     """Return the JSON answer about a path."""
-    return pick(LocalChange, item, source=source_of(item), change=change_of(item))
+    return pick(LocalChangeJson, item, source=source_of(item), change=change_of(item))
 
 
 def change_row(item: ChangedPath) -> tuple[str, str, str]:
@@ -221,7 +264,7 @@ class Compared(NamedTuple):
     worktree: Worktree
     status: Status
 
-    def add_to(self, record: StatusRecord) -> None:
+    def add_to(self, record: StatusJson) -> None:
         """Add the directory and its changes to a JSON answer about its repository."""
         record["directory"] = self.worktree.root
         record["changes"] = [change_record(item) for item in self.status.items]
@@ -264,7 +307,7 @@ def answer_synced(context: Context, worktree: Worktree, brought: Brought, operat
         WorktreeConflict: files were changed both here and there.
     """
     record = pick(
-        Synced,
+        SyncedJson,
         brought,
         directory=worktree.root,
         uri=str(worktree.link.src),
@@ -566,7 +609,7 @@ def commit_worktree(context: Context, worktree: Worktree, asked: WorkingCommit) 
     context.out.emit(
         commit_record(made.commit)
         if asked.is_plain
-        else pick(LocalCommit, made, made.commit, downloaded=made.brought.downloaded),
+        else pick(LocalCommitJson, made, made.commit, downloaded=made.brought.downloaded),
         text=lambda: _lines(made, branch=worktree.link.ref),
     )
     raise_failures(

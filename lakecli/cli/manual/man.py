@@ -160,8 +160,8 @@ def answer_lines(words: str) -> Iterator[str]:
     for answer in ANSWERS[words]:
         when = f"With --json and {answer.option}" if answer.option else "With --json"
         how = "one object a line" if answer.each else "exactly one object"
-        fields = ", ".join(RECORDS[answer.record])
-        yield f"{when}, {how} ({answer.record}): {fields}."
+        fields = ", ".join(RECORDS[answer.name])
+        yield f"{when}, {how} ({answer.name}): {fields}."
 
 
 def _records() -> list[str]:

@@ -5,8 +5,7 @@
     output          the only way to stdout and stderr
     text            sizes, dates, quoted names
     tables          aligned on a terminal; terminal: its pager, and documents that are escaped
-    json_lines      records as lines of JSON
-    answers         the JSON answers; schemas: their documentation; common_records: those used often
+    records         JSON answers of several commands; schemas: the documentation of all
     progress        plain lines; progress_bar: on a terminal
     logs            --log-level, and the requests that --verbose counts
 """

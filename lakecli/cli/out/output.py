@@ -103,7 +103,7 @@ class Output:
         Fields that take imports or work come from a function, which is called for JSON only.
         """
         if self.json:
-            from lakecli.cli.out.json_lines import to_json
+            from lakecli.cli.out.records import to_json
 
             self._write(to_json(record if isinstance(record, Mapping) else record()) + "\n")
         elif text is not None:
@@ -124,7 +124,7 @@ class Output:
         """
         line: Callable[[T], str] = text
         if self.json:
-            from lakecli.cli.out.json_lines import to_json
+            from lakecli.cli.out.records import to_json
 
             def line(item: T) -> str:
                 return to_json(record(item))
@@ -322,7 +322,7 @@ class Output:
 
     def error_record(self, record: Mapping[str, object]) -> None:
         """Write an error for programs: one JSON object, the last line of stderr."""
-        from lakecli.cli.out.json_lines import to_json
+        from lakecli.cli.out.records import to_json
 
         self._write_error(to_json({"error": record}))
 

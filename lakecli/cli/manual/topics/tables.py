@@ -24,7 +24,7 @@ def _answers() -> Iterator[str]:
     for words, answers in ANSWERS.items():
         for answer in answers:
             option = f" {answer.option}" if answer.option else ""
-            how = f"one {answer.record} a line" if answer.each else answer.record
+            how = f"one {answer.name} a line" if answer.each else answer.name
             yield f"{words}{option}: {how}"
 
 
