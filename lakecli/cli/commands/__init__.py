@@ -73,9 +73,9 @@ Answers go through ``context.out``, never through ``print``:
 - ``style(text, "green")`` colours on a terminal only.
 
 The JSON answer of a command is a class that ends in ``Json``, which ``@answers`` names above the
-function; ``cli/out/records.py`` has those of several commands, and `pick`, which fills one in. `Cli`
-of the tests checks every run with ``--json`` against them. ``cli/out/text.py`` has the texts of
-commits and objects, sizes, dates, and `quote_path` for every path in a text.
+function; ``cli/out/records.py`` has those of several commands, and `pick`, which fills one in.
+`Cli` of the tests checks every run with ``--json`` against them. ``cli/out/text.py`` has the texts
+of commits and objects, sizes, dates, and `quote_path` for every path in a text.
 
 Errors are raised, as `lakecli.errors` describes; only ``cli/run.py`` catches them. A command
 returns nothing, or an `ExitCode` such as ``ExitCode.DIFFERENCES``. Before an action that cannot be
