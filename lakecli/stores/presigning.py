@@ -1,8 +1,4 @@
-"""Presigned URLs: what one permits, what all stores share, and the V4 process.
-
-Presigned URLs: what one permits, and the URL itself.
-
-What the presigned URLs of all stores share, and the V4 process of S3 and Google.
+"""Presigned URLs: what one permits, what all stores share, and the V4 process of S3 and Google.
 
 Google's V4 process is Amazon's Signature Version 4 with other names and another algorithm.
 """

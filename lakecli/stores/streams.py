@@ -1,10 +1,7 @@
 """Bodies of requests and responses: whole, in parts, as files, and one part of an object.
 
-A seekable stream of known size: the base of readers of objects and parts.
-
-Bodies of requests and responses: whole, in parts, and as files.
-
-Reading a part of an object as a stream, on every store.
+`open_range` reads a part of an object as a stream, on every store. `Seekable` is the base of readers
+of objects and parts: a seekable stream of known size.
 """
 
 from __future__ import annotations

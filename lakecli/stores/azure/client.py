@@ -1,4 +1,4 @@
-"""The requests of Azure's SDK; importing this module loads the SDK."""
+"""The requests of Azure's SDK, and how it is set up; importing this module loads the SDK."""
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@ In this order: ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_KEY``,
 ``AZURE_CLIENT_ID`` and related variables, a workload identity, or the login of ``az``.
 ``AZURE_STORAGE_ACCOUNT`` names the account of the key or token, and
 ``AZURE_STORAGE_SERVICE_ENDPOINT`` its endpoint, if that is not the usual one.
-
-Describes the credentials for Azure, and the variable that they come from.
 """
 
 from __future__ import annotations

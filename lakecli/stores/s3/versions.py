@@ -1,8 +1,7 @@
 """Conditions and versions of objects, as S3 has them.
 
-Conditions, versions and attributes as S3 has them: headers, ETags and arguments.
-
-Versions of objects in a bucket of S3 that has versioning enabled.
+Versions for conditions are ETags, in headers and arguments. Versions with IDs are kept by buckets
+that have versioning enabled.
 """
 
 from __future__ import annotations
