@@ -1,7 +1,7 @@
 """Bodies of requests and responses: whole, in parts, as files, and one part of an object.
 
-`open_range` reads a part of an object as a stream, on every store. `Seekable` is the base of readers
-of objects and parts: a seekable stream of known size.
+`open_range` reads a part of an object as a stream, on every store. `Seekable`, a stream of known
+size, is the base of readers of objects and parts.
 """
 
 from __future__ import annotations
