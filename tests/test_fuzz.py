@@ -41,7 +41,7 @@ from lakecli.remote.ref_records import parse_moves, parse_ref
 from lakecli.repository.handoff.manifest import read_manifest
 from lakecli.repository.records.namespace import describe, owner_of
 from lakecli.sstable import directory, reader
-from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
 from tests.support.forge import Namespace
@@ -93,7 +93,7 @@ def at(key: str, call: Callable[[MemoryStore], object]) -> Callable[[bytes], obj
 
 
 def read_table(data: bytes) -> None:
-    table = Table(BytesSource("fuzz", data))
+    table = SSTable(BytesSource("fuzz", data))
     for key, _ in table.records():
         table.get(key)
 
@@ -109,7 +109,7 @@ def read_tree(data: bytes) -> None:
     records, _ = check_metarange(trees, name)
     for record in records[:5]:
         list(check_range(trees, record))
-    parse_metarange(name, Table(BytesSource("fuzz", data)))
+    parse_metarange(name, SSTable(BytesSource("fuzz", data)))
 
 
 def read_tree_by_use(data: bytes) -> None:
@@ -128,7 +128,7 @@ def read_a_pack(data: bytes) -> None:
 
 
 def values_of(table: bytes) -> list[bytes]:
-    return [value for _, value in Table(BytesSource("sample", table)).records()]
+    return [value for _, value in SSTable(BytesSource("sample", table)).records()]
 
 
 def read_key(data: bytes) -> None:

@@ -32,7 +32,7 @@ class ApplyResult(NamedTuple):
     removed: int
 
 
-class ChangeCounts:
+class PathCounts:
     """Paths that differ so far."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ def apply(
     if not trees.cuts_as(tree):
         tree = canonical(trees, base, build=True)
     writer = TreeWriter(trees, bases=(tree,))
-    counts = ChangeCounts()
+    counts = PathCounts()
     Application(trees, writer, counts).run(tree, 0, len(tree), chain([first], pending), more=False)
     if not counts:
         return ApplyResult(base, 0, 0, 0)
@@ -135,7 +135,7 @@ class Application:
         counts: incremented for every path that differs afterwards.
     """
 
-    def __init__(self, trees: TreeStore, writer: TreeWriter, counts: ChangeCounts) -> None:
+    def __init__(self, trees: TreeStore, writer: TreeWriter, counts: PathCounts) -> None:
         self._trees = trees
         self._writer = writer
         self._counts = counts

@@ -33,7 +33,7 @@ from lakecli.committed.splitter import Splitter
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import IntegrityError
-from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ObjectStore
 
 
@@ -134,7 +134,7 @@ def check_range(trees: TreeStore, record: RangeRecord) -> Iterator[CheckedEntry 
 def problem_of_copy(table_id: str, data: bytes) -> str | None:
     """Return why bytes are not the range or metarange of this ID, or ``None`` if they are."""
     try:
-        table = Table(BytesSource(table_id, data))
+        table = SSTable(BytesSource(table_id, data))
         blocks = table.read_all()
         name = name_of_table(table, blocks.keys, blocks.values)
     except IntegrityError as error:
@@ -166,7 +166,7 @@ def _check_records(metarange: Metarange, records: Sequence[RangeRecord]) -> Iter
 
 
 def _check_range_whole(
-    table: Table, record: RangeRecord, keys: Sequence[bytes], values: Sequence[bytes]
+    table: SSTable, record: RangeRecord, keys: Sequence[bytes], values: Sequence[bytes]
 ) -> Iterator[str]:
     """Verify the records of a range against its metarange and its name."""
     if len(keys) != record.count or len(keys) != table.count:

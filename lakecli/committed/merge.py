@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from lakecli.base.model import MergeStrategy, MetarangeId
-from lakecli.committed.apply import Application, ChangeCounts
+from lakecli.committed.apply import Application, PathCounts
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.scan import Cursor, iter_pairs, iter_windows
 from lakecli.committed.threeway import (
@@ -97,7 +97,7 @@ def merge(
     # Only the destination has to be cut as lakecli does it: the base and the source are read.
     ours = canonical(trees, destination, build=destination != base)
     before, theirs = (canonical(trees, tree, build=False) for tree in (base, source))
-    counts = ChangeCounts()
+    counts = PathCounts()
     if destination == base:
         _count(trees, counts, Slice(ours, 0, len(ours)), Slice(theirs, 0, len(theirs)))
         return MergeResult(source, counts.added, counts.changed, counts.removed)
@@ -149,7 +149,7 @@ def _refuse_conflicts(trees: TreeStore, all_segments: Iterable[Segment]) -> None
     conflicts.check()
 
 
-def _count(trees: TreeStore, counts: ChangeCounts, before: Slice, after: Slice) -> None:
+def _count(trees: TreeStore, counts: PathCounts, before: Slice, after: Slice) -> None:
     """Count the paths that differ; a range that nothing overlaps is counted without opening it."""
     left = Cursor(trees, before.tree, first=before.first, last=before.last)
     right = Cursor(trees, after.tree, first=after.first, last=after.last)

@@ -29,7 +29,7 @@ from lakecli.committed.values import MalformedValue, decode_value, digests, enco
 from lakecli.errors import IntegrityError
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
 from lakecli.sstable.block import Run
-from lakecli.sstable.reader import Table
+from lakecli.sstable.reader import SSTable
 
 TREE_PROPERTY: Final = "lakecli.tree"
 
@@ -243,7 +243,7 @@ class MisnamedTable(IntegrityError):
         )
 
 
-def load_metarange(tree: MetarangeId, table: Table) -> Metarange:
+def load_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
     """Parse an open metarange and verify its name.
 
     Raises:
@@ -259,7 +259,7 @@ def load_metarange(tree: MetarangeId, table: Table) -> Metarange:
     return metarange
 
 
-def parse_metarange(tree: MetarangeId, table: Table) -> Metarange:
+def parse_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
     """Parse an open metarange without verifying its name, as a full check needs it.
 
     Raises:
@@ -276,7 +276,7 @@ def parse_metarange(tree: MetarangeId, table: Table) -> Metarange:
     )
 
 
-def check_kind(table: Table, kind: str) -> None:
+def check_kind(table: SSTable, kind: str) -> None:
     """Refuse a range where a metarange is expected, and the reverse.
 
     Raises:
@@ -290,7 +290,7 @@ _LAKEFS_PROPERTIES: Final = ("entity", "schema_definition", "schema_name", "type
 """The properties that lakeFS hashes into a table's name."""
 
 
-def name_of_table(table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> str:
+def name_of_table(table: SSTable, keys: Sequence[bytes], values: Sequence[bytes]) -> str:
     """Return the name that a table must have, by the rule of the program that wrote it.
 
     Args:
@@ -344,12 +344,12 @@ class Mismatch(IntegrityError):
         )
 
 
-def is_ours(table: Table) -> bool:
+def is_ours(table: SSTable) -> bool:
     """Return whether lakecli wrote a table, so that its blocks end where the records decide."""
     return table.properties.get(WRITER_PROPERTY) == WRITER
 
 
-def check_described(table: Table, record: RangeRecord) -> None:
+def check_described(table: SSTable, record: RangeRecord) -> None:
     """Compare a range's properties with its record in the metarange; no records are read.
 
     Raises:
@@ -363,7 +363,7 @@ def check_described(table: Table, record: RangeRecord) -> None:
             raise Mismatch(table.name, f"its keys reach from {first!r} to {last!r}")
 
 
-def iter_runs(table: Table, record: RangeRecord) -> Iterator[Run]:
+def iter_runs(table: SSTable, record: RangeRecord) -> Iterator[Run]:
     """Yield the decoded blocks of a range, many at a time.
 
     Raises:
@@ -385,7 +385,7 @@ def iter_runs(table: Table, record: RangeRecord) -> Iterator[Run]:
     check_end(table, record, last, count)
 
 
-def check_first(table: Table, record: RangeRecord, first: bytes) -> None:
+def check_first(table: SSTable, record: RangeRecord, first: bytes) -> None:
     """Compare the first key that was read of a range with its record in the metarange.
 
     Raises:
@@ -395,7 +395,7 @@ def check_first(table: Table, record: RangeRecord, first: bytes) -> None:
         raise Mismatch(table.name, f"its first key is {first!r}")
 
 
-def check_end(table: Table, record: RangeRecord, last: bytes | None, count: int) -> None:
+def check_end(table: SSTable, record: RangeRecord, last: bytes | None, count: int) -> None:
     """Compare the last key that was read of a range, and the number of records.
 
     Raises:

@@ -27,9 +27,9 @@ from lakecli.committed.listing import prefix_end
 from lakecli.committed.metaranges import Metarange, Mismatch, RangeRecord
 from lakecli.committed.tables import TableStore
 from lakecli.errors import IntegrityError
-from lakecli.sstable.reader import Table
+from lakecli.sstable.reader import SSTable
 
-Source = tuple[Table, dict[bytes, bytes], set[int]]
+Source = tuple[SSTable, dict[bytes, bytes], set[int]]
 Records = tuple[list[bytes], list[bytes]]
 
 _NO_RECORDS: Final[dict[bytes, bytes]] = {}
@@ -46,14 +46,14 @@ class OpenRange:
 
     __slots__ = ("reads", "record", "size", "source", "tier")
 
-    def __init__(self, record: RangeRecord, table: Table, tier: Tier) -> None:
+    def __init__(self, record: RangeRecord, table: SSTable, tier: Tier) -> None:
         self.record = record
         self.tier: Tier = tier
         self.reads = 0
         self.size = _INDEX_ENTRY_SIZE * table.block_count
         self.source: Source = table, {}, set()
 
-    def use(self, table: Table) -> None:
+    def use(self, table: SSTable) -> None:
         """Read from another copy of the table from now on."""
         before, records, loaded = self.source
         if table.separators != before.separators:
@@ -316,7 +316,7 @@ class PointReader:
                 self._open_size += table.size
             opened.tier = MEMORY
 
-    def _has_room_for(self, table: Table, blocks: int) -> bool:
+    def _has_room_for(self, table: SSTable, blocks: int) -> bool:
         """Tell whether the records of so many blocks of a range fit into the cache."""
         size = (_MOST_OF_SIZE * table.size + _RECORD_SIZE * table.count) * blocks
         room = self._blocks_limit - self.blocks_size

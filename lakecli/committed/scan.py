@@ -17,7 +17,7 @@ from lakecli.committed.listing import prefix_end
 from lakecli.committed.metaranges import ID_PART, Metarange, Mismatch, RangeRecord
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import is_same
-from lakecli.sstable.reader import Table
+from lakecli.sstable.reader import SSTable
 
 
 def find(trees: TreeStore, tree: MetarangeId, key: bytes) -> bytes | None:
@@ -104,7 +104,7 @@ class Cursor:
         self._last = last if stop is None else min(last, _end_position(tree, stop))
         self._position = max(first, tree.find(start)) if start else first
         self._record: RangeRecord | None = None
-        self._table: Table | None = None
+        self._table: SSTable | None = None
         self._number: int  # of the block; there is none before a range is entered
         self.standing = Standing.RANGE if self._position < self._last else Standing.END
 
@@ -160,7 +160,7 @@ class Cursor:
             self._leave_block()
         return taken
 
-    def _opened(self) -> Table:
+    def _opened(self) -> SSTable:
         assert self._table is not None
         return self._table
 

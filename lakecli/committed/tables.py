@@ -36,7 +36,7 @@ from lakecli.committed.metaranges import (
     load_metarange,
 )
 from lakecli.errors import IntegrityError
-from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, Table
+from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, SSTable
 from lakecli.stores.contract import ObjectNotFound, ObjectStore, get_bounded
 
 Loaded = TypeVar("Loaded")
@@ -92,7 +92,7 @@ class TableStore:
         self._noted = dict(self.reads)
         self._given_cache = cache
         self._metaranges: LruCache[MetarangeId, Metarange] = LruCache(memory * 3 // 16)
-        self._tables: LruCache[RangeId, Table] = LruCache(memory * 3 // 128)
+        self._tables: LruCache[RangeId, SSTable] = LruCache(memory * 3 // 128)
 
     @cached_property
     def _cache(self) -> SstableCache | None:
@@ -124,7 +124,7 @@ class TableStore:
             self.reads[MEMORY] += 1
         return found
 
-    def table(self, record: RangeRecord) -> Table:
+    def table(self, record: RangeRecord) -> SSTable:
         """Return a range with all its bytes in memory, for reading much of it.
 
         Raises:
@@ -140,7 +140,7 @@ class TableStore:
         check_described(found, record)
         return found
 
-    def open_for_points(self, record: RangeRecord, *, is_exact: bool) -> tuple[Table, Tier]:
+    def open_for_points(self, record: RangeRecord, *, is_exact: bool) -> tuple[SSTable, Tier]:
         """Open a range for reading a few of its blocks.
 
         Args:
@@ -172,16 +172,16 @@ class TableStore:
         size = record.size if is_exact else self._size_of(key)
 
         try:
-            found = Table(RemoteSource(self.store, key, size=size))
+            found = SSTable(RemoteSource(self.store, key, size=size))
         except CorruptTable:
             # The bucket may hold another writer's copy of this range, of another size.
             actual = self._size_of(key)
             if actual == size:
                 raise
-            found = Table(RemoteSource(self.store, key, size=actual))
+            found = SSTable(RemoteSource(self.store, key, size=actual))
         return _described(found, record), tier
 
-    def open_copy(self, record: RangeRecord) -> Table | None:
+    def open_copy(self, record: RangeRecord) -> SSTable | None:
         """Open a range for reading a few of its blocks, if this machine has a copy of it.
 
         Raises:
@@ -222,16 +222,16 @@ class TableStore:
             self._noted = dict(self.reads)
             self._cache.add_reads(since)
 
-    def read_object(self, table_id: str) -> Table:
+    def read_object(self, table_id: str) -> SSTable:
         """Return a table as the namespace holds it now, bypassing every cache.
 
         Raises:
             IntegrityError: it is missing or damaged.
         """
         key = layout.sstable_key(table_id)
-        return Table(BytesSource(key, self._get(key)))
+        return SSTable(BytesSource(key, self._get(key)))
 
-    def _load(self, table_id: str, load: Callable[[Table], Loaded]) -> Loaded:
+    def _load(self, table_id: str, load: Callable[[SSTable], Loaded]) -> Loaded:
         """Open a table with all its bytes, and return what `load`, which verifies it, makes of it.
 
         A copy in the cache that is damaged, or is another table, is dropped; then the table is
@@ -245,7 +245,7 @@ class TableStore:
         path = cache.find(table_id)
         if path is not None:
             try:
-                found = load(Table(BytesSource(key, bytes_of(path))))
+                found = load(SSTable(BytesSource(key, bytes_of(path))))
             except (OSError, IntegrityError):
                 cache.drop(table_id)
             else:
@@ -253,27 +253,27 @@ class TableStore:
                 return found
         self.reads[BUCKET] += 1
         data = self._get(key)
-        found = load(Table(BytesSource(key, data)))
+        found = load(SSTable(BytesSource(key, data)))
         cache.put(table_id, data)
         return found
 
-    def _verified(self, table: Table, record: RangeRecord) -> Table:
+    def _verified(self, table: SSTable, record: RangeRecord) -> SSTable:
         """Return a range that is as its record describes it; whole if it is or will be cached."""
         if self._cache is not None:
             table.verify()
         return _described(table, record)
 
-    def _open_file(self, record: RangeRecord) -> Table | None:
+    def _open_file(self, record: RangeRecord) -> SSTable | None:
         """Open a range in the local namespace or in the cache, or return ``None``."""
         key = layout.sstable_key(record.id)
         cache = self._cache
         if cache is None:
             path = self.store.local_path(key)
-            return None if path is None else _described(Table(PathSource(key, path)), record)
+            return None if path is None else _described(SSTable(PathSource(key, path)), record)
         path = cache.find(record.id)
         if path is not None:
             try:
-                return _described(Table(PathSource(key, path)), record)
+                return _described(SSTable(PathSource(key, path)), record)
             except (OSError, IntegrityError):
                 cache.drop(record.id)
         return None
@@ -291,7 +291,7 @@ class TableStore:
             raise MissingTable(key, self.store.uri) from None
 
 
-def _described(table: Table, record: RangeRecord) -> Table:
+def _described(table: SSTable, record: RangeRecord) -> SSTable:
     """Return a range that is as its record describes it."""
     check_kind(table, "range")
     check_described(table, record)

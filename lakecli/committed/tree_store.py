@@ -18,11 +18,11 @@ from lakecli.committed.cache import Reads, SstableCache
 from lakecli.committed.metaranges import Metarange
 from lakecli.committed.points import PointReader
 from lakecli.committed.tables import MEMORY_SIZE, TableStore, bytes_of
-from lakecli.sstable.reader import BytesSource, CorruptTable, Table
+from lakecli.sstable.reader import BytesSource, CorruptTable, SSTable
 from lakecli.stores.contract import ObjectStore, WriteBatch
 
 
-class GcGuard(Protocol):
+class TableGuard(Protocol):
     """Protects tables, new ones and those that existed already, from garbage collection."""
 
     @property
@@ -95,7 +95,7 @@ class TreeStore(TableStore):
         range_entries: int,
         memory: int = MEMORY_SIZE,
         reads: Reads | None = None,
-        guard: Callable[[], GcGuard] | None = None,
+        guard: Callable[[], TableGuard] | None = None,
         rebuilt: Callable[[], Rebuilt] | None = None,
     ) -> None:
         super().__init__(store, cache=cache, memory=memory, reads=reads)
@@ -142,7 +142,7 @@ class TreeStore(TableStore):
             if path is None or self._cache is None:
                 size = len(body) if path is None else os.stat(path).st_size
             else:
-                size = Table(BytesSource(key, bytes_of(path))).size
+                size = SSTable(BytesSource(key, bytes_of(path))).size
         except (OSError, CorruptTable):
             size, path = len(body), None
         if path is None and self._cache is not None:

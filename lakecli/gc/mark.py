@@ -27,7 +27,7 @@ from lakecli.remote.collection import iter_expired
 from lakecli.repository.contract import Notice
 from lakecli.repository.data_index import is_much_less
 from lakecli.repository.lakefs.kept_dumps import iter_expired_records
-from lakecli.sstable.reader import Table
+from lakecli.sstable.reader import SSTable
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
 from lakecli.stores.contract import Version
 from lakecli.stores.streams import batches
@@ -256,7 +256,7 @@ def read_kinds(
     for table_id, size in part:
         source = RemoteSource(location.store(), sstable_key(table_id), size=size)
         try:
-            table = Table(source)
+            table = SSTable(source)
         except IntegrityError:
             found.append(TableKind(table_id, "", ours=False))
             continue

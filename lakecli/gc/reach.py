@@ -23,7 +23,7 @@ from lakecli.engine.store_location import OpenStore, StoreLocation
 from lakecli.gc.data_objects import DIGEST
 from lakecli.gc.live import LiveSet
 from lakecli.sstable.block import payload_of
-from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.streams import batches
 
@@ -170,7 +170,7 @@ def read_trees(ids: Sequence[str], *, location: StoreLocation | OpenStore) -> Ta
         IntegrityError: a table is damaged.
     """
 
-    def ranges_in(tree: str, table: Table) -> Iterator[bytes]:
+    def ranges_in(tree: str, table: SSTable) -> Iterator[bytes]:
         values = load_metarange(MetarangeId(tree), table).values
         return (bytes.fromhex(range_id_of(value)) for value in values)
 
@@ -203,7 +203,7 @@ def read_ranges(
         IntegrityError: a range is damaged.
     """
 
-    def addresses(_id: str, table: Table) -> Iterator[bytes]:
+    def addresses(_id: str, table: SSTable) -> Iterator[bytes]:
         check_kind(table, "range")
         for number in range(table.block_count):
             payload = bytes(payload_of(table.stored_block(number)))
@@ -219,7 +219,7 @@ def read_ranges(
 def _read(
     ids: Sequence[str],
     location: StoreLocation | OpenStore,
-    references_in: Callable[[str, Table], Iterator[bytes]],
+    references_in: Callable[[str, SSTable], Iterator[bytes]],
     *,
     must_exist: bool,
 ) -> tuple[TablesRead, set[bytes]]:
@@ -230,7 +230,7 @@ def _read(
     for table_id in ids:
         key = sstable_key(table_id)
         try:
-            table = Table(BytesSource(key, store.get(key)))
+            table = SSTable(BytesSource(key, store.get(key)))
         except ObjectNotFound:
             if must_exist:
                 raise MissingTable(key, store.uri) from None

@@ -35,7 +35,7 @@ from lakecli.errors import IntegrityError
 from lakecli.remote.commit_data import decode_commit, encode_commit
 from lakecli.remote.ref_records import InvalidRecord
 from lakecli.sstable.format import MalformedValue
-from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ObjectNotFound, TooLarge, get_bounded
 
@@ -270,7 +270,7 @@ def _level(size: int) -> int:
 
 def _parse(pack_id: PackId, data: bytes) -> Pack:
 
-    table = Table(BytesSource(pack_key(pack_id), data))
+    table = SSTable(BytesSource(pack_key(pack_id), data))
     entity = table.properties.get("entity", b"")
     if entity != _PROPERTIES["entity"]:
         raise IntegrityError(f"it holds {entity!r}, not commits")

@@ -8,7 +8,7 @@
     index       of the blocks, and the properties of the table
     directory   finds both in a file, through a source of its bytes
 
-`format` describes the file, `writer.TableWriter` makes one, `reader.Table` reads one through a
+`format` describes the file, `writer.TableWriter` makes one, `reader.SSTable` reads one through a
 `Source`; `block` and `index` are their parts. Imports nothing of lakecli but ``errors``
 and ``proto.varint``.
 """

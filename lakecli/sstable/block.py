@@ -350,7 +350,7 @@ class Run(NamedTuple):
         data: the blocks as the file holds them, and what is between them.
         offsets: of each block in the data.
         sizes: of each block in the data, trailer included.
-        separators: of each block, as in `Table.separators`.
+        separators: of each block, as in `SSTable.separators`.
         ends: for each block, how many records of the run end with it.
         keys: user keys of all records, ascending.
         values: of the keys, in the same order.

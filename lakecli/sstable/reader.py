@@ -22,7 +22,7 @@ __all__ = [
     "Block",
     "BytesSource",
     "CorruptTable",
-    "Table",
+    "SSTable",
     "UnknownTableFormat",
     "decode_block",
 ]
@@ -31,7 +31,7 @@ TAIL_SIZE: Final = 64 << 10
 """Bytes of the end of a file that are read first, so that most indexes need one read."""
 
 _BLOCKS_AT_ONCE = 32
-"""Blocks that `Table.blocks` reads at a time: so few that the same memory is used again."""
+"""Blocks that `SSTable.blocks` reads at a time: so few that the same memory is used again."""
 
 
 class Block(NamedTuple):
@@ -49,7 +49,7 @@ class Block(NamedTuple):
 
 
 def decode_block(stored: bytes, *, name: str = "", offset: int = 0) -> Block:
-    """Decode a stored block whose checksum was verified, as `Table.stored_block` does.
+    """Decode a stored block whose checksum was verified, as `SSTable.stored_block` does.
 
     Args:
         stored: as the file holds it, trailer included.
@@ -80,7 +80,7 @@ def search_block(payload: bytes, key: bytes) -> bytes | None:
     return find_value(payload, key) if value is NotImplemented else value
 
 
-class Table:
+class SSTable:
     """An open table: its properties and its whole index; data blocks are read as needed.
 
     Safe to share between threads if its source is.
@@ -173,7 +173,7 @@ class Table:
         self._verify(number, stored)
         return stored
 
-    def count_equal_blocks(self, number: int, other: Table, at: int) -> int:
+    def count_equal_blocks(self, number: int, other: SSTable, at: int) -> int:
         """Return how many blocks are stored as the same bytes as those of another table.
 
         The same bytes are the same records, so no checksum is verified. Twice as many blocks are
@@ -193,7 +193,7 @@ class Table:
                 step, grows = step // 2, False
         return count
 
-    def _has_blocks_of(self, number: int, other: Table, at: int, count: int) -> bool:
+    def _has_blocks_of(self, number: int, other: SSTable, at: int, count: int) -> bool:
         """Return whether consecutive blocks of two tables are the same bytes, without gaps."""
         sizes = self._sizes[number : number + count]
         if len(sizes) < count or sizes != other._sizes[at : at + count]:

@@ -11,7 +11,7 @@ from lakecli.committed.apply import apply
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import merge
 from lakecli.committed.scan import find
-from lakecli.sstable.reader import Block, Table
+from lakecli.sstable.reader import Block, SSTable
 from lakecli.sstable.writer import TableWriter
 from tests.committed.trees import (
     Changes,
@@ -201,16 +201,16 @@ def test_diff_skips_equal_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = build(wide, model)
     other = change(wide, tree, {key(COUNT // 2): value(-1, bytes(100))})
     fresh = reopened(wide)
-    decode = Table.block
+    decode = SSTable.block
     decoded: list[int] = []
 
-    def block(table: Table, number: int) -> Block:
+    def block(table: SSTable, number: int) -> Block:
         assert table.block_count > 10
         decoded.append(number)
         return decode(table, number)
 
     fresh.metarange(tree), fresh.metarange(other)
-    monkeypatch.setattr(Table, "block", block)
+    monkeypatch.setattr(SSTable, "block", block)
     assert [each.path for each in diff(fresh, tree, other)] == [key(COUNT // 2)]
     assert len(decoded) == 2
     assert decoded[0] == decoded[1]

@@ -19,7 +19,7 @@ from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.scan import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
-from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ABSENT
 from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import (
@@ -167,10 +167,10 @@ def fixtures() -> Path:
     return DIRECTORY
 
 
-def put_fixture(store: MemoryStore, table_id: str, path: Path) -> Table:
+def put_fixture(store: MemoryStore, table_id: str, path: Path) -> SSTable:
     data = path.read_bytes()
     store.put(f"_lakefs/{table_id}", data, ABSENT)
-    return Table(BytesSource(path.name, data))
+    return SSTable(BytesSource(path.name, data))
 
 
 def test_a_tree_that_lakefs_wrote(fixtures: Path) -> None:

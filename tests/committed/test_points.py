@@ -12,7 +12,7 @@ from lakecli.committed.cache import MissingTable, SstableCache
 from lakecli.committed.metaranges import Metarange, Mismatch, encode_range_record
 from lakecli.committed.points import _RECORD_SIZE, FETCH_AFTER, PointReader
 from lakecli.committed.scan import find, scan
-from lakecli.sstable.reader import Table
+from lakecli.sstable.reader import SSTable
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from tests.committed.trees import (
@@ -140,18 +140,18 @@ class Decoded:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.blocks: list[tuple[str, int]] = []
         self.searches = 0
-        decode, search = Table._decoded, Table.search
+        decode, search = SSTable._decoded, SSTable.search
 
-        def block(table: Table, number: int, stored: bytes) -> Block:
+        def block(table: SSTable, number: int, stored: bytes) -> Block:
             self.blocks.append((table.name, number))
             return decode(table, number, stored)
 
-        def counted(table: Table, number: int, path: bytes) -> bytes | None:
+        def counted(table: SSTable, number: int, path: bytes) -> bytes | None:
             self.searches += 1
             return search(table, number, path)
 
-        monkeypatch.setattr(Table, "_decoded", block)
-        monkeypatch.setattr(Table, "search", counted)
+        monkeypatch.setattr(SSTable, "_decoded", block)
+        monkeypatch.setattr(SSTable, "search", counted)
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
@@ -165,7 +165,7 @@ def test_with_room_each_range_is_opened_and_each_block_decoded_once(
     fetched: list[RangeRecord] = []
     fetch = trees.table
 
-    def table(record: RangeRecord) -> Table:
+    def table(record: RangeRecord) -> SSTable:
         fetched.append(record)
         return fetch(record)
 

@@ -14,7 +14,7 @@ from lakecli.committed.metaranges import RangeRecord, encode_range_record, name_
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import encode_value
-from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ABSENT, ConditionFailed
 from lakecli.stores.memory import MemoryStore
@@ -166,6 +166,6 @@ def _put_table(store: ObjectStore, name: str, data: bytes) -> None:
 
 def name_of(data: bytes) -> str:
     """Return the name that a table of these bytes must have."""
-    table = Table(BytesSource("table", data))
+    table = SSTable(BytesSource("table", data))
     records = list(table.records())
     return name_of_table(table, [key for key, _ in records], [each for _, each in records])

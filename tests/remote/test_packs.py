@@ -25,7 +25,7 @@ from lakecli.remote.commit_data import (
 )
 from lakecli.remote.packs import DamagedPack, PackInfo
 from lakecli.sstable.format import MalformedValue, decode_value
-from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY, ObjectNotFound
 from lakecli.stores.memory import MemoryStore
@@ -151,7 +151,7 @@ def test_commits_are_read_as_they_were_written(written: list[Commit]) -> None:
 def test_a_pack_is_a_table_of_lakefs_commits() -> None:
     store = MemoryStore()
     pack_id = packs.write_pack(store, [make("first")])
-    table = Table(BytesSource("pack", store.get(pack_key(pack_id))))
+    table = SSTable(BytesSource("pack", store.get(pack_key(pack_id))))
     assert {name: table.properties[name] for name in ("type", "entity", "writer")} == {
         "type": b"commits",
         "entity": b"commit",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ def build(records: Sequence[Record], **properties: bytes) -> bytes:
     return writer.finish()
 
 
-def open_bytes(data: bytes, name: str = "test.sst") -> Table:
+def open_bytes(data: bytes, name: str = "test.sst") -> SSTable:
     """Open a file held in memory."""
-    return Table(BytesSource(name, data))
+    return SSTable(BytesSource(name, data))
 
 
 def many_records(count: int, *, seed: int = 0) -> list[Record]:

@@ -18,7 +18,7 @@ from lakecli.proto.varint import Malformed, decode_canonical_varint, encode_vari
 from lakecli.sstable.block import encode_pairs, encode_restarts, find_value, seal
 from lakecli.sstable.format import FOOTER_SIZE
 from lakecli.sstable.index import encode_handle, encode_properties
-from lakecli.sstable.reader import CorruptTable, Table, UnknownTableFormat, decode_block
+from lakecli.sstable.reader import CorruptTable, SSTable, UnknownTableFormat, decode_block
 from tests.sstable.tables import build, many_records, open_bytes
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ FILES = {"single": SINGLE, "double": DOUBLE, "empty": EMPTY}
 TRAILER = b"\1" + bytes(7)
 
 
-def read_all(data: bytes) -> Table:
+def read_all(data: bytes) -> SSTable:
     """Use every way to read a table."""
     table = open_bytes(data, "the file")
     try:
@@ -506,7 +506,7 @@ def test_a_file_that_shrinks_while_open_is_noticed() -> None:
             return self.data[-length:], len(self.data)
 
     source = Shrinking()
-    table = Table(source)
+    table = SSTable(source)
     source.data = SINGLE[:100]
     with pytest.raises(CorruptTable, match="100 bytes, not a block of"):
         table.get(ROWS[3][0])

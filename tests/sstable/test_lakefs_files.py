@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.proto.varint import decode_canonical_varint, encode_varint
 from lakecli.sstable.block import decode_records, encode_restarts, payload_of, seal
-from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 from tests.sstable.tables import Record, build, open_bytes
 from tests.support.lakefs_files import DIRECTORY
@@ -65,8 +65,8 @@ def directory() -> Path:
     return DIRECTORY
 
 
-def open_file(path: Path) -> Table:
-    return Table(BytesSource(path.name, path.read_bytes()))
+def open_file(path: Path) -> SSTable:
+    return SSTable(BytesSource(path.name, path.read_bytes()))
 
 
 def read(path: Path) -> tuple[list[Record], dict[str, bytes]]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakecli.committed.cache import PathSource
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import entries_end, payload_of, payload_size, seal
-from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 from tests.sstable.tables import batches, build, keys, many_records, open_bytes, records
 
@@ -170,7 +170,7 @@ def test_what_is_between_blocks_is_no_block() -> None:
     """Of two tables with the same bytes, one of which has its second block further on."""
     tables = []
     for offsets in ([0, 4], [0, 8]):
-        table = object.__new__(Table)
+        table = object.__new__(SSTable)
         table.block_count = 2
         table._offsets, table._sizes = offsets, [4, 4]
         table._read = BytesSource("", b"111122223333").read
@@ -185,7 +185,7 @@ def test_a_file_reads_like_its_bytes(tmp_path: Path) -> None:
     path = tmp_path / "range"
     path.write_bytes(data)
     source = PathSource("range", str(path))
-    table = Table(source)
+    table = SSTable(source)
     assert list(table.records()) == rows
     assert table.size == len(data)
     path.unlink()
@@ -212,7 +212,7 @@ class CountingSource(BytesSource):
 @pytest.mark.parametrize(("tail_size", "reads"), [(64 << 10, 1), (0, 2)])
 def test_opening_reads_the_end_once_or_twice(tail_size: int, reads: int) -> None:
     source = CountingSource("range", build(many_records(5000)))
-    table = Table(source, tail_size=tail_size)
+    table = SSTable(source, tail_size=tail_size)
     assert len(source.reads) == reads
     assert sum(source.reads) <= max(tail_size, 30 << 10)
     source.reads.clear()
@@ -223,7 +223,7 @@ def test_opening_reads_the_end_once_or_twice(tail_size: int, reads: int) -> None
 
 def test_blocks_that_are_read_at_once_are_one_read_of_their_bytes() -> None:
     source = CountingSource("range", build(many_records(5000)))
-    table = Table(source)
+    table = SSTable(source)
     single = [table.block(number) for number in range(3, 7)]
     sizes, source.reads = source.reads[-4:], []
     assert [each.keys for each in table.blocks([3, 6])] == [single[0].keys, single[3].keys]
@@ -234,7 +234,7 @@ def test_a_cache_keeps_decoded_blocks() -> None:
     rows = many_records(300)
     source = CountingSource("range", build(rows))
     cache: dict[tuple[str, int], object] = {}
-    table = Table(source, cache=cache)  # type: ignore[arg-type]
+    table = SSTable(source, cache=cache)  # type: ignore[arg-type]
     assert [table.get(key) for key, _ in rows] == [value for _, value in rows]
     assert len(cache) == table.block_count
     source.reads.clear()

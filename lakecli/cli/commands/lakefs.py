@@ -36,7 +36,7 @@ from lakecli.repository.lakefs.update import update_refs
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.refs_dump import Loss, NotDumped
 from lakecli.repository.refs_dump import refs_dump as dump
-from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import get_bounded
 from lakecli.stores.uri import as_url
 
@@ -364,7 +364,7 @@ def _next_steps(record: RepositoryRecord, manifest: str) -> list[str]:
     ]
 
 
-def _read_table(context: Context, source: str) -> Table:
+def _read_table(context: Context, source: str) -> SSTable:
     """Read an SSTable from a file, a storage namespace or, for ``-``, standard input.
 
     Raises:
@@ -381,4 +381,4 @@ def _read_table(context: Context, source: str) -> Table:
         data = get_bounded(store, key, MAX_TABLE_SIZE)
     else:
         data = read_file(source, MAX_TABLE_SIZE)
-    return Table(BytesSource(source, data))
+    return SSTable(BytesSource(source, data))

@@ -34,7 +34,7 @@ from lakecli.proto.varint import Malformed
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.remote.commit_data import decode_commit_data
 from lakecli.sstable.format import decode_value
-from lakecli.sstable.reader import Table
+from lakecli.sstable.reader import SSTable
 from lakecli.stores.contract import ObjectNotFound, exists, get_bounded
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _records(
             yield key, *decode_value(value)
 
 
-def _check_entity(table: Table, name: str, entity: str) -> None:
+def _check_entity(table: SSTable, name: str, entity: str) -> None:
     found = table.properties.get("entity", b"")
     if found != entity.encode():
         raise BadDump(f"{name} does not list {entity} records but {found[:_SHOWN]!r}")

@@ -12,7 +12,7 @@ from lakecli.proto.messages import BRANCH_DATA, TAG_DATA
 from lakecli.proto.varint import Malformed
 from lakecli.remote.commit_data import decode_commit_data
 from lakecli.sstable.format import decode_value
-from lakecli.sstable.reader import Table
+from lakecli.sstable.reader import SSTable
 
 
 class TableKind(NamedTuple):
@@ -95,7 +95,7 @@ _ENTITIES: Final[Mapping[bytes, TableKind]] = {
 }
 
 
-def kind_of(table: Table) -> TableKind:
+def kind_of(table: SSTable) -> TableKind:
     """Return the kind of a table by its properties.
 
     Raises:
@@ -114,7 +114,7 @@ def kind_of(table: Table) -> TableKind:
     )
 
 
-def iter_records(table: Table) -> Iterator[tuple[Any, ...]]:
+def iter_records(table: SSTable) -> Iterator[tuple[Any, ...]]:
     """Yield the fields of each record in key order, as `TableKind.columns` names them.
 
     Raises:
