@@ -15,7 +15,7 @@ from lakecli.sstable.format import decode_value
 from lakecli.sstable.reader import SSTable
 
 
-class TableKind(NamedTuple):
+class RecordKind(NamedTuple):
     """A kind of table.
 
     Attributes:
@@ -70,11 +70,11 @@ def _tag(_key: bytes, _identity: bytes, value: bytes) -> tuple[Any, ...]:
     return fields["id"], fields["commit_id"]
 
 
-_RANGE: Final = TableKind(("range_id", "min_key", "max_key", "count", "estimated_size"), _range)
-_ENTRY: Final = TableKind(
+_RANGE: Final = RecordKind(("range_id", "min_key", "max_key", "count", "estimated_size"), _range)
+_ENTRY: Final = RecordKind(
     ("path", "identity", "size", "checksum", "modified_at", "physical_address", "metadata"), _entry
 )
-_COMMIT: Final = TableKind(
+_COMMIT: Final = RecordKind(
     (
         "commit_id",
         "committer",
@@ -88,14 +88,14 @@ _COMMIT: Final = TableKind(
     ),
     _commit,
 )
-_ENTITIES: Final[Mapping[bytes, TableKind]] = {
-    b"branch": TableKind(("branch", "commit_id"), _branch),
+_ENTITIES: Final[Mapping[bytes, RecordKind]] = {
+    b"branch": RecordKind(("branch", "commit_id"), _branch),
     b"commit": _COMMIT,
-    b"tag": TableKind(("tag", "commit_id"), _tag),
+    b"tag": RecordKind(("tag", "commit_id"), _tag),
 }
 
 
-def kind_of(table: SSTable) -> TableKind:
+def kind_of(table: SSTable) -> RecordKind:
     """Return the kind of a table by its properties.
 
     Raises:
@@ -115,7 +115,7 @@ def kind_of(table: SSTable) -> TableKind:
 
 
 def iter_records(table: SSTable) -> Iterator[tuple[Any, ...]]:
-    """Yield the fields of each record in key order, as `TableKind.columns` names them.
+    """Yield the fields of each record in key order, as `RecordKind.columns` names them.
 
     Raises:
         IntegrityError: a block or a record is damaged, or the table is of no known kind.
