@@ -100,6 +100,7 @@ def read_refs(
     Raises:
         NotOurs: an object is not a ref that lakecli wrote.
     """
+
     def read(listed: ListedRef) -> RemoteRef | InvalidRecord | None:
         try:
             return find_ref(store, listed.kind, listed.name)

@@ -44,6 +44,7 @@ from lakecli.repository.records.ref_changes import Finished, LocalMove, State
 _ID_FIELD: Final = "write_id"
 """Rows without it are notes of `lakecli.repository.pending.unsent_moves`."""
 
+
 class Begun(NamedTuple):
     """A move that was begun.
 

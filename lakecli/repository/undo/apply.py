@@ -173,9 +173,7 @@ class TakeBack:
         claims: the claims for all that they bring back, by `lakecli.repository.undo.apply`.
     """
 
-    def __init__(
-        self, txn: WriteTransaction, repository: Repository, claims: Reclaimed
-    ) -> None:
+    def __init__(self, txn: WriteTransaction, repository: Repository, claims: Reclaimed) -> None:
         self._txn = txn
         self._claims = claims
         self._repository = repository

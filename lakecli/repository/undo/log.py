@@ -243,9 +243,7 @@ def _owes_answer(txn: ReadTransaction, repository: Repository, kind: str) -> boo
     if not unanswered.may_be_left(repository):
         return False
     newest = find_newest(txn, repository)
-    return (
-        newest is not None and newest.kind == kind and unanswered.is_left(repository, newest.id)
-    )
+    return newest is not None and newest.kind == kind and unanswered.is_left(repository, newest.id)
 
 
 def _has(txn: ReadTransaction, repository: Repository, prefix: str) -> bool:
