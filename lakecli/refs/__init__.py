@@ -9,8 +9,7 @@
     reader       the protocols through which history is read; from a commit to its parents
     graph        merge bases and ancestors
     bisection    which commit to test next
-    history      the order of the log
-    graph_lines  the drawing beside a log
+    history      the order of the log, and the drawing beside it
 
 May import kv, base and what is below.
 """

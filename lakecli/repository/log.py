@@ -17,7 +17,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.reading.view import commit_at, resolve_ref
 
 if TYPE_CHECKING:
-    from lakecli.refs.graph_lines import GraphLine
+    from lakecli.refs.history import GraphLine
     from lakecli.refs.resolve import Resolved
     from lakecli.repository.contract import Repository
 
@@ -79,7 +79,7 @@ def log_graph(
     Raises:
         NotFound: one of the expressions names nothing.
     """
-    from lakecli.refs.graph_lines import iter_graph_lines
+    from lakecli.refs.history import iter_graph_lines
 
     with repository.lake.kv.read() as txn:
         commits = _walk(repository, txn, ref, options)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.refs.graph_lines import iter_graph_lines
-from lakecli.refs.history import iter_log
+from lakecli.refs.history import iter_graph_lines, iter_log
 from tests.refs.strategies import histories
 from tests.support.graphs import FakeRefs, graph, id_of, name_of
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from lakecli.base.model import Commit
-    from lakecli.refs.graph_lines import GraphLine
+    from lakecli.refs.history import GraphLine
 
 # A graph, the commit whose log is drawn, and the drawing.
 GOLDENS = {

@@ -17,7 +17,7 @@ from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
     from lakecli.base.model import Branch, Tag
-    from lakecli.refs.graph_lines import GraphLine
+    from lakecli.refs.history import GraphLine
 
 ID_WIDTH = 12
 """Digits of a commit ID in a drawing; enough for a ref."""
