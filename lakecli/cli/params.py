@@ -23,26 +23,22 @@ from lakecli.cli.reading import (
     Parser,
     Side,
     ValueIfBare,
+    each,
     read_branch,
     read_branch_prefix,
-    read_branch_prefixes,
-    read_branches,
     read_conf,
     read_duration,
     read_metadata,
     read_path,
     read_prefix,
     read_prefix_or_file,
-    read_prefixes,
     read_ref,
     read_ref_or_file,
     read_ref_or_path,
-    read_refs,
     read_repository,
     read_repository_or_expression,
     read_repository_or_ref,
     read_tag,
-    read_tags,
     read_texts,
 )
 
@@ -128,7 +124,7 @@ PrefixOrFileUri = Annotated[
 RefUris = Annotated[
     list[LakeUri],
     Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
-    Parser(read_refs, Kind.REF, repeatable=True),
+    Parser(each(read_ref), Kind.REF, repeatable=True),
 ]
 PathUri = Annotated[
     LakeUri,
@@ -161,12 +157,12 @@ BranchPathUri = Annotated[
 BranchUris = Annotated[
     list[LakeUri],
     Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH"),
-    Parser(read_branches, Kind.BRANCH, repeatable=True),
+    Parser(each(read_branch), Kind.BRANCH, repeatable=True),
 ]
 TagUris = Annotated[
     list[LakeUri],
     Argument(metavar="TAG", help="lakefs://REPOSITORY/TAG"),
-    Parser(read_tags, Kind.TAG, repeatable=True),
+    Parser(each(read_tag), Kind.TAG, repeatable=True),
 ]
 PathOrDirectoryUris = Annotated[
     list[LakeUri],
@@ -174,12 +170,21 @@ PathOrDirectoryUris = Annotated[
         metavar="PATH",
         help="lakefs://REPOSITORY/REF/PATH; with --files-from, the directory of the names",
     ),
-    Parser(read_prefixes, Kind.PATH, repeatable=True),
+    Parser(each(read_prefix), Kind.PATH, repeatable=True),
 ]
 BranchPathUris = Annotated[
     list[LakeUri],
     Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
-    Parser(read_branch_prefixes, Kind.PATH, repeatable=True),
+    Parser(each(read_branch_prefix), Kind.PATH, repeatable=True),
+]
+
+StorageNamespace = Annotated[
+    str,
+    Argument(
+        metavar="NAMESPACE",
+        help="s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path",
+    ),
+    Completion(Kind.DIRECTORY),
 ]
 
 OperationId = Annotated[

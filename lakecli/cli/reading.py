@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from lakecli.base import uri
 from lakecli.base.uri import LakeUri
@@ -22,6 +22,8 @@ from lakecli.settings.keys import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
+
+T = TypeVar("T")
 
 NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -267,29 +269,9 @@ def read_branch_prefix(text: str, context: Context) -> LakeUri:
     return _on_branch(read_prefix(text, context))
 
 
-def read_branches(texts: list[str], context: Context) -> list[LakeUri]:
-    """Read URIs that name branches."""
-    return [read_branch(text, context) for text in texts]
-
-
-def read_tags(texts: list[str], context: Context) -> list[LakeUri]:
-    """Read URIs that name tags."""
-    return [read_tag(text, context) for text in texts]
-
-
-def read_prefixes(texts: list[str], context: Context) -> list[LakeUri]:
-    """Read URIs that name prefixes, or all of a ref."""
-    return [read_prefix(text, context) for text in texts]
-
-
-def read_branch_prefixes(texts: list[str], context: Context) -> list[LakeUri]:
-    """Read URIs that name paths on branches, or all of them."""
-    return [read_branch_prefix(text, context) for text in texts]
-
-
-def read_refs(texts: list[str], context: Context) -> list[LakeUri]:
-    """Read URIs that name refs."""
-    return [read_ref(text, context) for text in texts]
+def each(read: Callable[[str, Context], T]) -> Callable[[list[str], Context], list[T]]:
+    """Return what reads several texts, each of them by `read`."""
+    return lambda texts, context: [read(text, context) for text in texts]
 
 
 def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:

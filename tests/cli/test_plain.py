@@ -51,7 +51,7 @@ class Probe(NamedTuple):
             with self.built.typer.make_context("probe", list(arguments)) as ctx:
                 self.built.typer.invoke(ctx)
         except Exception as error:
-            if usage_of(error) is None:
+            if usage_of(error, str) is None:
                 raise
             return None
         return self.seen.pop()

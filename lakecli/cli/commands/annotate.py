@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypedDict
 
-from lakecli.base.uri import LakeUri, ref_of
+from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
@@ -60,7 +60,15 @@ def annotate(
         lakecli annotate lakefs://demo/main/data/orders.csv
         lakecli annotate -r lakefs://demo/v1.0/data/ --first-parent
     """
-    show_annotations(context, path, recursive=recursive, first_parent=first_parent, at_op=at_op)
+    repository = context.synced_repository(path, at_op=at_op)
+    with open_annotations(
+        repository,
+        ref_of(path),
+        path.path or b"",
+        recursive=recursive,
+        first_parent=first_parent,
+    ) as found:
+        context.out.stream(found, record=_record, text=_line)
 
 
 @answers(AnnotationJson, each=True)
@@ -78,22 +86,7 @@ def blame(
         lakecli blame lakefs://demo/main/data/orders.csv
         lakecli blame -r lakefs://demo/main/data/
     """
-    show_annotations(context, path, recursive=recursive, first_parent=first_parent, at_op=at_op)
-
-
-def show_annotations(
-    context: Context, path: LakeUri, *, recursive: Recursive, first_parent: bool, at_op: str
-) -> None:
-    """Answer with the last commit of each object or common prefix, one line each."""
-    repository = context.synced_repository(path, at_op=at_op)
-    with open_annotations(
-        repository,
-        ref_of(path),
-        path.path or b"",
-        recursive=recursive,
-        first_parent=first_parent,
-    ) as found:
-        context.out.stream(found, record=_record, text=_line)
+    annotate(context, path, recursive=recursive, first_parent=first_parent, at_op=at_op)
 
 
 def _record(item: Annotation) -> AnnotationJson:

@@ -22,10 +22,10 @@ from lakecli.cli.commands.refs_manifest import (
     show_updates,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
-from lakecli.cli.params import EngineOptions, RepositoryUri
+from lakecli.cli.params import EngineOptions, RepositoryUri, StorageNamespace
 from lakecli.cli.reading import Completion, EngineName, Kind
 from lakecli.errors import LakeError, Refused, UsageError
 from lakecli.imports.rebuild import count_heads, rebuild_heads
@@ -68,14 +68,7 @@ class ClonedJson(TypedDict):
 @answers(ClonedJson)
 def clone(
     context: Context,
-    storage_namespace: Annotated[
-        str,
-        Argument(
-            metavar="NAMESPACE",
-            help="s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path",
-        ),
-        Completion(Kind.DIRECTORY),
-    ],
+    storage_namespace: StorageNamespace,
     repository: RepositoryUri,
     *,
     from_lakefs: Annotated[

@@ -106,7 +106,7 @@ def diff(
     given = {"--json": context.out.json and not stat.stat, "--stat": stat.stat}
     _check_forms(given | {"--name-only": name_only, "-z": null and not name_only})
     files = [each for each in (left, right) if each is not None and each.path is not None]
-    if files or (left is None and _is_linked(context)):
+    if files or (left is None and linked(context) is not None):
         if len(files) != sum(each is not None for each in (left, right)):
             raise UsageError(
                 "a file of the directory cannot be compared with a ref",
@@ -120,7 +120,7 @@ def diff(
         _refuse_for_files(about_refs)
         count = _diff_files(context, files, prefix, stat, names=name_only or null, null=null)
         return _found(count) if exit_code else None
-    left, right, two_way = _split(left or _ref_here(context), right, two_way=two_way)
+    left, right, two_way = _split(left or ref_here(None, context), right, two_way=two_way)
     if not (name_only or null):  # those are for programs, which read nothing but paths
         context.out.say(*_heading(left, right))
     repository = context.synced_repository(left, *([] if right is None else [right]), at_op=at_op)
@@ -156,16 +156,6 @@ def _found(count: int) -> ExitCode:
     from lakecli.cli.exit_codes import ExitCode
 
     return ExitCode.DIFFERENCES if count else ExitCode.OK
-
-
-def _ref_here(context: Context) -> LakeUri:
-    """Return the ref that is meant without one."""
-    return ref_here(None, context)
-
-
-def _is_linked(context: Context) -> bool:
-    """Return whether this directory is linked; without a ref, its files are meant."""
-    return linked(context) is not None
 
 
 def _split(

@@ -25,7 +25,7 @@ from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Expires, Recursive
-from lakecli.cli.reading import Completion, Kind, Parser, read_prefixes
+from lakecli.cli.reading import Completion, Kind, Parser, each, read_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.stat import stat
 
@@ -56,7 +56,7 @@ class FormatName(StrEnum):
 _Paths = Annotated[
     list[LakeUri],
     Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
-    Parser(read_prefixes, Kind.PATH, repeatable=True),
+    Parser(each(read_prefix), Kind.PATH, repeatable=True),
 ]
 _Format = Annotated[
     FormatName | None,

@@ -5,25 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import RepositoryJson, answers, repository_record
 from lakecli.cli.out.text import local_date, one_line
-from lakecli.cli.params import PageOptions, RepositoryUri, Yes
-from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.params import PageOptions, RepositoryUri, StorageNamespace, Yes
 
 
 @answers(RepositoryJson)
 def repo_create(
     context: Context,
     repository: RepositoryUri,
-    storage_namespace: Annotated[
-        str,
-        Argument(
-            metavar="NAMESPACE",
-            help="s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path",
-        ),
-        Completion(Kind.DIRECTORY),
-    ],
+    storage_namespace: StorageNamespace,
     *,
     default_branch: Annotated[
         str, Option("--default-branch", "-d", metavar="NAME", help="Name of the first branch")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lakecli.cli.commands.worktrees import Compared
     from lakecli.repository.contract import Repository
     from lakecli.repository.records.ref_changes import Finished
-    from lakecli.worktree.link import Link
 
 
 class StatusJson(TypedDict):
@@ -105,7 +104,11 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
     repository = context.synced_repository(branch, at_op=at_op)
     pending = [] if at_op else _finish(context, repository)
     went_back = [] if at_op else states.went_back(repository)
-    directory = None if here is None else _compare(repository, *here)
+    directory: Compared | None = None
+    if here is not None:
+        from lakecli.cli.commands.worktrees import compare_here
+
+        directory = compare_here(repository, *here)
     name = branch.ref if directory is None else directory.worktree.branch
     found = [] if directory is not None and name is None else list(states.status(repository, name))
     fetched_at, pushed_at = states.last_fetched(repository), states.last_pushed(repository)
@@ -124,7 +127,8 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
             went_back=[RefNameJson(kind=kind, name=name) for kind, name in went_back],
         )
         if directory is not None:
-            directory.add_to(shown)
+            shown["directory"] = directory.worktree.root
+            shown["changes"] = directory.changes()
         return shown
 
     context.out.emit(
@@ -137,12 +141,6 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
     )
     if directory is not None:
         directory.show(context)
-
-
-def _compare(repository: Repository, root: Path, link: Link) -> Compared:
-    from lakecli.cli.commands.worktrees import compare_here
-
-    return compare_here(repository, root, link)
 
 
 def _finish(context: Context, repository: Repository) -> list[Finished]:

@@ -13,7 +13,6 @@ from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.progress import Progress
 from lakecli.base.uri import LakeUri
 from lakecli.cli.commands.differences import LOOKS, show_counts, stream_differences, stream_paths
-from lakecli.cli.commands.status import StatusJson
 from lakecli.cli.commands.transfers import (
     failure_records,
     link_policy,
@@ -264,10 +263,9 @@ class Compared(NamedTuple):
     worktree: Worktree
     status: Status
 
-    def add_to(self, record: StatusJson) -> None:
-        """Add the directory and its changes to a JSON answer about its repository."""
-        record["directory"] = self.worktree.root
-        record["changes"] = [change_record(item) for item in self.status.items]
+    def changes(self) -> list[LocalChangeJson]:
+        """Return the JSON answer about its changed paths."""
+        return [change_record(item) for item in self.status.items]
 
     def head_lines(self) -> list[str]:
         """Return the line about what the directory is linked with."""

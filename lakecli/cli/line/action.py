@@ -54,17 +54,20 @@ def _run_by_typer(words: str, declared: Declaration, context: Context, arguments
         UsageError: the line has an error; if an option lacks its value, the hint is the usage.
     """
     from lakecli.cli.line.build import MissingValue, build_declared, usage_of
+    from lakecli.cli.line.describe import describe
 
     built = build_declared(declared, words)
+
+    def synopsis() -> str:
+        return describe(built).synopsis
+
     try:
         return built.run(context, arguments)
     except MissingValue as error:
-        from lakecli.cli.line.describe import describe
-
-        usage = f"{PROGRAM} {words} {describe(built).synopsis}"
+        usage = f"{PROGRAM} {words} {synopsis()}"
         raise UsageError(error.message, hint=f"{usage}\n  {error.hint}") from None
     except Exception as error:
-        usage_error = usage_of(error)
+        usage_error = usage_of(error, synopsis)
         if usage_error is None:
             raise
         raise usage_error from error

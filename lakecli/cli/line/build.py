@@ -109,8 +109,13 @@ def _for_typer(parameter: Parameter) -> inspect.Parameter:
     )
 
 
-def usage_of(error: BaseException) -> UsageError | None:
-    """Return Typer's usage error as ours, or ``None`` for another error."""
+def usage_of(error: BaseException, synopsis: Callable[[], str]) -> UsageError | None:
+    """Return Typer's usage error as ours, or ``None`` for another error.
+
+    Args:
+        error: the error.
+        synopsis: returns what follows the words of the command, as its help says.
+    """
     if not isinstance(error, TyperException):
         return None
     message = _message(error)
@@ -123,15 +128,8 @@ def usage_of(error: BaseException) -> UsageError | None:
         path = typer_context.command_path if typer_context else PROGRAM
         hint = f"{path} --help"
         if re.match("missing|got unexpected", message):
-            hint = f"{path} {_synopsis(path)}"
+            hint = f"{path} {synopsis()}"
     return UsageError(message, hint=hint)
-
-
-def _synopsis(path: str) -> str:
-    """Return what follows the words of a command, as its help says."""
-    from lakecli.cli.line.describe import describe_command
-
-    return describe_command(path.removeprefix(f"{PROGRAM} ")).synopsis
 
 
 def _message(error: TyperException) -> str:
