@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.cli.line.action import plain
 from lakecli.cli.line.argv import Globals, normalise, split
 from lakecli.cli.line.build import Built, build_declared, usage_of
 from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter, declaration
 from lakecli.cli.line.describe import describe_all
-from lakecli.cli.line.plain import plain
 from lakecli.cli.reading import Parser
 from lakecli.cli.tree import COMMANDS, is_prefix
 

@@ -19,7 +19,7 @@ A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is read in 
 3. `argv.normalise` takes the other global options out, and turns lakectl's spellings, such as
    ``-r=false`` and ``-n=5``, into Typer's. It needs the declaration, since the command's options
    decide which words are values.
-4. `plain.plain` reads the rest, if every word of it can mean one thing only: an option that exists
+4. `action.plain` reads the rest, if every word of it can mean one thing only: an option that exists
    with a valid value, or an argument that has its place. It does not report errors. Where a line
    may have one, it returns ``None``.
 5. For that line `build` makes Typer's command from the declaration, and Typer reads the line. Typer

@@ -1,18 +1,32 @@
-"""From the line after the words of a command to the action that runs it."""
+"""From the line after the words of a command to the action that runs it.
+
+`plain` reads a line that has no errors, without Typer. For any other line it returns ``None``. The
+docstring of the package says why there are two readers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.cli.line.argv import Globals, normalise
-from lakecli.cli.line.declare import Declaration, declaration
-from lakecli.cli.line.plain import plain
+from lakecli.cli.line.argv import Globals, OptionSyntax, normalise
+from lakecli.cli.line.declare import (
+    REQUIRED,
+    Argument,
+    Declaration,
+    Option,
+    Parameter,
+    declaration,
+    is_path,
+)
 from lakecli.cli.tree import COMMANDS, PAGED, PROGRAM
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
+
+_MAX_DIGITS: Final = 18
 
 
 def find_action(words: str, rest: Sequence[str], given: Globals) -> Callable[[Context], int] | None:
@@ -71,3 +85,120 @@ def _run_by_typer(words: str, declared: Declaration, context: Context, arguments
         if usage_error is None:
             raise
         raise usage_error from error
+
+
+class _NotPlain(Exception):
+    """The line may have an error."""
+
+
+def plain(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any] | None:
+    """Return the values of a command line by parameter, or ``None`` if Typer has to read it.
+
+    Args:
+        declared: the command.
+        arguments: the line after the words of the command, as `argv.normalise` returns it.
+    """
+    try:
+        return _read(declared, arguments)
+    except _NotPlain:
+        return None
+
+
+def _read(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any]:
+    options: dict[str, tuple[Parameter, OptionSyntax]] = {}
+    positions = []
+    for parameter in declared.parameters.values():
+        if isinstance(parameter.mark, Option):
+            syntax = parameter.mark.syntax(
+                takes_value=parameter.type is not bool, alone=parameter.alone
+            )
+            for flag in (*syntax.flags, *filter(None, [syntax.negative])):
+                options[flag] = parameter, syntax
+        else:
+            positions.append(parameter)
+    values: dict[str, Any] = {}
+    words: list[str] = []
+    todo = iter(arguments)
+    for word in todo:
+        if word == "--":
+            words += todo
+        elif len(word) > 1 and word[0] == "-":
+            _take_option(word, todo, options, values)
+        else:
+            words.append(word)
+    _take_words(words, positions, values)
+    for parameter in declared.parameters.values():
+        if parameter.name in values:
+            continue
+        if parameter.default is REQUIRED:
+            raise _NotPlain
+    return values
+
+
+def _take_option(
+    word: str,
+    todo: Iterator[str],
+    options: dict[str, tuple[Parameter, OptionSyntax]],
+    values: dict[str, Any],
+) -> None:
+    value: str | None
+    if word.startswith("--"):
+        flag, equals, value = word.partition("=")
+        value = value if equals else None
+    else:
+        flag, value = word[:2], word[2:] or None
+    if flag not in options:
+        raise _NotPlain
+    parameter, syntax = options[flag]
+    name = parameter.name
+    if not syntax.takes_value:
+        if value is not None:
+            raise _NotPlain
+        values[name] = flag != syntax.negative
+        return
+    if value is None:
+        value = next(todo, None)
+        # Typer might take a word that looks like an option for one.
+        if value is None or value.startswith("-"):
+            raise _NotPlain
+    if parameter.repeatable:
+        values.setdefault(name, []).append(value)
+    else:
+        values[name] = _converted(value, parameter)
+
+
+def _take_words(words: list[str], positions: list[Parameter], values: dict[str, Any]) -> None:
+    """Give each argument its word; the last argument may take several."""
+    for parameter in positions:
+        if parameter.repeatable:
+            if parameter is not positions[-1]:
+                raise _NotPlain
+            if words:
+                values[parameter.name], words = words, []
+        elif words:
+            values[parameter.name] = _converted(words.pop(0), parameter)
+    if words:
+        raise _NotPlain
+
+
+def _converted(text: str, parameter: Parameter) -> object:
+    """Return the value of a word: the text itself if a `Parser` reads it."""
+    type_ = parameter.type
+    if parameter.reads is not None or type_ is str:
+        return text
+    if type_ is int:
+        least = None if isinstance(parameter.mark, Argument) else parameter.mark.min
+        if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+            raise _NotPlain
+        number = int(text)
+        if least is not None and number < least:
+            raise _NotPlain
+        return number
+    if is_path(type_):
+        return type_(text)
+    if isinstance(type_, type) and issubclass(type_, Enum):
+        try:
+            return type_(text)
+        except ValueError:
+            raise _NotPlain from None
+    raise _NotPlain
