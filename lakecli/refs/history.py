@@ -25,7 +25,6 @@ Each connecting line makes one change, so that a drawing is unambiguous:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -224,8 +223,7 @@ def _iter_children_first(source: _Source, start: CommitId) -> Iterator[Commit]:
                 heappush(ready, _Newest(parent))
 
 
-@dataclass(frozen=True, slots=True)
-class GraphLine:
+class GraphLine(NamedTuple):
     """One line of a drawing.
 
     Attributes:
