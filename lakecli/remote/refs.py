@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.layout import (
@@ -44,6 +43,8 @@ from lakecli.remote.ref_records import (
 from lakecli.stores.contract import ObjectNotFound, Version, get_bounded
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from lakecli.stores.contract import ObjectStore
 
 PARALLEL_READS: Final = 16
@@ -120,6 +121,8 @@ def read_refs(
             on_bad(found)
         elif found is not None:
             yield found
+
+    from concurrent.futures import ThreadPoolExecutor  # it loads logging, at every start
 
     pool = ThreadPoolExecutor(parallelism)
     try:
