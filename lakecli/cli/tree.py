@@ -98,17 +98,8 @@ FIRST_COMMANDS: Final = {
 
 PAGED: Final = frozenset(
     {
-        "annotate",
-        "blame",
-        "branch list",
-        "diff",
-        "fs find",
-        "fs ls",
-        "log",
-        "op log",
-        "reflog",
-        "show commit",
-        "tag list",
+        *("annotate", "blame", "branch list", "diff", "fs find", "fs ls", "log", "op log"),
+        *("reflog", "show commit", "tag list"),
     }
 )
 """Commands whose answer goes through a pager on a terminal."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.model import Commit, CommitId
-from lakecli.cli.out.text import cut, harmless, local_date, one_line, quote_path
+from lakecli.cli.out.text import age, cut, harmless, local_date, one_line, quote_path
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,16 +52,6 @@ _COLORS: Final = {
     "reset": "\033[m",
 }
 _PERSON: Final = re.compile(r"(.*?)\s*<([^<>]*)>\s*")
-
-_AGES: Final = (
-    ("year", 31_536_000),
-    ("month", 2_592_000),
-    ("week", 604_800),
-    ("day", 86_400),
-    ("hour", 3_600),
-    ("minute", 60),
-    ("second", 1),
-)
 
 
 class Drawn(NamedTuple):
@@ -224,14 +214,9 @@ def _written_out(when: datetime) -> str:
 
 
 def _age(when: datetime, now: datetime) -> str:
-    seconds = int((now - when.astimezone(UTC)).total_seconds())
-    if seconds < 0:
+    if int((now - when).total_seconds()) < 0:
         return "in the future"
-    for unit, size in _AGES:
-        if seconds >= size:
-            count = seconds // size
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
-    return "0 seconds ago"
+    return age(when, now).replace("just now", "0 seconds ago")
 
 
 _FIELDS: Final[Mapping[str, Callable[[Commit], str]]] = {

@@ -304,23 +304,10 @@ def raise_failures(
 
 
 _SCHEMES: Final = frozenset(
-    [
-        "s3",
-        "s3a",
-        "s3n",
-        "gs",
-        "az",
-        "abfs",
-        "abfss",
-        "wasb",
-        "wasbs",
-        "http",
-        "https",
-        "hdfs",
-        "lakefs",
-        "local",
-        "file",
-    ]
+    {
+        *("s3", "s3a", "s3n", "gs", "az", "abfs", "abfss", "wasb", "wasbs"),
+        *("http", "https", "hdfs", "lakefs", "local", "file"),
+    }
 )
 """Schemes of URIs that are given where a file is expected, in lower case."""
 
