@@ -1,14 +1,11 @@
-"""Writes that happen exactly once, and where the rows of a DataFrame come from.
+"""Writes that happen exactly once, and the commits that the rows of a DataFrame come from.
 
-Where the rows of a DataFrame come from: the commits of branches that `read_table` has read.
+The commit that `read_table` has read is part of the query plan, as the alias of the table, so it
+survives filters, joins and views. It is lost where Spark cuts the plan: `checkpoint`, or rows that
+went through Python.
 
-The commit is part of the query plan, as the alias of the table, so it survives filters, joins and
-views. It is lost where Spark cuts the plan: `checkpoint`, or rows that went through Python.
-
-Writes that happen exactly once: a commit records the application and the version of its batch.
-
-The record is in the commit's metadata, so it is shared, merged and reset with the branch. It
-belongs to one table, as one batch may write several.
+A commit records the application and the version of its batch in its metadata, so the record is
+shared, merged and reset with the branch. It belongs to one table, as one batch may write several.
 """
 
 from __future__ import annotations
@@ -32,13 +29,7 @@ _NODE: Final = "SubqueryAlias"
 
 
 class Origin(NamedTuple):
-    """A commit from which rows were read.
-
-    Attributes:
-        repository: its name on this machine.
-        branch: the branch whose head the commit was.
-        commit_id: the commit.
-    """
+    """A commit from which rows were read: the head of a branch of a repository of this machine."""
 
     repository: str
     branch: str
@@ -99,13 +90,7 @@ _NUMBER: Final = re.compile("[0-9]{1,19}")
 
 
 class StreamBatch(NamedTuple):
-    """A batch of an application, to be written to a table once.
-
-    Attributes:
-        app: name of the application.
-        version: number of the batch; later batches have larger ones.
-        table: path of the table.
-    """
+    """A batch of an application, to be written to a table once; later ones have larger versions."""
 
     app: str
     version: int
@@ -121,9 +106,6 @@ class StreamBatch(NamedTuple):
 
         The walk does not go behind a commit that records the application and the table: when that
         was made, its history had earlier batches only. That is not so for cherry-picks.
-
-        Raises:
-            DamagedHistory: a commit of the history is missing.
         """
         waiting = [get_commit(reader, head.id)]
         seen = {head.id}
@@ -147,11 +129,7 @@ class StreamBatch(NamedTuple):
 
 
 def batch_of(txn: tuple[str, int] | None, table: bytes) -> StreamBatch | None:
-    """Return the batch that ``txn=`` names, if any.
-
-    Raises:
-        UsageError: it is not the name of an application and a number.
-    """
+    """Return the batch that ``txn=`` names, if any; refuse what is none by a `UsageError`."""
     if txn is None:
         return None
     match txn:

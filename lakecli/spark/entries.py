@@ -8,10 +8,8 @@ Executors decode the entries: a partition is a group of ranges, or some staged r
 from __future__ import annotations
 
 import os
-import struct
-import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,12 +23,10 @@ from lakecli.committed.metaranges import RangeRecord, decode_range_record, iter_
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.spark_runner import freeze_modules
 from lakecli.engine.store_location import StoreLocation
-from lakecli.repository.reading.view import View, open_view
-from lakecli.spark.record_columns import ENTRIES, RANGE_ID, Waiting, chosen, decode_batch
+from lakecli.repository.reading.view import open_view
+from lakecli.spark.record_columns import ENTRIES, RANGE_ID, batched, chosen, decode_batch
 from lakecli.spark.schemas import arrow_schema
 from lakecli.spark.sessions import explained, opened, read_parts, told
-from lakecli.sstable.block import Run
-from lakecli.sstable.reader import Block
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,10 +38,6 @@ SHARE: Final = 524_288
 STAGED_BATCH: Final = 8_192
 """Staged records in one partition, which contains them."""
 
-
-_QUICK = 1
-_SIZES = struct.Struct("<II")
-"""Sizes of a path and a value, before their bytes."""
 
 
 def read_entries(
@@ -80,35 +72,12 @@ def read_entries(
 
 
 class Snapshot(NamedTuple):
-    """A state of a repository.
-
-    Attributes:
-        location: the repository's namespace.
-        commit_id: commit of the ref; of a branch, its head.
-        metarange_id: tree of that commit.
-        prefix: prefix of the paths to read.
-        staged: staged records below the prefix, packed; see `staged_records`.
-    """
+    """A tree, and the staged changes on top of it: path, and encoded value or tombstone."""
 
     location: StoreLocation
-    commit_id: str
     metarange_id: MetarangeId
     prefix: bytes
-    staged: bytes
-
-    def staged_records(self) -> list[tuple[bytes, bytes]]:
-        """Return (path, encoded value or tombstone) of staged changes, in path order."""
-        if not self.staged:
-            return []
-        data = zlib.decompress(self.staged)
-        records = []
-        at = 0
-        while at < len(data):
-            path_size, value_size = _SIZES.unpack_from(data, at)
-            start = at + _SIZES.size
-            at = start + path_size + value_size
-            records.append((data[start : start + path_size], data[start + path_size : at]))
-        return records
+    staged: list[tuple[bytes, bytes]]
 
 
 class Window(NamedTuple):
@@ -117,78 +86,38 @@ class Window(NamedTuple):
     start: bytes = b""
     stop: bytes | None = None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the window contains no key."""
-        return self.stop is not None and self.start >= self.stop
-
-
-def window_of(prefix: bytes) -> Window:
-    """Return the keys that start with a prefix."""
-    return Window(prefix, prefix_end(prefix))
-
 
 def take_snapshot(uri: str, *, home: str | Path | None, prefix: str = "") -> Snapshot:
-    """Pin a ref.
-
-    Args:
-        uri: ``lakefs://REPOSITORY/REF[/PREFIX]``.
-        home: as in `register`.
-        prefix: additional prefix of the paths, after the one in the URI.
-
-    Raises:
-        UsageError: a malformed URI.
-        NotFound: the repository or the ref does not exist.
-    """
+    """Pin a ref, for the paths with a prefix: that of the URI, and `prefix` after it."""
     parsed = parse_path(uri, allow_empty=True)
     below = (parsed.path or b"") + os.fsencode(prefix)
     with opened(uri, home=home) as repository, open_view(repository, ref_of(parsed)) as view:
         return Snapshot(
             StoreLocation.of(repository),
-            view.commit.id,
             view.commit.metarange_id,
             below,
-            _staged(view, below),
+            list(view.staged(prefix=below)),
         )
 
 
-def _staged(view: View, prefix: bytes) -> bytes:
-    pieces: list[bytes] = []
-    for path, value in view.staged(prefix=prefix):
-        pieces += (_SIZES.pack(len(path), len(value)), path, value)
-    return zlib.compress(b"".join(pieces), _QUICK) if pieces else b""
+class RangesPart(NamedTuple):
+    """Encoded records of ranges, and paths in them that staged records replace or delete."""
+
+    ranges: list[bytes]
+    hidden: list[bytes]
 
 
-class RangesPartition(InputPartition):
-    """Consecutive ranges of a tree.
-
-    Args:
-        ranges: encoded records of the ranges in the metarange.
-        hidden: paths in them that a staged record replaces or deletes, in ascending order.
-    """
-
-    def __init__(self, ranges: list[bytes], hidden: list[bytes]) -> None:
-        super().__init__(None)
-        self.ranges = ranges
-        self.hidden = hidden
-
-
-class StagedPartition(InputPartition):
+class StagedPart(NamedTuple):
     """Staged records, none of them a tombstone."""
 
-    def __init__(self, keys: list[bytes], values: list[bytes]) -> None:
-        super().__init__(None)
-        self.keys = keys
-        self.values = values
+    keys: list[bytes]
+    values: list[bytes]
 
 
 class EntriesReader(DataSourceReader):
-    """Reads the entries of a snapshot.
+    """Reads the entries of a snapshot: any of the columns, in any order.
 
-    Args:
-        snapshot: the state of the repository.
-        schema: schema of the rows: any of the columns, in any order.
-        entries_per_partition: approximate number of committed entries in a partition.
+    A partition has about `entries_per_partition` committed entries.
     """
 
     def __init__(
@@ -198,113 +127,83 @@ class EntriesReader(DataSourceReader):
         self._location = snapshot.location
         self._schema = schema
         self._target = entries_per_partition
-        self._window: Window = window_of(snapshot.prefix)
+        self._window: Window = Window(snapshot.prefix, prefix_end(snapshot.prefix))
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the groups of ranges, and the staged records."""
         with told():
-            window, staged = self._window, self._staged()
-            if window.is_empty:
-                return []
-            return [*self._committed(window, [path for path, _ in staged]), *_batches(staged)]
+            staged = self._snapshot.staged
+            parts: list[RangesPart | StagedPart] = [*self._committed([path for path, _ in staged])]
+            present = [record for record in staged if record[1]]
+            for start in range(0, len(present), STAGED_BATCH):
+                keys, values = zip(*present[start : start + STAGED_BATCH], strict=True)
+                parts.append(StagedPart([*keys], [*values]))
+            return [InputPartition(part) for part in parts]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out staged records, which the partitions contain."""
-        return {**self.__dict__, "_snapshot": self._snapshot._replace(staged=b"")}
+        return {**self.__dict__, "_snapshot": self._snapshot._replace(staged=[])}
 
-    def _staged(self) -> list[tuple[bytes, bytes]]:
-        window = self._window
-        return [
-            record
-            for record in self._snapshot.staged_records()
-            if window.start <= record[0] and (window.stop is None or record[0] < window.stop)
-        ]
-
-    def _committed(self, window: Window, staged: list[bytes]) -> Iterator[RangesPartition]:
+    def _committed(self, staged: list[bytes]) -> Iterator[RangesPart]:
+        start, stop = self._window
         tree = self._location.trees().metarange(self._snapshot.metarange_id)
-        start = tree.find(window.start)
-        records: list[RangeRecord] = []
-        for position in range(start, len(tree)):
-            record = tree.record(position)
-            if window.stop is not None and record.min_key >= window.stop:
-                break
-            records.append(record)
         group: list[bytes] = []
         count = 0
-        first = b""
-        for position, record in enumerate(records, start):
-            if not group:
-                first = record.min_key
+        first = last = b""
+        for position in range(tree.find(start), len(tree)):
+            record = tree.record(position)
+            if stop is not None and record.min_key >= stop:
+                break
+            first, last = first if group else record.min_key, record.max_key
             group.append(tree.values[position])
             count += record.count
             if count >= self._target:
-                yield RangesPartition(group, _between(staged, first, record.max_key))
+                yield RangesPart(group, _between(staged, first, last))
                 group, count = [], 0
         if group:
-            last = decode_range_record(group[-1]).max_key
-            yield RangesPartition(group, _between(staged, first, last))
+            yield RangesPart(group, _between(staged, first, last))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
+        part: RangesPart | StagedPart = partition.value
         with told():
             schema = arrow_schema(self._schema)
-            if isinstance(partition, StagedPartition):
-                columns = decode_batch(partition.keys, partition.values, schema.names)
-                yield _batch(schema, len(partition.keys), columns, None)
-            elif isinstance(partition, RangesPartition):
+            if isinstance(part, StagedPart):
+                columns = decode_batch(part.keys, part.values, schema.names)
+                yield _batch(schema, len(part.keys), columns, None)
+            else:
                 trees = self._location.trees()
-                for record in map(decode_range_record, partition.ranges):
-                    hidden = set(_between(partition.hidden, record.min_key, record.max_key))
-                    for batch in _records(trees, record, self._window):
-                        keys, values = _without(hidden, *batch)
+                for record in map(decode_range_record, part.ranges):
+                    hidden = set(_between(part.hidden, record.min_key, record.max_key))
+                    for keys, values in batched(_blocks(trees, record, self._window)):
+                        if hidden:
+                            left = [at for at, key in enumerate(keys) if key not in hidden]
+                            keys = [keys[at] for at in left]  # noqa: PLW2901
+                            values = [values[at] for at in left]  # noqa: PLW2901
                         columns = decode_batch(keys, values, schema.names)
                         yield _batch(schema, len(keys), columns, record.id)
         freeze_modules()
-
-
-def _batches(staged: list[tuple[bytes, bytes]]) -> Iterator[StagedPartition]:
-    present = [record for record in staged if record[1]]
-    for start in range(0, len(present), STAGED_BATCH):
-        part = present[start : start + STAGED_BATCH]
-        yield StagedPartition([path for path, _ in part], [value for _, value in part])
 
 
 def _between(paths: list[bytes], first: bytes, last: bytes) -> list[bytes]:
     return paths[bisect_left(paths, first) : bisect_right(paths, last)]
 
 
-def _without(
-    hidden: set[bytes], keys: list[bytes], values: list[bytes]
-) -> tuple[list[bytes], list[bytes]]:
-    if not hidden:
-        return keys, values
-    left = [at for at, key in enumerate(keys) if key not in hidden]
-    return [keys[at] for at in left], [values[at] for at in left]
-
-
-def _records(
+def _blocks(
     trees: TreeStore, record: RangeRecord, window: Window
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """Yield keys and values of a range that lie in a window, in batches."""
+    """Yield keys and values of a range that lie in a window."""
     table = trees.table(record)
     start, stop = window
-    is_whole = start <= record.min_key and (stop is None or record.max_key < stop)
-    blocks: Iterable[Run | Block]
-    if is_whole:
-        blocks = iter_runs(table, record)
-    else:
-        blocks = map(table.block, range(table.find_block(start), table.block_count))
-    waiting = Waiting()
-    for block in blocks:
-        first = 0 if is_whole else bisect_left(block.keys, start)
-        last = len(block.keys) if is_whole or stop is None else bisect_left(block.keys, stop)
-        if waiting.add(block.keys[first:last], block.values[first:last]):
-            yield waiting.keys, waiting.values
-            waiting = Waiting()
+    if start <= record.min_key and (stop is None or record.max_key < stop):
+        yield from ((run.keys, run.values) for run in iter_runs(table, record))
+        return
+    for block in map(table.block, range(table.find_block(start), table.block_count)):
+        first = bisect_left(block.keys, start)
+        last = len(block.keys) if stop is None else bisect_left(block.keys, stop)
+        yield block.keys[first:last], block.values[first:last]
         if last < len(block.keys):
             break
-    if waiting.keys:
-        yield waiting.keys, waiting.values
 
 
 def _batch(

@@ -10,7 +10,9 @@ Rows of CSV and JSON are lines, which Spark parses.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
@@ -40,7 +42,7 @@ from lakecli.spark.sessions import (
     read_parts,
     told,
 )
-from lakecli.spark.table_files import TableFile, fetched, iter_lines, open_object, tasks_of
+from lakecli.spark.table_files import TableFile, fetched, iter_lines, tasks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -51,6 +53,7 @@ LINES: Final = 10_000
 """Lines in a batch, at most."""
 
 VALUE: Final = "value"
+LINE: Final = StructField(VALUE, StringType())
 """The column of lines."""
 
 _NOTHING: Final = StructField("__lakecli_nothing", StringType())
@@ -63,21 +66,30 @@ _OF_NAMES: Final = frozenset(
 _OF_LINES: Final = frozenset({"multiline", "linesep", "encoding", "charset"})
 """Options about how text becomes lines, which Spark does not do here."""
 
+_PLAIN: Final = frozenset({"false", "utf-8", "utf8"})
+
 _LEGACY: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 is_type: Final = pa.types
 
+_CONVERTED: Final = (
+    (is_type.is_float32, is_type.is_float64),
+    (is_type.is_duration, is_type.is_int64),
+    (is_type.is_duration, is_type.is_duration),
+    (is_type.is_time, is_type.is_time),
+    (is_type.is_fixed_size_binary, is_type.is_binary),
+)
+"""Predicates of the types of files that are read as others."""
+
+_BYTES: Final = (
+    *(pa.string(), pa.large_string(), pa.string_view()),
+    *(pa.binary(), pa.large_binary(), pa.binary_view()),
+)
 _INT: Final = 32
-_INT_DIGITS: Final = 10
-_LONG_DIGITS: Final = 20
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Refuse options about the names of files, where Spark does not see those of the table.
-
-    Raises:
-        Unsupported: there is one.
-    """
+    """Refuse options about names of files, which Spark does not see, as `Unsupported`."""
     for name, value in lower_case(options).items():
         if name in _OF_NAMES and value != "false":
             raise Unsupported(
@@ -86,52 +98,30 @@ def check_options(options: Mapping[str, str]) -> None:
             )
 
 
+@dataclass
 class FetchedReading:
-    """A table whose files executors fetch.
+    """A table whose files executors fetch; options of Spark's reader count as far as they can."""
 
-    Args:
-        spark: the session.
-        location: the repository's namespace.
-        format: of the files.
-        options: options of Spark's reader.
+    _spark: SparkSession
+    _location: StoreLocation
+    _format: str
+    _options: dict[str, str]
 
-    Raises:
-        Unsupported: an option works only if Spark reads the files.
-    """
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        location: StoreLocation,
-        *,
-        format: str,
-        options: Mapping[str, str],
-    ) -> None:
-        self._spark = spark
-        self._location = location
-        self._format = format
-        self._options = dict(options)
-        self._flags = lower_case(options)
-        self._has_header = format == "csv" and self._flags.get("header") == "true"
-        for name in sorted(_OF_LINES):
-            if self._flags.get(name, "false") not in {"false", "utf-8", "utf8"}:
-                raise Unsupported(
-                    f"option {name} does not work for a table in a bucket",
-                    hint="download the table and read it there",
-                )
-        if self._flags.get("mode") == "dropmalformed" and format != "parquet":
+    def __post_init__(self) -> None:
+        self._flags = lower_case(self._options)
+        self._has_header = self._format == "csv" and self._flags.get("header") == "true"
+        given = {name for name, value in self._flags.items() if value not in _PLAIN}
+        wrong = [f"option {name}" for name in sorted(_OF_LINES & given)]
+        if self._flags.get("mode") == "dropmalformed" and self._format != "parquet":
+            wrong.append("mode DROPMALFORMED")
+        if wrong:
             raise Unsupported(
-                "mode DROPMALFORMED does not work for a table in a bucket",
-                hint="use PERMISSIVE and .where(), or download the table and read it there",
+                f"{wrong[0]} does not work for a table in a bucket",
+                hint="download the table and read it there",
             )
 
     def infer(self, files: Sequence[TableFile]) -> StructType:
-        """Return the schema that Spark infers, all columns nullable.
-
-        Raises:
-            UsageError: the files are empty, or not of the format.
-            Unsupported: Spark Connect cannot infer it.
-        """
+        """Return the schema that Spark infers, all columns nullable."""
         if self._format == "parquet":
             merges = merges_schemas(self._spark, self._flags)
             return infer_parquet(self._spark, self._location, files, merges=merges)
@@ -139,9 +129,11 @@ class FetchedReading:
             raise Unsupported(
                 f"Spark Connect cannot infer the schema of {self._format}", hint=GIVE_SCHEMA
             )
-        sample = self._spark.sparkContext.parallelize(self._first_line(files), 1)
+        every = Partitions(StructType([]), {})
+        first = self._mapped(files, [LINE], every, skip=False).take(1)
+        sample = self._spark.sparkContext.parallelize([row[0] for row in first], 1)
         if self._format == "json" or self._flags.get("inferschema") == "true":
-            values = self._lines(files, Partitions(StructType([]), {})).rdd.map(_first)
+            values = self._mapped(files, [LINE], every).rdd.map(itemgetter(0))
             sample = sample.union(values) if self._has_header else values
         reader = self._spark.read.options(**self._options)
         schema = (reader.json if self._format == "json" else reader.csv)(sample).schema
@@ -159,7 +151,7 @@ class FetchedReading:
             rows = self._mapped(files, stored.fields, partitions)
             data = [functions.col(quoted(name)) for name in stored.names]
         else:
-            rows = self._lines(files, partitions)
+            rows = self._mapped(files, [LINE], partitions)
             if stored.fields:
                 rows = rows.select(self._parsed(stored).alias(VALUE), *partitions.text_names)
             data = [functions.col(f"{VALUE}.{quoted(name)}") for name in stored.names]
@@ -171,18 +163,13 @@ class FetchedReading:
         fields = (f"{quoted(each.name)} {each.dataType.simpleString()}" for each in stored.fields)
         return functions.from_csv(VALUE, ", ".join(fields), self._options)
 
-    def _first_line(self, files: Sequence[TableFile]) -> list[str]:
-        for file in files:
-            with open_object(self._location, file) as source:
-                for line in iter_lines(source, file):
-                    return [line.decode("utf-8", "replace")]
-        return []
-
-    def _lines(self, files: Sequence[TableFile], partitions: Partitions) -> DataFrame:
-        return self._mapped(files, [StructField(VALUE, StringType())], partitions)
-
     def _mapped(
-        self, files: Sequence[TableFile], fields: Sequence[StructField], partitions: Partitions
+        self,
+        files: Sequence[TableFile],
+        fields: Sequence[StructField],
+        partitions: Partitions,
+        *,
+        skip: bool = True,
     ) -> DataFrame:
         texts = [StructField(name, StringType()) for name in partitions.text_names]
         # Without any column a batch would have no rows.
@@ -191,15 +178,11 @@ class FetchedReading:
             self._location,
             self._format,
             serialised(arrow_schema(schema)),
-            tuple(partitions.text_names),
-            skip=self._has_header,
+            partitions=len(texts),
+            skip=skip and self._has_header,
             is_case_sensitive=is_case_sensitive(self._spark),
         )
         return read_parts(self._spark, reader.read, tasks_of(files), schema)
-
-
-def _first(row: Sequence[str]) -> str:
-    return row[0]
 
 
 class FileReader(NamedTuple):
@@ -208,51 +191,37 @@ class FileReader(NamedTuple):
     Attributes:
         location: the repository's namespace.
         format: ``parquet``; all others are read as lines.
-        schema: schema of the rows, serialised.
-        partitions: names in the schema of the partition columns, in the order of the directories.
-        skip: skip the first line of each file of lines.
-        is_case_sensitive: whether names of columns that differ in case only are different ones.
+        schema: schema of the rows, serialised; the partition columns are the last ones, texts.
+        partitions: number of partition columns.
+        skip: whether the first line of each file of lines is left out.
+        is_case_sensitive: whether names of columns that differ in case only are different.
     """
 
     location: StoreLocation
     format: str
     schema: bytes
-    partitions: tuple[str, ...]
+    partitions: int = 0
     skip: bool = False
     is_case_sensitive: bool = False
 
     def read(self, files: list[TableFile]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some files.
-
-        Raises:
-            NotFound: a data object is missing.
-            Unsupported: a file has types that Spark does not read as those of the schema.
-        """
+        """Yield the rows of some files; refuse types that Spark does not read as the schema's."""
         fold: Fold = str if self.is_case_sensitive else str.lower
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
-        at = {fold(name): at for at, name in enumerate(self.partitions)}
-        stored = [field for field in schema if fold(field.name) not in at]
+        stored = pa.schema(list(schema)[: len(schema) - self.partitions])
         with told():
             for file, source in fetched(self.location, files):
-                texts = [text for _, text in split_directory(file.directory)]
+                pairs = split_directory(file.directory) if self.partitions else []
+                texts = [pa.scalar(text, pa.string()) for _, text in pairs]
                 if self.format == "parquet":
-                    batches = _parquet_batches(source, file, pa.schema(stored), fold)
+                    batches = _parquet_batches(source, file, stored, fold)
                 else:
-                    batches = _line_batches(source, file, pa.schema(stored), skip=self.skip)
+                    batches = _line_batches(source, file, stored, skip=self.skip)
                 for batch in batches:
-                    columns = iter(batch.columns)
-                    arrays = [
-                        _repeated(texts[at[fold(field.name)]], field.type, len(batch))
-                        if fold(field.name) in at
-                        else next(columns)
-                        for field in schema
-                    ]
+                    last = [pa.repeat(text, len(batch)) for text in texts]
+                    arrays = [*batch.columns, *last]
                     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         freeze_modules()
-
-
-def _repeated(text: str | None, kind: pa.DataType, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()).cast(kind), count)
 
 
 def _line_batches(
@@ -265,7 +234,7 @@ def _line_batches(
     while some := list(islice(lines, LINES)):
         # Spark's strings need not be UTF-8.
         column = pa.array(some, pa.binary()).view(pa.string())
-        yield pa.RecordBatch.from_arrays([column] * len(schema), schema=schema)
+        yield pa.RecordBatch.from_arrays([column], schema=schema)
 
 
 def _parquet_batches(
@@ -302,10 +271,9 @@ def _parquet_batches(
 
 
 def conform(array: pa.Array, kind: pa.DataType, fold: Fold) -> pa.Array:
-    """Return an array in another type; fields of structs by their names, null where missing.
+    """Return an array in another type; fields of structs by name, null where missing.
 
-    Raises:
-        TypeMismatch: Spark does not read the array's type as the other.
+    Raises `TypeMismatch` if Spark does not read the array's type as the other.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -346,7 +314,7 @@ def _offsets(array: Any) -> pa.Array:  # noqa: ANN401 - a list or a map
 def _conform_leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
     own = array.type
     try:
-        if _is_bytes(own) and _is_bytes(kind):
+        if own in _BYTES and kind in _BYTES:
             stored = array.cast(pa.binary())
             # Spark's strings need not be UTF-8, so they are not checked.
             return stored.view(pa.string()) if is_type.is_string(kind) else stored
@@ -357,44 +325,25 @@ def _conform_leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
     raise TypeMismatch(f"it is {own}, not {kind}")
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    kinds = (
-        *(is_type.is_string, is_type.is_large_string, is_type.is_string_view),
-        *(is_type.is_binary, is_type.is_large_binary, is_type.is_binary_view),
-    )
-    return any(is_kind(kind) for is_kind in kinds)
-
-
 def _is_converted(own: pa.DataType, kind: pa.DataType) -> bool:
     """Return whether Spark reads one type of a file as another, without a change of values."""
     if is_type.is_integer(own):
         return _is_integer_converted(own, kind)
-    if is_type.is_decimal(own):
-        return bool(
-            is_type.is_decimal(kind)
-            and kind.scale >= own.scale
-            and kind.precision - kind.scale >= own.precision - own.scale
-        )
+    if is_type.is_decimal(own) and is_type.is_decimal(kind):
+        whole = kind.precision - kind.scale
+        return bool(kind.scale >= own.scale and whole >= own.precision - own.scale)
     if is_type.is_timestamp(own):
         # Spark takes the numbers of a moment and of a local time for one another.
         return bool(is_type.is_timestamp(kind) or (own.unit == "ns" and is_type.is_int64(kind)))
     if is_type.is_date(own):
         return bool(is_type.is_date32(kind) or (is_type.is_timestamp(kind) and kind.tz is None))
-    pairs = (
-        (is_type.is_float32, is_type.is_float64),
-        (is_type.is_duration, is_type.is_int64),
-        (is_type.is_duration, is_type.is_duration),
-        (is_type.is_time, is_type.is_time),
-        (is_type.is_fixed_size_binary, is_type.is_binary),
-    )
-    return any(before(own) and after(kind) for before, after in pairs)
+    return any(before(own) and after(kind) for before, after in _CONVERTED)
 
 
 def _is_integer_converted(own: pa.DataType, kind: pa.DataType) -> bool:
     width = own.bit_width
     if is_type.is_decimal(kind):
-        digits = _INT_DIGITS if width <= _INT else _LONG_DIGITS
-        return bool(kind.precision - kind.scale >= digits)
+        return bool(kind.precision - kind.scale >= (10 if width <= _INT else 20))
     if is_type.is_unsigned_integer(own):
         return bool(is_type.is_signed_integer(kind) and kind.bit_width > width)
     if is_type.is_signed_integer(kind):

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 from uuid import UUID
 
 import numpy as np
@@ -58,12 +58,7 @@ _NOT_IN_NAMES: Final = _NOT_IN_CSV | {"binary"}
 """Types without a place in a path: Spark takes bytes, and changes those that are not UTF-8."""
 
 RESULT: Final = pa.schema(
-    [
-        ("path", pa.string()),
-        ("checksum", pa.string()),
-        ("size", pa.int64()),
-        ("rows", pa.int64()),
-    ]
+    {"path": pa.string(), "checksum": pa.string(), "size": pa.int64(), "rows": pa.int64()}
 )
 """One row for each uploaded file: an `UploadedFile`."""
 
@@ -109,18 +104,7 @@ def layout_of(
     options: Mapping[str, Any],
     version: str,
 ) -> FileLayout:
-    """Return the layout of the files, without the header of CSV.
-
-    Args:
-        schema: of the rows.
-        format: of the files.
-        partition_by: columns that become directories.
-        options: of the writer.
-        version: Spark's, which the files record.
-
-    Raises:
-        UsageError: the format, a column or an option is not valid.
-    """
+    """Return the layout of the files, without the header of CSV; refuse what cannot be written."""
     check_format(format)
     names = [name.lower() for name in schema.names]
     for at, name in enumerate(names):
@@ -219,10 +203,7 @@ def header_of(frame: DataFrame, *, partition_by: Sequence[str], options: Mapping
 
 
 def arranged(frame: DataFrame, layout: FileLayout, options: Mapping[str, str]) -> DataFrame:
-    """Return the rows as `TableFileWriter` takes them.
-
-    They are sorted, with the partition columns as text before the others.
-    """
+    """Return the rows sorted, with the partition columns as text before the others."""
     by = {name.lower() for name in layout.partition_by}
     directories = [functions.col(quoted(name)).cast("string") for name in layout.partition_by]
     data = [functions.col(quoted(name)) for name in frame.columns if name.lower() not in by]
@@ -242,18 +223,12 @@ def escape(text: str) -> str:
 
 
 class TableFileWriter:
-    """The function for ``mapInArrow`` that writes a table.
-
-    Args:
-        location: the repository's namespace.
-        layout: layout of the files.
-        write_id: unique part of the files' names.
-    """
+    """The function for ``mapInArrow`` that writes a table; `write_id` makes names unique."""
 
     def __init__(self, location: StoreLocation, layout: FileLayout, write_id: str) -> None:
         self.location = location
         self.layout = layout
-        self._write_id = write_id
+        self.write_id = write_id
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write and upload the rows of this task; yield the uploaded files, once durable."""
@@ -276,13 +251,11 @@ class TableFileWriter:
             files = _TaskFiles(self, task, Path(directory, "file"))
             for batch in batches:
                 files.add(batch)
-            if task == 0 and not self.layout.partition_by and files.is_empty:
-                files.begin("")
             return files.finish()
 
-    def name(self, task: int, number: int) -> str:
-        """Return the name of a task's file."""
-        return f"part-{task:05d}-{self._write_id}-c{number:03d}{self.layout.extension}"
+    def or_empty(self, files: list[UploadedFile]) -> list[UploadedFile]:
+        """Return files, or one without rows: a DataFrame without partitions runs no task."""
+        return files or self.write(0, iter(()))
 
 
 class _TaskFiles:
@@ -297,13 +270,8 @@ class _TaskFiles:
         self._ingest = make_ingest(writer.location.store(), guard=writer.location.guard())
         self._done: list[tuple[str, Ingested, int]] = []
         self._directory: str | None = None
-        self._file: _OpenFile | None = None
+        self._file: _ParquetFile | _TextFile | None = None
         self._rows = 0
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no file has been begun."""
-        return self._file is None and not self._done
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write rows to the files of their directories."""
@@ -334,7 +302,7 @@ class _TaskFiles:
             if most and self._rows >= most:
                 self._end()
 
-    def begin(self, directory: str) -> _OpenFile:
+    def begin(self, directory: str) -> _ParquetFile | _TextFile:
         """Return the open file of a directory, after finishing that of another directory."""
         if self._file is not None and self._directory == directory:
             return self._file
@@ -352,12 +320,15 @@ class _TaskFiles:
         self._file.close()
         ingested = self._ingest.file(os.fsencode(self._path))
         self._path.unlink()
-        name = self._writer.name(self._task, len(self._done))
-        self._done.append((f"{self._directory}{name}", ingested, self._rows))
+        name = f"part-{self._task:05d}-{self._writer.write_id}-c{len(self._done):03d}"
+        path = f"{self._directory}{name}{self._layout.extension}"
+        self._done.append((path, ingested, self._rows))
         self._file, self._rows = None, 0
 
     def finish(self) -> list[UploadedFile]:
         """Make the files durable, and return them."""
+        if self._task == 0 and not self._layout.partition_by and not self._done:
+            self.begin("")  # unless it is open
         self._end()
         self._ingest.flush()
         self._ingest.claim([ingested for _, ingested, _ in self._done])
@@ -377,14 +348,6 @@ def _run_starts(texts: list[pa.Array], count: int) -> list[int]:
         differs = pc.not_equal(text[1:], text[:-1])
         changes[1:] |= differs.to_numpy(zero_copy_only=False)
     return [int(at) for at in np.flatnonzero(changes)]
-
-
-class _OpenFile(Protocol):
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows."""
-
-    def close(self) -> None:
-        """Finish the file."""
 
 
 class _ParquetFile:
@@ -459,11 +422,7 @@ class _TextFile:
 def new_entries(
     repository: Repository, prefix: bytes, files: Sequence[UploadedFile]
 ) -> list[tuple[bytes, bytes]]:
-    """Return path and encoded entry of each file, in path order.
-
-    Raises:
-        UsageError: a path is too long.
-    """
+    """Return path and encoded entry of each file, in path order; refuse paths that are too long."""
     now = repository.lake.now()
     additions = []
     for name, checksum, size, _ in files:

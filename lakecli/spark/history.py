@@ -7,7 +7,8 @@ interval of keys in which the trees differ.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lakecli.base.model import Difference, MetarangeId
 from lakecli.base.uri import parse
 from lakecli.committed.diff import compare
+from lakecli.committed.listing import prefix_end
 from lakecli.committed.values import decode_entry
 from lakecli.engine.differences import intervals
 from lakecli.engine.store_location import StoreLocation
@@ -23,8 +25,8 @@ from lakecli.errors import UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.reading.view import commit_at, find_merge_points
-from lakecli.spark.entries import Window, window_of
-from lakecli.spark.record_columns import COMMITS, REFS
+from lakecli.spark.entries import Window
+from lakecli.spark.record_columns import COLUMNS, COMMITS
 from lakecli.spark.schemas import arrow_schema
 from lakecli.spark.sessions import opened, told
 
@@ -41,48 +43,25 @@ BATCH: Final = 8_192
 
 
 def look_at_commits(uri: str, home: str | None) -> list[Row]:
-    """Return the commits that a ref reaches, newest first; without a ref, the default branch.
-
-    Raises:
-        NotFound: the repository or the ref does not exist.
-    """
+    """Return the commits that a ref reaches, newest first; by default the default branch."""
     with opened(uri, home=home) as repository:
         ref = parse(uri).ref or repository.record.default_branch
         with log(repository, ref, LogOptions()) as commits:
             return [
-                {
-                    "id": each.id,
-                    "parents": list(each.parents),
-                    "message": each.message,
-                    "committer": each.committer,
-                    "created_at": each.created_at,
-                    "metadata": list(each.metadata.items()),
-                    "metarange_id": each.metarange_id,
-                    "generation": each.generation,
-                }
+                {name: getattr(each, name) for name in COLUMNS[COMMITS]}
+                | {"parents": list(each.parents), "metadata": list(each.metadata.items())}
                 for each in commits
             ]
 
 
 def look_at_refs(uri: str, home: str | None) -> list[Row]:
-    """Return branches, then tags, each ordered by name.
-
-    Raises:
-        NotFound: the repository does not exist.
-    """
+    """Return branches, then tags, each ordered by name."""
     with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
         rows: list[Row] = []
         for kind, found in (("branch", refs.iter_branches()), ("tag", refs.iter_tags())):
             rows += [{"kind": kind, "name": ref.name, "commit_id": ref.commit_id} for ref in found]
         return rows
-
-
-LOOKS: Mapping[str, Callable[[str, str | None], list[Row]]] = {
-    COMMITS: look_at_commits,
-    REFS: look_at_refs,
-}
-"""The function that returns the rows of each kind."""
 
 
 class RecordsReader(DataSourceReader):
@@ -119,13 +98,7 @@ class Trees(NamedTuple):
 
 
 def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -> Trees:
-    """Resolve ``LEFT...RIGHT`` or ``LEFT..RIGHT``.
-
-    Raises:
-        UsageError: it has neither form, or names a staging area.
-        NotFound: a ref does not exist.
-        Refused: three dots between refs without a common ancestor.
-    """
+    """Resolve ``LEFT...RIGHT`` or ``LEFT..RIGHT``; the URI has no ref then."""
     dots = "..." if "..." in refs else ".."
     left, _, right = refs.partition(dots)
     if not left or not right:
@@ -136,20 +109,16 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
             f"the URI has a ref in addition to the two to compare: {uri!r}",
             hint=f'.option("prefix", …).load("lakefs://{parsed.repository}")',
         )
-    window = window_of(os.fsencode(prefix))
+    window = Window(os.fsencode(prefix), prefix_end(os.fsencode(prefix)))
     with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
         location = StoreLocation.of(repository)
         if dots == "..":
             before, after = (commit_at(repository, txn, ref).metarange_id for ref in (left, right))
             return Trees(location, before, before, after, window)
         points = find_merge_points(repository, txn, source=right, destination=left)
-        return Trees(
-            location,
-            points.base.metarange_id,
-            points.destination.metarange_id,
-            points.source.metarange_id,
-            window,
-        )
+        trees = (points.base, points.destination, points.source)
+        base, before, after = (each.metarange_id for each in trees)
+        return Trees(location, base, before, after, window)
 
 
 class DiffReader(DataSourceReader):
@@ -159,53 +128,31 @@ class DiffReader(DataSourceReader):
         self._trees = trees
         self._schema = schema
         self._target = entries_per_partition
-        self._window = trees.window
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the intervals that differ."""
-        start, stop = self._window
+        trees, (start, stop) = self._trees, self._trees.window
         with told():
-            if self._window.is_empty:
-                return []
-            store = self._trees.location.trees()
-            base, right, left = map(
-                store.metarange, (self._trees.base, self._trees.right, self._trees.left)
-            )
+            store = trees.location.trees()
+            found = map(store.metarange, (trees.base, trees.right, trees.left))
             return [
                 InputPartition(Window(each.start, each.stop))
-                for each in intervals(
-                    base, right, left, entries=self._target, start=start, stop=stop
-                )
+                for each in intervals(*found, entries=self._target, start=start, stop=stop)
             ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the differences of an interval, in path order."""
+        trees, (start, stop) = self._trees, partition.value
         schema = arrow_schema(self._schema)
         with told():
-            rows: list[Row] = []
-            for difference in self._differences(partition.value):
-                rows.append(_difference_row(difference))
-                if len(rows) >= BATCH:
-                    yield _batch(schema, rows)
-                    rows = []
-            if rows:
-                yield _batch(schema, rows)
-
-    def _differences(self, window: Window) -> Iterator[Difference]:
-
-        trees, (start, stop) = self._trees, window
-        return compare(
-            trees.location.trees(),
-            base=trees.base,
-            left=trees.left,
-            right=trees.right,
-            start=start,
-            stop=stop,
-        )
+            store, (base, left, right) = trees.location.trees(), trees[1:4]
+            found = compare(store, base=base, left=left, right=right, start=start, stop=stop)
+            rows = map(_difference_row, found)
+            while batch := list(islice(rows, BATCH)):
+                yield _batch(schema, batch)
 
 
 def _difference_row(difference: Difference) -> Row:
-
     row: Row = {"type": str(difference.type), "path": difference.path}
     for side, value in (("left", difference.left), ("right", difference.right)):
         entry = None if value is None else decode_entry(value)

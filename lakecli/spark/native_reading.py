@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -46,6 +47,7 @@ _LACK: Final = {
     "az": "add org.apache.hadoop:hadoop-azure:{} to spark.jars.packages, and give it credentials "
     "by spark.hadoop.fs.azure settings",
 }
+_FOUND: Final = f"{KEY}_found"
 _OTHERWISE: Final = "read the table with native=False"
 
 _KEPT: Final = "/_-!.~'()*,;:$&+=@"
@@ -55,37 +57,22 @@ _READABLE: Final = re.compile(r"[A-Za-z0-9_\-!.~'(),;$&+=@%# /]+")
 """Hadoop takes other characters for patterns, or writes them in several ways."""
 
 
+@dataclass
 class NativeReading:
-    """A table whose files Spark reads by their addresses.
+    """A table whose files Spark reads by their addresses, with options of its reader."""
 
-    Args:
-        spark: the session.
-        repository: the repository.
-        format: of the files.
-        options: options of Spark's reader.
-    """
+    _spark: SparkSession
+    _repository: Repository
+    _format: str
+    _options: Mapping[str, str]
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        repository: Repository,
-        *,
-        format: str,
-        options: Mapping[str, str],
-    ) -> None:
-        self._spark = spark
-        self._repository = repository
-        self._format = format
+    def __post_init__(self) -> None:
         # The directories of the objects are not those of the table.
-        self._options = {**options, "recursiveFileLookup": "true"}
+        self._options = {**self._options, "recursiveFileLookup": "true"}
         self._schemes: dict[str, str] = {}
 
     def infer(self, files: Sequence[TableFile]) -> StructType:
-        """Return the schema that Spark infers, all columns nullable.
-
-        Raises:
-            Unsupported: Spark has no connector to the store, or cannot name a file.
-        """
+        """Return the schema that Spark infers, all columns nullable, if it can name all files."""
         location = StoreLocation.of(self._repository)
         if self._format == "parquet":
             # Spark sorts files by their paths, and here these are not those of the table.
@@ -105,9 +92,6 @@ class NativeReading:
         """Return the rows of files: the columns of a schema, and the partition columns.
 
         A row whose file is not known is an error, and not left out.
-
-        Raises:
-            Unsupported: as `infer`.
         """
         names = partitions.columns.names
         if not files:
@@ -122,25 +106,17 @@ class NativeReading:
         # Spark writes local files in two ways.
         rows = rows.withColumn(KEY, functions.regexp_replace(path, "^file:/+", "file:///"))
         # A file with several names comes several times.
-        keys = [
-            (_as_listed(path), file.directory) for path, file in zip(paths, files, strict=True)
-        ]
-        found = f"{KEY}_found"
-        known = partitions.frame(self._spark, keys).withColumn(found, functions.lit(True))  # noqa: FBT003
-        unknown = functions.raise_error(
-            functions.concat(
-                functions.lit("Spark names a file in another way than lakecli: "),
-                functions.col(KEY),
-            )
-        )
+        keys = [(_as_listed(path), file.directory) for path, file in zip(paths, files, strict=True)]
+        known = partitions.frame(self._spark, keys).withColumn(_FOUND, functions.lit(True))  # noqa: FBT003
+        what = functions.lit("Spark names a file in another way than lakecli: ")
+        unknown = functions.raise_error(functions.concat(what, functions.col(KEY)))
+        is_known = functions.col(_FOUND)
         values = {
-            name: functions.when(functions.col(found), functions.col(quoted(name))).otherwise(
-                unknown
-            )
+            name: functions.when(is_known, functions.col(quoted(name))).otherwise(unknown)
             for name in names
         }
         joined = rows.join(functions.broadcast(known), KEY, "left").withColumns(values)
-        return joined.drop(found, KEY)
+        return joined.drop(_FOUND, KEY)
 
     def _paths(self, files: Sequence[TableFile]) -> list[str]:
         paths = []
@@ -190,11 +166,7 @@ def place_of(repository: Repository, file: TableFile) -> tuple[str, str]:
 
 
 def _find_scheme(spark: SparkSession, store: str) -> str:
-    """Return the scheme by which Spark reads a kind of store.
-
-    Raises:
-        Unsupported: it has no connector.
-    """
+    """Return the scheme by which Spark reads a kind of store, if it has a connector."""
     schemes = _SCHEMES[store]
     if is_connect(spark):
         return schemes[0]  # the server refuses it when the rows are read

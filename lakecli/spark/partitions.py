@@ -50,12 +50,7 @@ _ESCAPED: Final = re.compile("%([0-9A-Fa-f]{2})")
 
 
 class Partitions(NamedTuple):
-    """The directories of a table that Spark reads.
-
-    Attributes:
-        columns: the partition columns.
-        texts: the values of each directory, by its name.
-    """
+    """The partition columns of a table, and their values in each directory that Spark reads."""
 
     columns: StructType
     texts: Mapping[str, Texts]
@@ -76,12 +71,7 @@ class Partitions(NamedTuple):
         ]
 
     def frame(self, spark: SparkSession, directories: Sequence[tuple[str, str]]) -> DataFrame:
-        """Return rows of a key and the partition columns.
-
-        Args:
-            spark: the session.
-            directories: keys, each with its directory.
-        """
+        """Return rows of a key and the partition columns, for keys and their directories."""
         schema = ", ".join(f"{name} string" for name in (KEY, *self.text_names))
         rows = [(key, *self.texts[directory]) for key, directory in directories]
         return spark.createDataFrame(rows, schema).select(KEY, *self.typed())
@@ -92,14 +82,8 @@ def find_partitions(
 ) -> Partitions:
     """Return the directories of a table that Spark reads, and their partition columns.
 
-    Args:
-        spark: the session.
-        directories: directories with files, relative to the table; ``""`` is its own.
-        given: a schema, whose types come before inferred ones.
-
-    Raises:
-        PySparkException: the directories are not those of a table.
-        Unsupported: the server of Spark Connect does not see the files of this machine.
+    Types of a given schema come before inferred ones. Directories that are not those of a table are
+    an error of Spark.
     """
     found = {name: split_directory(name) for name in directories}
     if not any(found.values()):
@@ -169,17 +153,11 @@ def _unescaped(text: str) -> str:
 
 
 def prune(spark: SparkSession, partitions: Partitions, data: StructType, where: str) -> Partitions:
-    """Return the directories whose rows can satisfy a condition.
+    """Return the directories whose rows can satisfy a condition in SQL, if there is one.
 
     Spark resolves the condition, and applies those of its parts, joined by AND, that compare
     partition columns with constants, and call no function. Through Spark Connect, which shows no
-    parts, all directories are returned.
-
-    Args:
-        spark: the session.
-        partitions: the directories.
-        data: the other columns.
-        where: the condition in SQL; ``""``: there is none.
+    parts, all directories are returned. `data` has the other columns.
     """
     names = {name.lower() for name in partitions.columns.names}
     if not where or not names or is_connect(spark):

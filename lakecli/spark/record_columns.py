@@ -4,15 +4,13 @@ numpy walks all values of a batch in step, in one buffer: the third field of one
 always the third field of all. If any message has another form, even a valid one, the messages of
 the batch are decoded one by one, which also finds damaged ones.
 
-Paths are bytes, as are Spark's strings, so they pass unchanged even if they are not UTF-8.
-
-Arrays are made from buffers: `pyarrow.array` imports pandas, which takes a quarter of a second in
-each worker.
+Paths are bytes, as are Spark's strings, so they pass unchanged even if they are not UTF-8. Arrays
+are made from buffers: `pyarrow.array` imports pandas, which takes a quarter of a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
     Flags = npt.NDArray[np.bool_]
+    Records = tuple[list[bytes], list[bytes]]
+    """Keys and values."""
     Span = tuple[Numbers, Numbers]
     """The position of each text in the buffer, and its size in bytes."""
 
@@ -35,47 +35,22 @@ COMMITS: Final = "commits"
 REFS: Final = "refs"
 DIFF: Final = "diff"
 
+_SCHEMAS: Final = {
+    ENTRIES: "path string, physical_address string, size bigint, checksum string, mtime timestamp, "
+    "content_type string, metadata map<string,string>, range_id string",
+    COMMITS: "id string, parents array<string>, message string, committer string, "
+    "created_at timestamp, metadata map<string,string>, metarange_id string, generation bigint",
+    REFS: "kind string, name string, commit_id string",
+    DIFF: "type string, path string, left_size bigint, left_checksum string, "
+    "right_size bigint, right_checksum string",
+}
+
 COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
-    ENTRIES: {
-        "path": "string",
-        "physical_address": "string",
-        "size": "bigint",
-        "checksum": "string",
-        "mtime": "timestamp",
-        "content_type": "string",
-        "metadata": "map<string,string>",
-        "range_id": "string",
-    },
-    COMMITS: {
-        "id": "string",
-        "parents": "array<string>",
-        "message": "string",
-        "committer": "string",
-        "created_at": "timestamp",
-        "metadata": "map<string,string>",
-        "metarange_id": "string",
-        "generation": "bigint",
-    },
-    REFS: {"kind": "string", "name": "string", "commit_id": "string"},
-    DIFF: {
-        "type": "string",
-        "path": "string",
-        "left_size": "bigint",
-        "left_checksum": "string",
-        "right_size": "bigint",
-        "right_checksum": "string",
-    },
+    what: dict(column.split(" ", 1) for column in schema.split(", "))
+    for what, schema in _SCHEMAS.items()
 }
 """Names and Spark types of the columns, in order, by kind of rows."""
 
-
-PATH: Final = "path"
-ADDRESS: Final = "physical_address"
-SIZE: Final = "size"
-CHECKSUM: Final = "checksum"
-MTIME: Final = "mtime"
-CONTENT_TYPE: Final = "content_type"
-METADATA: Final = "metadata"
 RANGE_ID: Final = "range_id"
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
@@ -98,15 +73,7 @@ _MAX_OFFSET = (1 << 31) - 1
 
 
 def chosen(what: str, columns: str) -> str:
-    """Return the schema of some columns of a kind of rows; of all if `columns` is empty.
-
-    Args:
-        what: the kind of rows.
-        columns: names separated by commas.
-
-    Raises:
-        UsageError: a column does not exist, or is named twice.
-    """
+    """Return the schema of some columns of a kind of rows, by names with commas, or of all."""
     known = COLUMNS[what]
     names = [name.strip() for name in columns.split(",")] if columns.strip() else list(known)
     for at, name in enumerate(names):
@@ -119,11 +86,7 @@ def chosen(what: str, columns: str) -> str:
 
 
 def check_schema(what: str, schema: StructType) -> None:
-    """Refuse a schema with other columns or types than a kind of rows has.
-
-    Raises:
-        UsageError: a column or its type differs.
-    """
+    """Refuse other columns or types than a kind of rows has, by a `UsageError`."""
     known = COLUMNS[what]
     for field in schema.fields:
         expected = known.get(field.name)
@@ -135,48 +98,36 @@ def check_schema(what: str, schema: StructType) -> None:
             )
 
 
-class Waiting:
-    """Records that wait to be decoded together.
+def batched(blocks: Iterable[Records]) -> Iterator[Records]:
+    """Yield the keys and values of blocks together, so that they are decoded at once.
 
-    Attributes:
-        keys: in ascending order.
-        values: of the keys.
+    A block has at most 128 MiB, and 96 MiB that its keys share, so no column reaches 2 GiB.
     """
-
-    def __init__(self) -> None:
-        self.keys: list[bytes] = []
-        self.values: list[bytes] = []
-        self._size = 0
-
-    def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> bool:
-        """Add records; return whether enough wait now.
-
-        Their number is bounded, and so are their bytes: those of a block are at most 128 MiB, and
-        96 MiB that its keys share. So no column reaches the 2 GiB that its offsets can say.
-        """
-        self.keys += keys
-        self.values += values
-        self._size += sum(map(len, keys)) + sum(map(len, values))
-        return len(self.keys) >= BATCH or self._size >= BATCH_SIZE
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    size = 0
+    for more_keys, more_values in blocks:
+        keys += more_keys
+        values += more_values
+        size += sum(map(len, more_keys)) + sum(map(len, more_values))
+        if len(keys) >= BATCH or size >= BATCH_SIZE:
+            yield keys, values
+            keys, values, size = [], [], 0
+    if keys:
+        yield keys, values
 
 
 def decode_batch(
     keys: Sequence[bytes], values: Sequence[bytes], wanted: Collection[str]
 ) -> dict[str, pa.Array]:
-    """Return the wanted columns of records, except the range ID, which is not part of records.
-
-    Raises:
-        MalformedValue: a value is not an entry, or the paths or the values have more than 2 GiB.
-    """
+    """Return the wanted columns of records, except the range ID, which is not part of records."""
     _check_size(values, "values")
     columns: dict[str, pa.Array] = {}
-    if PATH in wanted:
-        columns[PATH] = _paths(keys)
-    rest = [name for name in wanted if name not in {PATH, RANGE_ID}]
-    if rest and values:
-        columns |= _in_step(values, rest) or _one_by_one(values, rest)
-    elif rest:
-        columns |= _one_by_one(values, rest)
+    if "path" in wanted:
+        columns["path"] = _paths(keys)
+    rest = [name for name in wanted if name not in {"path", RANGE_ID}]
+    if rest:
+        columns |= (_in_step(values, rest) if values else None) or _one_by_one(values, rest)
     return columns
 
 
@@ -200,12 +151,7 @@ def numbers_of(kind: pa.DataType, numbers: npt.NDArray[Any]) -> pa.Array:
 
 
 class _Walk:
-    """All messages of a batch, read field by field in step.
-
-    Attributes:
-        position: position of each message's next byte.
-        odd: the messages that do not have the expected form.
-    """
+    """All messages of a batch, read field by field in step; `odd` ones have another form."""
 
     def __init__(self, buffer: npt.NDArray[np.uint8], position: Numbers, end: Numbers) -> None:
         self.buffer = buffer
@@ -295,20 +241,15 @@ def _in_step(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.A
         return None
 
     decoders: Mapping[str, Callable[[], pa.Array | None]] = {
-        ADDRESS: lambda: _texts(data, address),
-        SIZE: lambda: numbers_of(pa.int64(), size),
-        CHECKSUM: lambda: _texts(data, checksum),
-        MTIME: lambda: _moments(buffer, moment),
-        CONTENT_TYPE: lambda: _texts(data, content_type),
-        METADATA: lambda: _maps(data, buffer, pairs, len(values)),
+        "physical_address": lambda: _texts(data, address),
+        "size": lambda: numbers_of(pa.int64(), size),
+        "checksum": lambda: _texts(data, checksum),
+        "mtime": lambda: _moments(buffer, moment),
+        "content_type": lambda: _texts(data, content_type),
+        "metadata": lambda: _maps(data, buffer, pairs, len(values)),
     }
-    columns = {}
-    for name in wanted:
-        column = decoders[name]()
-        if column is None:
-            return None
-        columns[name] = column
-    return columns
+    columns = {name: decoders[name]() for name in wanted}
+    return None if any(column is None for column in columns.values()) else columns
 
 
 def _texts(data: bytes, span: Span) -> pa.Array | None:
@@ -369,11 +310,11 @@ def _maps(
 def _one_by_one(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.Array]:
     entries = list(map(decode_entry, values))
     decoders: Mapping[str, Callable[[], tuple[list[Any], pa.DataType]]] = {
-        ADDRESS: lambda: ([each.physical_address for each in entries], pa.string()),
-        SIZE: lambda: ([each.size for each in entries], pa.int64()),
-        CHECKSUM: lambda: ([each.checksum for each in entries], pa.string()),
-        MTIME: lambda: ([each.modified_at for each in entries], TIMESTAMP),
-        CONTENT_TYPE: lambda: ([each.content_type for each in entries], pa.string()),
-        METADATA: lambda: ([list(each.metadata.items()) for each in entries], MAP),
+        "physical_address": lambda: ([each.physical_address for each in entries], pa.string()),
+        "size": lambda: ([each.size for each in entries], pa.int64()),
+        "checksum": lambda: ([each.checksum for each in entries], pa.string()),
+        "mtime": lambda: ([each.modified_at for each in entries], TIMESTAMP),
+        "content_type": lambda: ([each.content_type for each in entries], pa.string()),
+        "metadata": lambda: ([list(each.metadata.items()) for each in entries], MAP),
     }
     return {name: pa.array(*decoders[name]()) for name in wanted}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions
@@ -35,61 +36,49 @@ class SchemaMismatch(UsageError):
     """Rows have other columns, or other types of columns, than the table."""
 
 
+@dataclass
 class SchemaCheck:
     """Compares rows with the table that they are added to.
 
-    Args:
-        schema: of the rows.
+    Attributes:
+        schema: schema of the rows.
         repository: the repository.
         uri: the table, for errors.
         prefix: its path, with a slash at its end.
-        format: of its files.
+        format: format of its files.
         partition_by: the partition columns of the rows.
-        options: of Spark's writer.
+        options: options of Spark's writer.
         merges: whether the table may get new columns, and columns wider types.
         spark: the session; ``None`` in a worker of Spark, which can read the schema of Parquet.
     """
 
-    def __init__(
-        self,
-        schema: StructType,
-        repository: Repository,
-        uri: str,
-        prefix: bytes,
-        *,
-        format: str,
-        partition_by: Sequence[str],
-        options: Mapping[str, Any],
-        merges: bool,
-        spark: SparkSession | None,
-    ) -> None:
-        given = lower_case(options)
-        self._repository = repository
-        self._uri = uri
-        self._prefix = prefix
-        self._format = format
-        self._options = options
-        self._by = [name.lower() for name in partition_by]
-        self._merges = merges or given.get("mergeschema") == "true"
+    schema: StructType
+    repository: Repository
+    uri: str
+    prefix: bytes
+    format: str
+    partition_by: Sequence[str]
+    options: Mapping[str, Any]
+    merges: bool
+    spark: SparkSession | None
+
+    def __post_init__(self) -> None:
+        given = lower_case(self.options)
+        self._by = [name.lower() for name in self.partition_by]
+        self._merges = self.merges or given.get("mergeschema") == "true"
         self._has_header = given.get("header") == "true"
         self._checked: TableFile | None = None
         self._columns: list[StructField] = []
-        self._spark = spark
-        self._schema = schema
-        self._fields = [each for each in schema.fields if each.name.lower() not in self._by]
-        if self._merges and format != "parquet":
+        self._fields = [each for each in self.schema.fields if each.name.lower() not in self._by]
+        if self._merges and self.format != "parquet":
             raise UsageError(
-                f"mergeSchema is for Parquet, not for {format}",
+                f"mergeSchema is for Parquet, not for {self.format}",
                 hint='write a new table: mode="overwrite"',
             )
 
     def check(self, view: View) -> None:
-        """Compare the rows with the table in a view, unless its newest file was compared before.
-
-        Raises:
-            SchemaMismatch: they do not fit; naming a column, and both of its types.
-        """
-        newest = None if self._format == "json" else _newest(view, self._prefix)
+        """Refuse rows that do not fit the newest file in a view, by a `SchemaMismatch`."""
+        newest = None if self.format == "json" else _newest(view, self.prefix)
         if newest is None or newest == self._checked:
             return
         self._check_partitions(newest)
@@ -98,29 +87,26 @@ class SchemaCheck:
         self._checked = newest
 
     def _check_columns(self, newest: TableFile) -> None:
-        self._repository.addresses.check(newest.address)
-        location = StoreLocation.of(self._repository)
-        if self._spark is None:
+        self.repository.addresses.check(newest.address)
+        location = StoreLocation.of(self.repository)
+        if self.spark is None:
             stored = recorded_in(location, newest)
         else:
-            given = {} if self._format == "parquet" else self._options
+            given = {} if self.format == "parquet" else self.options
             options = {name: option_text(value) for name, value in given.items()}
-            reading = FetchedReading(self._spark, location, format=self._format, options=options)
+            reading = FetchedReading(self.spark, location, self.format, options)
             stored = reading.infer([newest])
-        if self._format == "csv":
+        if self.format == "csv":
             self._check_names(stored)
         else:
             self._columns = self._compare(stored)
 
     @property
     def adapted_schema(self) -> StructType:
-        """The schema that the rows are to be written with.
-
-        With `mergeSchema` they have all columns of the table, so its newest file tells its schema.
-        """
+        """The schema to write: with `mergeSchema` it has all columns of the table."""
         if not (self._merges and self._columns):
-            return self._schema
-        present = {each.name.lower(): each for each in self._schema.fields}
+            return self.schema
+        present = {each.name.lower(): each for each in self.schema.fields}
         return StructType([*self._columns, *(present[name] for name in self._by)])
 
     def adapted(self, frame: DataFrame) -> DataFrame:
@@ -140,10 +126,10 @@ class SchemaCheck:
 
     def _check_partitions(self, file: TableFile) -> None:
         there = [part.partition("=")[0] for part in file.directory.split("/") if "=" in part]
+        own, stored = (", ".join(each) or "no column" for each in (self._by, there))
         if [name.lower() for name in there] != self._by:
             raise SchemaMismatch(
-                f"the table {self._uri} is partitioned by {_list(there)}, and the rows by "
-                f"{_list(self._by)}",
+                f"the table {self.uri} is partitioned by {stored}, and the rows by {own}",
                 hint=f"partition_by={there!r}",
             )
 
@@ -152,13 +138,13 @@ class SchemaCheck:
         for at, (name, other) in enumerate(zip(names, there, strict=False)):
             if self._has_header and name.lower() != other.lower():
                 raise SchemaMismatch(
-                    f"column {at + 1} of the rows is {name!r}, and of the table {self._uri} "
+                    f"column {at + 1} of the rows is {name!r}, and of the table {self.uri} "
                     f"{other!r}",
                     hint="select the columns in the order of the table",
                 )
         if len(names) != len(there):
             raise SchemaMismatch(
-                f"the rows have {len(names)} columns, and the table {self._uri} {len(there)}",
+                f"the rows have {len(names)} columns, and the table {self.uri} {len(there)}",
                 hint=f"columns of the table: {', '.join(there)}",
             )
 
@@ -171,7 +157,7 @@ class SchemaCheck:
             own = present.pop(field.name.lower(), None)
             if own is None and not self._merges:
                 raise SchemaMismatch(
-                    f"column {field.name!r} of the table {self._uri}, "
+                    f"column {field.name!r} of the table {self.uri}, "
                     f"{field.dataType.simpleString()}, is missing in the rows",
                     hint="add it, or write null there: mergeSchema=True",
                 )
@@ -180,7 +166,7 @@ class SchemaCheck:
             if not self._merges:
                 raise SchemaMismatch(
                     f"column {own.name!r} of the rows, {own.dataType.simpleString()}, is missing "
-                    f"in the table {self._uri}",
+                    f"in the table {self.uri}",
                     hint="drop it, or add it to the table: mergeSchema=True",
                 )
             result.append(own)
@@ -193,7 +179,7 @@ class SchemaCheck:
         if common is None:
             raise SchemaMismatch(
                 f"column {field.name!r} is {own.dataType.simpleString()} in the rows, and "
-                f"{field.dataType.simpleString()} in the table {self._uri}",
+                f"{field.dataType.simpleString()} in the table {self.uri}",
                 hint=f'cast it: .withColumn("{field.name}", '
                 f'col("{field.name}").cast("{field.dataType.simpleString()}"))',
             )
@@ -217,7 +203,3 @@ def _newest(view: View, prefix: bytes) -> TableFile | None:
     entry = decode_entry(value)
     name = path[len(prefix) :].decode(errors="replace")
     return TableFile(name, entry.physical_address, entry.size)
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names) or "no column"

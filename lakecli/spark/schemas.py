@@ -77,15 +77,7 @@ def infer_parquet(
 ) -> StructType:
     """Return the schema of Parquet files, all columns nullable.
 
-    Args:
-        spark: the session.
-        location: the repository's namespace.
-        files: files of the table, which are not empty.
-        merges: whether all files count, and not the first one only.
-
-    Raises:
-        UsageError: a file is not Parquet, or Spark cannot merge the schemas.
-        Unsupported: Spark Connect cannot infer the schema.
+    If `merges`, all files count, and not the first one only.
     """
     first = first_file(files)
     if is_connect(spark):
@@ -140,11 +132,7 @@ def _footer(location: StoreLocation, file: TableFile) -> bytes:
 
 
 def positions_of(names: Iterable[str], fold: Fold) -> dict[str, int]:
-    """Return the position of each name.
-
-    Raises:
-        TypeMismatch: two names are the same.
-    """
+    """Return the position of each name; raise `TypeMismatch` if two are the same."""
     found: dict[str, int] = {}
     for at, name in enumerate(names):
         if fold(name) in found:
@@ -167,12 +155,7 @@ def _check_names(kind: DataType, fold: Fold) -> None:
 
 
 def recorded_in(location: StoreLocation, file: TableFile) -> StructType:
-    """Return the schema that Spark or lakecli recorded in a Parquet file.
-
-    Raises:
-        UsageError: the file is not Parquet, or the schema is damaged.
-        Unsupported: it has none, or one that names a class that is not one of PySpark.
-    """
+    """Return the schema that Spark or lakecli recorded in a Parquet file; refuse other files."""
     found = recorded_schema(stored_schema(location, file), file.name)
     if found is None:
         raise Unsupported(
@@ -183,11 +166,7 @@ def recorded_in(location: StoreLocation, file: TableFile) -> StructType:
 
 
 def stored_schema(location: StoreLocation, file: TableFile) -> pa.Schema:
-    """Return the schema of a Parquet file, with what its footer records.
-
-    Raises:
-        UsageError: the file is not Parquet.
-    """
+    """Return the schema of a Parquet file, with what its footer records."""
     try:
         return pq.read_schema(pa.BufferReader(_footer(location, file)))
     except pa.ArrowException as error:
@@ -195,11 +174,9 @@ def stored_schema(location: StoreLocation, file: TableFile) -> pa.Schema:
 
 
 def recorded_schema(stored: pa.Schema, name: str) -> StructType | None:
-    """Return the schema that Spark or lakecli recorded in a Parquet file; ``None`` without one.
+    """Return the schema that Spark or lakecli recorded; ``None`` without one.
 
-    Raises:
-        UsageError: it is damaged.
-        Unsupported: it names a class that is not one of PySpark.
+    One that is damaged, or that names a class that is not one of PySpark, is refused.
     """
     recorded = (stored.metadata or {}).get(_ROW_METADATA)
     if recorded is None:
@@ -215,14 +192,8 @@ def recorded_schema(stored: pa.Schema, name: str) -> StructType | None:
 def schema_of_json(text: str | bytes, name: str) -> StructType:
     """Return the schema that Spark describes as JSON, all columns nullable.
 
-    PySpark imports the class of a user-defined type, or runs it if the JSON contains it.
-
-    Args:
-        text: the JSON.
-        name: what has the schema, for the error.
-
-    Raises:
-        Unsupported: it names a class that is not one of PySpark.
+    PySpark imports the class of a user-defined type, or runs it if the JSON contains it. So one
+    that is not one of PySpark is refused, as `Unsupported`.
     """
     parsed = json.loads(text)
     _check_classes(parsed, name)

@@ -27,7 +27,6 @@ from lakecli.engine.session import gist
 from lakecli.errors import LakeError, PermissionDenied, Unsupported, UsageError
 from lakecli.opening import warn_of_notices
 from lakecli.repository.contract import Repository
-from lakecli.settings.home import chosen_home
 
 if TYPE_CHECKING:
     from logging import LogRecord
@@ -39,16 +38,15 @@ P = TypeVar("P")
 
 FORMATS: Final = ("parquet", "csv", "json")
 
-KINDS_HINT: Final = (
+_KINDS_HINT: Final = (
     "name the directory of the table, with all its files in directories column=value, or none"
 )
-"""The hint if the files of a table are in different kinds of directories."""
-
 _HINTS: Final = {
     "CANNOT_READ_FILE_FOOTER": 'give the format of the files: format="csv"',
     "is not a Parquet file": 'give the format of the files: format="csv"',
-    "CONFLICTING_DIRECTORY_STRUCTURES": KINDS_HINT,
-    "CONFLICTING_PARTITION_COLUMN_NAMES": KINDS_HINT,
+    "CONFLICTING_DIRECTORY_STRUCTURES": _KINDS_HINT,
+    "CONFLICTING_PARTITION_COLUMN_NAMES": _KINDS_HINT,
+    "UNABLE_TO_INFER_SCHEMA": 'check the format, or give the schema: schema="id INT, …"',
 }
 """Hints, by what Spark's error contains."""
 
@@ -72,13 +70,10 @@ def is_case_sensitive(spark: SparkSession) -> bool:
 
 
 def check_planner(spark: SparkSession) -> None:
-    """Check that the driver has the Python by which Spark plans the reads of data sources.
+    """Refuse a driver without the Python by which Spark plans the reads of data sources.
 
     Spark runs it on the driver by the same path as on executors, where an archive may have it.
     Through Spark Connect it is that of the server.
-
-    Raises:
-        Unsupported: there is no such program.
     """
     if is_connect(spark):
         return
@@ -93,11 +88,7 @@ def check_planner(spark: SparkSession) -> None:
 
 
 def check_format(format: str) -> None:
-    """Refuse a format that tables are neither read nor written in.
-
-    Raises:
-        UsageError: the format is unknown.
-    """
+    """Refuse a format that tables are neither read nor written in, by a `UsageError`."""
     if format not in FORMATS:
         raise UsageError(f"unknown format {format!r}", hint=f"one of {', '.join(FORMATS)}")
 
@@ -122,26 +113,17 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def home_of(given: str | Path | None) -> str | None:
-    """Return the given home, or that of the environment; ``None`` without either."""
-    return chosen_home(given, os.environ)
-
-
 @contextmanager
 def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
     """Open the repository of a URI, by the setting ``sync`` as the command line does.
 
     Errors that leave it have their hint in a note; notices become warnings.
-
-    Raises:
-        UsageError: a malformed URI.
-        NotFound: there is no such repository on this machine.
     """
     import lakecli
 
     with (
         hints_told(),
-        lakecli.open(f"lakefs://{parse(uri).repository}", home=home_of(home)) as repository,
+        lakecli.open(f"lakefs://{parse(uri).repository}", home=home) as repository,
     ):
         try:
             yield repository
@@ -163,20 +145,11 @@ def hints_told() -> Iterator[None]:
 
 @contextmanager
 def explained(uri: str) -> Iterator[None]:
-    """Translate Spark's errors about a table.
-
-    Raises:
-        UsageError: Spark cannot read the table.
-    """
+    """Translate errors of Spark about a table into a `UsageError` with a hint."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
         text = str(error)
-        if "UNABLE_TO_INFER_SCHEMA" in text:
-            raise UsageError(
-                f"Spark cannot infer the schema of {uri}",
-                hint='check the format, or give the schema: schema="id INT, …"',
-            ) from error
         hint = next((hint for word, hint in _HINTS.items() if word in text), None)
         raise UsageError(f"Spark cannot read {uri}: {gist(text)}", hint=hint) from error
 
@@ -205,11 +178,7 @@ def read_parts(
 ) -> DataFrame:
     """Return the rows of all parts; each part is a task.
 
-    Args:
-        spark: the session.
-        read: yields the record batches of a part; it and the parts can be pickled.
-        parts: the parts.
-        schema: the schema of the rows.
+    `read` yields the record batches of a part; it and the parts can be pickled.
     """
     packed = pickle.dumps((read, parts))
     hint = environment_hint()

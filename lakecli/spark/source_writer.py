@@ -10,31 +10,28 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyspark
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from lakecli.base.retry import DRIVERS, Retries
 from lakecli.base.uri import as_directory, parse_path, ref_of
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.claims import claim_values
 from lakecli.spark.batches import batch_of
 from lakecli.spark.file_writer import (
     ROW_GROUP,
     TableFileWriter,
     UploadedFile,
     layout_of,
-    new_entries,
     new_write_id,
 )
 from lakecli.spark.schema_check import SchemaCheck
 from lakecli.spark.sessions import opened, told
 from lakecli.spark.target import WriteTarget
+from lakecli.spark.write import commit_files
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -52,8 +49,6 @@ OPTIONS: Final = {
 _TEXT_TYPES: Final = frozenset({"string", "byte", "short", "integer", "long", "boolean", "date"})
 """Types of partition columns that Arrow writes as Spark does."""
 
-_FLAGS: Final = {"": False, "false": False, "true": True}
-
 
 @dataclass
 class _Files(WriterCommitMessage):
@@ -63,18 +58,7 @@ class _Files(WriterCommitMessage):
 
 
 class SourceTableWriter(DataSourceArrowWriter):
-    """Writes a table; see `lakecli.spark.write_table` for what the options mean.
-
-    Args:
-        options: by their names in lower case.
-        schema: of the rows.
-        overwrite: whether the mode is ``overwrite``, and not ``append``.
-        home: as in `register`.
-
-    Raises:
-        UsageError: an option or a column is not valid.
-        LakeError: `WriteTarget.begin` refuses the write.
-    """
+    """Writes a table; see `lakecli.spark.write_table` for the options, and the errors."""
 
     def __init__(
         self, options: Mapping[str, str], schema: StructType, *, overwrite: bool, home: str | None
@@ -110,17 +94,9 @@ class SourceTableWriter(DataSourceArrowWriter):
         return as_directory(parse_path(self._uri, allow_empty=True).path or b"")
 
     def _check(self, repository: Repository) -> SchemaCheck:
-        return SchemaCheck(
-            self._schema,
-            repository,
-            self._uri,
-            self._prefix,
-            format="parquet",
-            partition_by=self._by,
-            options={},
-            merges=_flag(self._options, "mergeschema"),
-            spark=None,
-        )
+        merges = self._options.get("mergeschema", "").lower() == "true"
+        where = (self._schema, repository, self._uri, self._prefix)
+        return SchemaCheck(*where, "parquet", self._by, {}, merges, spark=None)
 
     def _target(self, repository: Repository, check: SchemaCheck) -> WriteTarget:
         branch = ref_of(parse_path(self._uri, allow_empty=True))
@@ -137,23 +113,17 @@ class SourceTableWriter(DataSourceArrowWriter):
             return _Files(self._writer.write_task(self._arranged(iterator)))
 
     def _arranged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows as the sink takes them, the partition columns as text before the others.
+        """Yield rows with the partition columns as text before the others.
 
         Spark sorts no rows for data sources in Python, so they are sorted by the piece.
         """
         stored = pa.ipc.read_schema(pa.py_buffer(self._writer.layout.schema))
         waiting: list[pa.RecordBatch] = []
-        size = 0
         for batch in batches:
-            arranged = _with_texts(batch, self._writer.layout.partition_by, stored)
-            if not self._by:
-                yield arranged
-                continue
-            waiting.append(arranged)
-            size += arranged.nbytes
-            if size >= ROW_GROUP:
+            waiting.append(_with_texts(batch, self._writer.layout.partition_by, stored))
+            if sum(each.nbytes for each in waiting) >= ROW_GROUP:
                 yield from _sorted(waiting, len(self._by))
-                waiting, size = [], 0
+                waiting = []
         if waiting:
             yield from _sorted(waiting, len(self._by))
 
@@ -164,21 +134,10 @@ class SourceTableWriter(DataSourceArrowWriter):
             if not self._is_needed or not target.begin(expected=self._base, read=(), commits=True):
                 return
             files = [file for each in messages if isinstance(each, _Files) for file in each.files]
-            if not files and not self._by:  # a DataFrame without partitions runs no task
-                files = self._writer.write(0, iter(()))
-            entries = new_entries(repository, self._prefix, files)
-            additions = Retries(DRIVERS).call(partial(claim_values, repository, entries))
-            rows = sum(each.rows for each in files)
-            made = partial(
-                target.commit,
-                additions,
-                message=self._options.get("message")
-                or f"Write {rows} rows to {self._uri.removeprefix('lakefs://')}",
-                committer=self._options.get("committer") or getpass.getuser(),
-                metadata={},
-            )
-            # Nothing has moved if the store is unreachable, so the whole commit can be repeated.
-            Retries(DRIVERS).call(made)
+            files = self._writer.or_empty(files)
+            what = {"uri": self._uri, "message": self._options.get("message", "")}
+            committer = self._options.get("committer") or getpass.getuser()
+            commit_files(repository, target, files, **what, committer=committer, metadata={})
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Leave the uploaded files to garbage collection: nothing refers to them."""
@@ -198,8 +157,9 @@ def _with_texts(batch: pa.RecordBatch, by: Sequence[str], stored: pa.Schema) -> 
 
 def _sorted(batches: Sequence[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
     table = pa.Table.from_batches(batches)
-    keys = [(name, "ascending") for name in table.schema.names[:width]]
-    yield from table.sort_by(keys).combine_chunks().to_batches()
+    if keys := [(name, "ascending") for name in table.schema.names[:width]]:
+        table = table.sort_by(keys)
+    yield from table.combine_chunks().to_batches()
 
 
 def _check_options(options: Mapping[str, str]) -> None:
@@ -213,6 +173,8 @@ def _check_options(options: Mapping[str, str]) -> None:
             f"the data source does not write {options['format']!r}",
             hint="lakecli.spark.write_table writes CSV and JSON, too",
         )
+    if (merges := options.get("mergeschema", "")).lower() not in {"", "false", "true"}:
+        raise UsageError(f"mergeSchema must be true or false, not {merges!r}")
     if not options.get("path"):
         raise UsageError("no URI to save to", hint='.save("lakefs://REPOSITORY/BRANCH/PATH")')
 
@@ -242,13 +204,6 @@ def _mode_of(options: Mapping[str, str], *, overwrite: bool) -> str:
             hint='option("partitionBy", "COLUMN")',
         )
     return "overwrite_partitions"
-
-
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    text = options.get(name, "").lower()
-    if text not in _FLAGS:
-        raise UsageError(f"{OPTIONS[name]} must be true or false, not {text!r}")
-    return _FLAGS[text]
 
 
 def _txn_of(options: Mapping[str, str]) -> Any:  # noqa: ANN401 - `batch_of` checks it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +31,6 @@ OPEN_COST: Final = 1 << 20
 AT_ONCE: Final = 8
 """Files that are fetched at the same time, as each request takes a while."""
 
-COPYING: Final = "._COPYING_"
 PACKED: Final = frozenset({"gz", "bz2", "snappy", "lz4", "zst", "zstd", "deflate"})
 """Extensions by which Spark knows compressed text."""
 
@@ -44,13 +42,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class TableFile(NamedTuple):
-    """A file of a table.
-
-    Attributes:
-        name: path below the table's path, in UTF-8.
-        address: relative to the storage namespace, or a full URI.
-        size: size in bytes.
-    """
+    """A file: its path below the table, its address relative to the namespace or a full URI."""
 
     name: str
     address: str
@@ -102,7 +94,7 @@ def table_files(repository: Repository, uri: str) -> tuple[list[TableFile], Orig
 def is_read(name: str) -> bool:
     """Return whether Spark reads a file: it ignores hidden files and its own markers."""
     return not any(
-        part.startswith(".") or (part.startswith("_") and "=" not in part) or part.endswith(COPYING)
+        part.startswith(".") or (part[:1] == "_" and "=" not in part) or part.endswith("._COPYING_")
         for part in name.split("/")
     )
 
@@ -114,19 +106,17 @@ def packing_of(name: str) -> str:
 
 
 def _checked(key: bytes, uri: str) -> str:
-    name = os.fsdecode(key)
+    try:
+        name = key.decode()
+    except UnicodeDecodeError:
+        name = ""
     if not all(name.split("/")) or "\0" in name:
         raise UsageError(
-            f"not a table: an object has a path that is not valid in a directory: {key!r} at {uri}",
+            "not a table: an object has a path that is not UTF-8, or not valid in a directory: "
+            f"{key!r} at {uri}",
             hint="name a path below it, or move the object",
         )
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        raise UsageError(
-            f"not a table: a path in it is not UTF-8: {key!r} at {uri}",
-            hint="move the object to another path",
-        ) from None
+    return name
 
 
 def tasks_of(files: Sequence[TableFile]) -> list[list[TableFile]]:
@@ -145,11 +135,7 @@ def tasks_of(files: Sequence[TableFile]) -> list[list[TableFile]]:
 def fetched(
     location: StoreLocation, files: Sequence[TableFile]
 ) -> Iterator[tuple[TableFile, BinaryIO]]:
-    """Yield files in order, each open on this machine, while the next ones are fetched.
-
-    Raises:
-        NotFound: a data object is missing.
-    """
+    """Yield files in order, each open on this machine, while the next ones are fetched."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for file, source in zip(files, pool.map(partial(_fetch, location), files), strict=True):
             with source:
@@ -157,7 +143,11 @@ def fetched(
 
 
 def _fetch(location: StoreLocation, file: TableFile) -> BinaryIO:
-    source = open_object(location, file)
+    store, key = location.addresses().locate(file.address)
+    try:
+        source = store.open(key)
+    except ObjectNotFound:
+        raise _gone(location, file) from None
     if isinstance(source, BufferedReader) and source.seekable():
         return source  # it is a file of this machine
     copy = TemporaryFile(prefix="lakecli-")  # noqa: SIM115 - the caller closes it
@@ -167,26 +157,8 @@ def _fetch(location: StoreLocation, file: TableFile) -> BinaryIO:
     return copy
 
 
-def open_object(location: StoreLocation, file: TableFile) -> BinaryIO:
-    """Open the bytes of a file as a stream.
-
-    Raises:
-        NotFound: the data object is missing.
-    """
-    store, key = location.addresses().locate(file.address)
-    try:
-        return store.open(key)
-    except ObjectNotFound:
-        raise _gone(location, file) from None
-
-
 def read_footer(location: StoreLocation, file: TableFile) -> bytes:
-    """Return the end of a Parquet file behind its data, which describes it.
-
-    Raises:
-        UsageError: it is not a Parquet file.
-        NotFound: the data object is missing.
-    """
+    """Return the end of a Parquet file behind its data, which describes it; refuse other files."""
     store, key = location.addresses().locate(file.address)
     try:
         tail = store.get(key, start=max(0, file.size - _TAIL), length=min(file.size, _TAIL))
@@ -212,11 +184,7 @@ def _gone(location: StoreLocation, file: TableFile) -> NotFound:
 
 
 def iter_lines(source: BinaryIO, file: TableFile) -> Iterator[bytes]:
-    """Yield the lines of a text file that are not blank, decompressed by its extension.
-
-    Raises:
-        Unsupported: the compression is not supported.
-    """
+    """Yield the lines of a text that are not blank, decompressed by the name of its file."""
     packing = packing_of(file.name)
     if packing and packing not in _UNPACKERS:
         raise Unsupported(

@@ -1,13 +1,9 @@
 """Read a table's data at any ref, with the schema and partition columns that Spark infers.
 
-A ref is a list of names, each with the address of an object; the objects' own names say nothing of
-the table. The way of the data:
-
-1. `partitions`: Spark infers the partition columns from the names of the directories.
-2. If Spark has a connector to the store, or all machines have the directory, it infers the schema
-   of the other columns and reads the objects by their addresses (`native_reading`).
-3. Otherwise executors fetch the objects through lakecli's stores, and convert them to the schema
-   that Spark infers from footers and lines (`fetched_reading`).
+Spark infers the partition columns from the names of the directories (`partitions`). If it has a
+connector to the store, or all machines have the directory, it infers the schema of the other
+columns, and reads the objects by their addresses (`native_reading`). Otherwise executors fetch
+them, and convert them to the schema that Spark infers from footers and lines (`fetched_reading`).
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from pyspark.sql.types import StructType
 from lakecli.engine.session import gist
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.contract import Notice
 from lakecli.spark.fetched_reading import FetchedReading, check_options
 from lakecli.spark.native_reading import NativeReading
 from lakecli.spark.partitions import find_partitions, prune
@@ -101,31 +97,23 @@ def read_table(
         if native is not False:
             try:
                 with unlogged():
-                    frame = read(NativeReading(spark, repository, format=format, options=given))
+                    frame = read(NativeReading(spark, repository, format, given))
             except (PySparkException, Py4JJavaError, Unsupported) as error:
                 if native:
                     raise
                 failed = error
         if native is False or failed:
             location = StoreLocation.of(repository)
-            frame = read(FetchedReading(spark, location, format=format, options=given))
+            frame = read(FetchedReading(spark, location, format, given))
         if failed and not isinstance(failed, Unsupported):
-            _notify(repository, uri, failed)
+            what = f"Spark cannot read the objects of {uri} itself, so lakecli fetches them"
+            hint = "native=True shows the whole error; native=False leaves out the attempt"
+            repository.notify(Notice(f"{what}: {gist(str(failed))}", hint))
         if origin is not None:
             frame = frame.alias(origin.alias)
         if where:
             frame = frame.where(where)
         return frame.select(*columns) if columns else frame
-
-
-def _notify(repository: Repository, uri: str, failed: Exception) -> None:
-    """Say that the connector failed, where lakecli did not."""
-    text = (
-        f"Spark cannot read the objects of {uri} itself, so lakecli fetches them: "
-        f"{gist(str(failed))}"
-    )
-    hint = "native=True shows the whole error; native=False leaves out the attempt"
-    repository.notify(Notice(text, hint))
 
 
 def _rows(
@@ -138,12 +126,7 @@ def _rows(
     columns: Sequence[str],
     where: str,
 ) -> DataFrame:
-    """Return the rows of a table; the caller applies `where`, and selects `columns`.
-
-    Raises:
-        UsageError: Spark cannot infer the schema.
-        Unsupported: the session cannot do it.
-    """
+    """Return the rows of a table; the caller applies `where`, and selects `columns`."""
     present = [file for file in files if file.size]  # Spark ignores empty files
     directories = sorted({file.directory for file in present})
     partitions = find_partitions(spark, directories, schema)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from heapq import merge
 from itertools import chain, islice
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import Commit
@@ -88,16 +89,12 @@ class WriteTarget:
             raise UsageError(f"unknown mode {mode!r}", hint=f"one of {', '.join(MODES)}")
         self._repository = repository
         self._branch = branch
+        self._uri = f"{repository.uri}/{branch}/{prefix.decode(errors='replace')}"
         self.prefix = prefix
         self._mode = mode
         self._batch = batch
         self._check = check if mode in {"append", "overwrite_partitions"} else None
         self._base: Commit | None = None
-
-    @property
-    def uri(self) -> str:
-        """The URI of the table."""
-        return f"{self._repository.uri}/{self._branch}/{self.prefix.decode(errors='replace')}"
 
     @property
     def base(self) -> Commit:
@@ -115,13 +112,6 @@ class WriteTarget:
 
         Returns:
             Whether there is something to do.
-
-        Raises:
-            UsageError: `expected` is malformed.
-            NotFound: the branch, or what `expected` names, does not exist.
-            DirtyBranch: the branch has uncommitted changes.
-            TableExists: there are objects below the path, and the mode is ``error``.
-            TableChanged: all that is below the path is to be replaced, and it has changed.
         """
         with self._repository.lake.kv.read() as txn:
             branch_at(self._repository, txn, self._branch)
@@ -131,10 +121,8 @@ class WriteTarget:
             if commits:
                 check_clean(view)
             self._base = self._choose(view, expected, read)
-            if self._mode in {"error", "ignore"} and self._exists(view):
-                if self._mode == "ignore":
-                    return False
-                raise self._taken()
+            if self._is_ignored(view):
+                return False
             if self._mode == "overwrite":
                 self._check_unchanged(view, [self.prefix])
             if self._check is not None:
@@ -147,27 +135,27 @@ class WriteTarget:
             return commit_at(self._repository, view.txn, expected)
         refs = RefStore(view.txn, self._repository.key)
         here = (self._repository.record.name, self._branch)
-        known = (refs.find_commit(each.commit_id) for each in read if each[:2] == here)
-        return min((each for each in known if each), key=_generation, default=view.commit)
+        known = [refs.find_commit(each.commit_id) for each in read if each[:2] == here]
+        return min(filter(None, known), key=attrgetter("generation"), default=view.commit)
 
     def _is_written(self, view: View) -> bool:
         refs = RefStore(view.txn, self._repository.key)
         return self._batch is not None and self._batch.is_written(refs, view.commit)
 
-    def _exists(self, view: View) -> bool:
-        return next(view.scan(prefix=self.prefix), None) is not None
-
-    def _taken(self) -> TableExists:
-        return TableExists(
-            f"there are objects at {self.uri}", hint='give mode="append", "overwrite" or "ignore"'
-        )
+    def _is_ignored(self, view: View) -> bool:
+        """Return whether there are objects, and the mode is ``ignore``; refuse ``error`` then."""
+        if self._mode not in {"error", "ignore"}:
+            return False
+        exists = next(view.scan(prefix=self.prefix), None) is not None
+        if exists and self._mode == "error":
+            raise TableExists(
+                f"there are objects at {self._uri}",
+                hint='give mode="append", "overwrite" or "ignore"',
+            )
+        return exists
 
     def _check_unchanged(self, view: View, prefixes: Sequence[bytes]) -> None:
-        """Refuse to replace what has changed since the base.
-
-        Raises:
-            TableChanged: naming the paths, `MAX_LISTED` of them at most.
-        """
+        """Refuse to replace what has changed since the base, by a `TableChanged`."""
         base = self.base
         trees = self._repository.trees
         changes = chain.from_iterable(
@@ -179,7 +167,7 @@ class WriteTarget:
             count = f"more than {MAX_LISTED:,}" if len(paths) > MAX_LISTED else f"{len(paths):,}"
             what = "a path" if len(paths) == 1 else f"{count} paths"
             raise TableChanged(
-                f"{what} of {self.uri} changed since commit {base.id[:12]}, on which this "
+                f"{what} of {self._uri} changed since commit {base.id[:12]}, on which this "
                 f"{self._mode} builds",
                 hint="read the table again and write the new rows; to replace what is there "
                 f'now: expected="{self._branch}"',
@@ -192,18 +180,12 @@ class WriteTarget:
         The names of the files begin with the generation of the commit, so the files of a
         directory sort by the order of their commits.
 
-        Args:
-            view: the branch as it is now.
-            additions: path and value of each file.
-
         Raises:
             TableExists: another process was first, and the mode is ``error``.
             TableChanged: what is to be replaced has changed.
         """
-        if self._mode in {"error", "ignore"} and self._exists(view):
-            if self._mode == "ignore":
-                raise _Nothing("there are objects")
-            raise self._taken()
+        if self._is_ignored(view):
+            raise _Nothing("there are objects")
         if self._check is not None:
             self._check(view)
         named = sorted((_named(path, view.commit), value) for path, value in additions)
@@ -216,7 +198,7 @@ class WriteTarget:
         removed: Iterator[Change] = (
             (path, None) for prefix in prefixes for path, _ in view.scan(prefix=prefix)
         )
-        return merge(removed, named, key=_path)
+        return merge(removed, named, key=itemgetter(0))
 
     def commit(
         self,
@@ -226,11 +208,7 @@ class WriteTarget:
         committer: str,
         metadata: Mapping[str, str],
     ) -> Commit | None:
-        """Commit the changes on top of the branch's present head.
-
-        Returns:
-            The commit; ``None`` if nothing changes, or the batch is written already.
-        """
+        """Commit the changes on top of the present head; ``None`` if nothing is to be done."""
         trees = self._repository.trees
         batch = self._batch
 
@@ -270,18 +248,5 @@ class WriteTarget:
 def _named(path: bytes, head: Commit) -> bytes:
     """Return the path of a file in the commit on top of a head."""
     directory, slash, name = path.rpartition(b"/")
-    return b"%b%b%b%08d-%b" % (
-        directory,
-        slash,
-        _PART,
-        head.generation + 1,
-        name.removeprefix(_PART),
-    )
-
-
-def _path(change: Change) -> bytes:
-    return change[0]
-
-
-def _generation(commit: Commit) -> int:
-    return commit.generation
+    number = head.generation + 1
+    return b"%b%b%b%08d-%b" % (directory, slash, _PART, number, name.removeprefix(_PART))

@@ -46,7 +46,8 @@ from lakecli.spark.target import WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+
+    from lakecli.staging.area import ClaimedValue
 
 
 class WriteResult(NamedTuple):
@@ -150,47 +151,61 @@ def write_table(
         given = options or {}
         spark = frame.sparkSession
 
-        def layout(schema: StructType) -> FileLayout:
-            version = str(spark.version)
-            return layout_of(
-                schema, format=format, partition_by=partition_by, options=given, version=version
-            )
-
-        layout(frame.schema)
-        check = SchemaCheck(
-            frame.schema,
-            repository,
-            uri,
-            prefix,
-            format=format,
-            partition_by=partition_by,
-            options=given,
-            merges=mergeSchema,
-            spark=spark,
-        )
+        what = (uri, prefix, format, partition_by, given, mergeSchema, spark)
+        check = SchemaCheck(frame.schema, repository, *what)
         target = WriteTarget(repository, branch, prefix, mode=mode, batch=batch, check=check.check)
         if not target.begin(expected=expected, read=origins(frame), commits=commit):
             return _NOTHING
         frame = check.adapted(frame)
-        chosen = layout(frame.schema)
+        layout = layout_of(
+            frame.schema,
+            format=format,
+            partition_by=partition_by,
+            options=given,
+            version=str(spark.version),
+        )
         if format == "csv":
             header = header_of(frame, partition_by=partition_by, options=given)
-            chosen = chosen._replace(header=header)
-        files = _upload(frame, repository, chosen, given)
-        # Some time may have passed since the first upload.
-        entries = new_entries(repository, prefix, files)
-        additions = Retries(DRIVERS).call(partial(claim_values, repository, entries))
-        rows, size = sum(each.rows for each in files), sum(each.size for each in files)
+            layout = layout._replace(header=header)
+        files = _upload(frame, repository, layout, given)
+        made = None
         if not commit:
-            target.stage(additions)
-            return WriteResult(len(files), rows, size, None)
-        user = committer or user_of(spark)
-        text = message or f"Write {rows} rows to {uri.removeprefix('lakefs://')}"
-        # Nothing has moved if the store is unreachable, so the whole commit can be repeated.
-        made = Retries(DRIVERS).call(
-            partial(target.commit, additions, message=text, committer=user, metadata=metadata or {})
-        )
-        return _NOTHING if made is None else WriteResult(len(files), rows, size, made)
+            target.stage(_claimed(repository, target, files))
+        else:
+            user = committer or user_of(spark)
+            text = {"uri": uri, "message": message, "committer": user}
+            made = commit_files(repository, target, files, **text, metadata=metadata or {})
+            if made is None:
+                return _NOTHING
+        rows, size = sum(each.rows for each in files), sum(each.size for each in files)
+        return WriteResult(len(files), rows, size, made)
+
+
+def commit_files(
+    repository: Repository,
+    target: WriteTarget,
+    files: Sequence[UploadedFile],
+    *,
+    uri: str,
+    message: str,
+    committer: str,
+    metadata: Mapping[str, str],
+) -> Commit | None:
+    """Commit uploaded files; return ``None`` if nothing changes."""
+    rows = sum(each.rows for each in files)
+    text = message or f"Write {rows} rows to {uri.removeprefix('lakefs://')}"
+    additions = _claimed(repository, target, files)
+    made = partial(target.commit, additions, message=text, committer=committer, metadata=metadata)
+    # Nothing has moved if the store is unreachable, so the whole commit can be repeated.
+    return Retries(DRIVERS).call(made)
+
+
+def _claimed(
+    repository: Repository, target: WriteTarget, files: Sequence[UploadedFile]
+) -> list[tuple[bytes, ClaimedValue]]:
+    """Claim the data of files once more, as some time may have passed since the first upload."""
+    entries = new_entries(repository, target.prefix, files)
+    return Retries(DRIVERS).call(partial(claim_values, repository, entries))
 
 
 def _upload(
@@ -211,6 +226,4 @@ def _upload(
         files = [UploadedFile(*row) for row in rows.mapInArrow(write, RESULT_DDL).collect()]
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
         raise_translated(error, nonce=nonce)
-    if not files and not layout.partition_by:  # a DataFrame without partitions runs no task
-        files = writer.write(0, iter(()))
-    return files
+    return writer.or_empty(files)

@@ -18,7 +18,7 @@ from lakecli.engine.spark_runner import SparkRunner
 from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.spark import read_table, register
+from lakecli.spark import read_table
 from tests.spark.conftest import open_home
 from tests.spark.shapes import Case, compare, lay
 from tests.support.lakes import make_repository
@@ -28,8 +28,6 @@ URI = "lakefs://demo/main/t"
 
 def readers(spark: Any, home: Path) -> dict[str, Any]:
     """Return the readers of tables in the repository `demo`, by their names."""
-    register(spark, home=home)
-
     def read(place: str, case: Case, *, native: bool | None = None) -> Any:
         return read_table(
             spark,
@@ -43,13 +41,7 @@ def readers(spark: Any, home: Path) -> dict[str, Any]:
     def fetched(place: str, case: Case) -> Any:
         return read(place, case, native=False)
 
-    def source(place: str, case: Case) -> Any:
-        if case.options or case.conf:
-            raise ValueError("hint: the data source has no options of Spark")
-        reader = spark.read.format("lakefs").option("format", "parquet")
-        return (reader.schema(case.schema) if case.schema else reader).load(f"{URI}/{place}")
-
-    return {"native": read, "fetched": fetched, "source": source}
+    return {"native": read, "fetched": fetched}
 
 
 def keep(repository: Any, source: Path) -> None:

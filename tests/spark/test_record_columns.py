@@ -27,11 +27,11 @@ ENTRIES = st.builds(
     metadata=st.dictionaries(TEXTS, TEXTS, max_size=3),
 )
 COLUMNS = [
-    record_columns.ADDRESS,
-    record_columns.SIZE,
-    record_columns.CHECKSUM,
-    record_columns.MTIME,
-    record_columns.CONTENT_TYPE,
+    "physical_address",
+    "size",
+    "checksum",
+    "mtime",
+    "content_type",
 ]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -47,13 +47,13 @@ def _lists(columns: dict[str, Any]) -> dict[str, list[Any]]:
 def test_batches_decode_to_the_same_columns_as_single_entries(entries: list[Entry]) -> None:
     values = [encode_entry(entry) for entry in entries]
     found = record_columns.decode_batch(
-        [b"k"] * len(values), values, [*COLUMNS, record_columns.METADATA]
+        [b"k"] * len(values), values, [*COLUMNS, "metadata"]
     )
     assert _lists(found) == _lists(
-        record_columns._one_by_one(values, [*COLUMNS, record_columns.METADATA])
+        record_columns._one_by_one(values, [*COLUMNS, "metadata"])
     )
-    assert found[record_columns.SIZE].to_pylist() == [entry.size for entry in entries]
-    maps = [dict(pairs) for pairs in found[record_columns.METADATA].to_pylist()]
+    assert found["size"].to_pylist() == [entry.size for entry in entries]
+    maps = [dict(pairs) for pairs in found["metadata"].to_pylist()]
     assert maps == [dict(entry.metadata) for entry in entries]
 
 
@@ -64,7 +64,7 @@ def test_damaged_values_raise_or_decode_as_by_protobuf(entries: list[Entry], dat
     which = values[data.draw(st.integers(0, len(values) - 1))]
     which[data.draw(st.integers(0, len(which) - 1))] ^= data.draw(st.integers(1, 255))
     damaged = [bytes(value) for value in values]
-    wanted = [*COLUMNS, record_columns.METADATA]
+    wanted = [*COLUMNS, "metadata"]
     try:
         expected = _lists(record_columns._one_by_one(damaged, wanted))
     except MalformedValue:
@@ -72,7 +72,7 @@ def test_damaged_values_raise_or_decode_as_by_protobuf(entries: list[Entry], dat
             record_columns.decode_batch([], damaged, wanted)
         return
     found = _lists(record_columns.decode_batch([], damaged, wanted))
-    for pairs in (found[record_columns.METADATA], expected[record_columns.METADATA]):
+    for pairs in (found["metadata"], expected["metadata"]):
         pairs[:] = [dict(each) for each in pairs]
     assert found == expected
 
@@ -82,7 +82,7 @@ def test_metadata_that_is_longer_than_its_entry_is_refused() -> None:
     at = value.index(b"key") - 3  # the length of the pair
     damaged = value[:at] + b"\x7f" + value[at + 1 :]
     with pytest.raises(MalformedValue):
-        record_columns.decode_batch([], [damaged], [*COLUMNS, record_columns.METADATA])
+        record_columns.decode_batch([], [damaged], [*COLUMNS, "metadata"])
 
 
 def test_usual_entries_are_decoded_in_step() -> None:
@@ -148,11 +148,14 @@ def test_values_that_are_too_long_together_are_refused(monkeypatch: pytest.Monke
 
 
 def test_records_wait_until_they_are_many_or_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    waiting = record_columns.Waiting()
-    assert not waiting.add([b"k"] * (record_columns.BATCH - 1), [b""] * (record_columns.BATCH - 1))
-    assert waiting.add([b"k"], [b""])
+    monkeypatch.setattr(record_columns, "BATCH", 3)
     monkeypatch.setattr(record_columns, "BATCH_SIZE", 10)
-    waiting = record_columns.Waiting()
-    assert not waiting.add([b"k"], [b"12345678"])
-    assert waiting.add([b"l"], [b""])
-    assert (waiting.keys, waiting.values) == ([b"k", b"l"], [b"12345678", b""])
+
+    def sizes(*blocks: tuple[list[bytes], list[bytes]]) -> list[int]:
+        return [len(keys) for keys, _ in record_columns.batched(blocks)]
+
+    one = ([b"a"], [b"b"])
+    assert sizes() == []
+    assert sizes(one, one, one, one) == [3, 1]
+    assert sizes(one, ([b"a" * 4], [b"b" * 4]), one) == [2, 1]
+    assert sizes(one, ([b"c"] * 9, [b"d"] * 9), one) == [10, 1]

@@ -232,7 +232,7 @@ def test_errors_of_tasks_have_no_traceback_and_a_hint(
         if error is PermissionDenied:
             monkeypatch.setattr(fetched_reading, "fetched", refuse)
         with pytest.raises(error) as caught:
-            list(FileReader(location, "parquet", schema, ()).read(files))
+            list(FileReader(location, "parquet", schema).read(files))
         assert re.match(f"hint: .*{hint}", caught.value.__notes__[0])
         assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
 
