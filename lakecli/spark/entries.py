@@ -100,14 +100,14 @@ def take_snapshot(uri: str, *, home: str | Path | None, prefix: str = "") -> Sna
         )
 
 
-class RangesPart(NamedTuple):
+class CommittedRanges(NamedTuple):
     """Encoded records of ranges, and paths in them that staged records replace or delete."""
 
     ranges: list[bytes]
     hidden: list[bytes]
 
 
-class StagedPart(NamedTuple):
+class StagedEntries(NamedTuple):
     """Staged records, none of them a tombstone."""
 
     keys: list[bytes]
@@ -133,18 +133,19 @@ class EntriesReader(DataSourceReader):
         """Return the groups of ranges, and the staged records."""
         with told():
             staged = self._snapshot.staged
-            parts: list[RangesPart | StagedPart] = [*self._committed([path for path, _ in staged])]
+            paths = [path for path, _ in staged]
+            parts: list[CommittedRanges | StagedEntries] = [*self._committed(paths)]
             present = [record for record in staged if record[1]]
             for start in range(0, len(present), STAGED_BATCH):
                 keys, values = zip(*present[start : start + STAGED_BATCH], strict=True)
-                parts.append(StagedPart([*keys], [*values]))
+                parts.append(StagedEntries([*keys], [*values]))
             return [InputPartition(part) for part in parts]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out staged records, which the partitions contain."""
         return {**self.__dict__, "_snapshot": self._snapshot._replace(staged=[])}
 
-    def _committed(self, staged: list[bytes]) -> Iterator[RangesPart]:
+    def _committed(self, staged: list[bytes]) -> Iterator[CommittedRanges]:
         start, stop = self._window
         tree = self._location.trees().metarange(self._snapshot.metarange_id)
         group: list[bytes] = []
@@ -158,17 +159,17 @@ class EntriesReader(DataSourceReader):
             group.append(tree.values[position])
             count += record.count
             if count >= self._target:
-                yield RangesPart(group, _between(staged, first, last))
+                yield CommittedRanges(group, _between(staged, first, last))
                 group, count = [], 0
         if group:
-            yield RangesPart(group, _between(staged, first, last))
+            yield CommittedRanges(group, _between(staged, first, last))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
-        part: RangesPart | StagedPart = partition.value
+        part: CommittedRanges | StagedEntries = partition.value
         with told():
             schema = arrow_schema(self._schema)
-            if isinstance(part, StagedPart):
+            if isinstance(part, StagedEntries):
                 columns = decode_batch(part.keys, part.values, schema.names)
                 yield _batch(schema, len(part.keys), columns, None)
             else:
