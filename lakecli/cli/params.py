@@ -34,7 +34,6 @@ from lakecli.cli.reading import (
     read_prefix_or_file,
     read_ref,
     read_ref_or_file,
-    read_ref_or_path,
     read_repository,
     read_repository_or_expression,
     read_repository_or_ref,
@@ -43,153 +42,108 @@ from lakecli.cli.reading import (
 )
 
 RepositoryUri = Annotated[
-    LakeUri,
-    Argument(metavar="REPOSITORY", help="lakefs://REPOSITORY"),
-    Parser(read_repository, Kind.REPOSITORY),
+    LakeUri, Argument("REPOSITORY", "lakefs://REPOSITORY"), Parser(read_repository, Kind.REPOSITORY)
 ]
 BranchUri = Annotated[
-    LakeUri,
-    Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH"),
-    Parser(read_branch, Kind.BRANCH),
+    LakeUri, Argument("BRANCH", "lakefs://REPOSITORY/BRANCH"), Parser(read_branch, Kind.BRANCH)
 ]
-TagUri = Annotated[
-    LakeUri,
-    Argument(metavar="TAG", help="lakefs://REPOSITORY/TAG"),
-    Parser(read_tag, Kind.TAG),
-]
-RepositoryOrRefUri = Annotated[
-    LakeUri,
-    Argument(
-        metavar="REF", help="lakefs://REPOSITORY[/BRANCH-OR-TAG]; by default its default branch"
-    ),
-    Parser(read_repository_or_ref, Kind.REF),
-]
+TagUri = Annotated[LakeUri, Argument("TAG", "lakefs://REPOSITORY/TAG"), Parser(read_tag, Kind.TAG)]
 RefUri = Annotated[
     LakeUri,
-    Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
+    Argument("REF", "lakefs://REPOSITORY/REF, with modifiers such as ~2"),
     Parser(read_ref, Kind.REF),
-]
-RefOrPathUri = Annotated[
-    LakeUri,
-    Argument(metavar="REF", help="lakefs://REPOSITORY/REF[/PATH], with modifiers such as ~2"),
-    Parser(read_ref_or_path, Kind.PATH),
 ]
 RepositoryOrRefExpression = Annotated[
     LakeUri,
-    Argument(metavar="BAD", help="lakefs://REPOSITORY[/REF]: a commit with the problem"),
+    Argument("BAD", "lakefs://REPOSITORY[/REF]: a commit with the problem"),
     Parser(read_repository_or_expression, Kind.REF),
 ]
-RepositoryOrBranchUri = Annotated[
-    LakeUri,
-    Argument(metavar="BRANCH", help="lakefs://REPOSITORY[/BRANCH]; by default all branches"),
-    Parser(read_repository_or_ref, Kind.BRANCH),
-]
 BranchOrTagUri = Annotated[
-    LakeUri,
-    Argument(metavar="REF", help="lakefs://REPOSITORY/BRANCH-OR-TAG"),
-    Parser(read_ref, Kind.REF),
+    LakeUri, Argument("REF", "lakefs://REPOSITORY/BRANCH-OR-TAG"), Parser(read_ref, Kind.REF)
 ]
 HereRepositoryUri = Annotated[
     LakeUri | None,
-    Argument(metavar="REPOSITORY", help="lakefs://REPOSITORY; default: see `lakecli use`"),
+    Argument("REPOSITORY", "lakefs://REPOSITORY; default: see `lakecli use`"),
     Parser(read_repository, Kind.REPOSITORY),
 ]
 HereBranchUri = Annotated[
     LakeUri | None,
-    Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH; default: this directory"),
+    Argument("BRANCH", "lakefs://REPOSITORY/BRANCH; default: this directory"),
     Parser(read_branch, Kind.BRANCH),
 ]
 HereRepositoryOrRefUri = Annotated[
     LakeUri | None,
-    Argument(metavar="REF", help="lakefs://REPOSITORY[/BRANCH-OR-TAG]; default: see `lakecli use`"),
+    Argument("REF", "lakefs://REPOSITORY[/BRANCH-OR-TAG]; default: see `lakecli use`"),
     Parser(read_repository_or_ref, Kind.REF),
 ]
 HereRepositoryOrBranchUri = Annotated[
     LakeUri | None,
-    Argument(metavar="BRANCH", help="lakefs://REPOSITORY[/BRANCH]; default: this directory"),
+    Argument("BRANCH", "lakefs://REPOSITORY[/BRANCH]; default: this directory"),
     Parser(read_repository_or_ref, Kind.BRANCH),
 ]
 RefOrFileUri = Annotated[
     LakeUri | None,
-    Argument(metavar="REF", help="lakefs://REPOSITORY/REF[/PATH]; or a file of a linked directory"),
+    Argument("REF", "lakefs://REPOSITORY/REF[/PATH]; or a file of a linked directory"),
     Parser(read_ref_or_file, Kind.REF_OR_FILE),
 ]
 PrefixOrFileUri = Annotated[
     LakeUri,
-    Argument(
-        metavar="PATH", help="lakefs://REPOSITORY/REF/[PREFIX]; or a file of a linked directory"
-    ),
+    Argument("PATH", "lakefs://REPOSITORY/REF/[PREFIX]; or a file of a linked directory"),
     Parser(read_prefix_or_file, Kind.PATH_OR_FILE),
 ]
 RefUris = Annotated[
     list[LakeUri],
-    Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
+    Argument("REF", "lakefs://REPOSITORY/REF, with modifiers such as ~2"),
     Parser(each(read_ref), Kind.REF, repeatable=True),
-]
-PathUri = Annotated[
-    LakeUri,
-    Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
-    Parser(read_path, Kind.PATH),
 ]
 PathOrDirectoryUri = Annotated[
     LakeUri,
-    Argument(
-        metavar="PATH",
-        help="lakefs://REPOSITORY/REF/PATH; with --files-from, the directory of the names",
-    ),
+    Argument("PATH", "lakefs://REPOSITORY/REF/PATH; with --files-from, the directory of the names"),
     Parser(read_prefix, Kind.PATH),
 ]
 NewPathUri = Annotated[
-    LakeUri,
-    Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/PATH"),
-    Parser(read_path, Kind.PATH),
+    LakeUri, Argument("PATH", "lakefs://REPOSITORY/BRANCH/PATH"), Parser(read_path, Kind.PATH)
 ]
 PrefixUri = Annotated[
-    LakeUri,
-    Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/[PREFIX]"),
-    Parser(read_prefix, Kind.PATH),
+    LakeUri, Argument("PATH", "lakefs://REPOSITORY/REF/[PREFIX]"), Parser(read_prefix, Kind.PATH)
 ]
 BranchPathUri = Annotated[
     LakeUri,
-    Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
+    Argument("PATH", "lakefs://REPOSITORY/BRANCH/[PATH]"),
     Parser(read_branch_prefix, Kind.PATH),
 ]
 BranchUris = Annotated[
     list[LakeUri],
-    Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH"),
+    Argument("BRANCH", "lakefs://REPOSITORY/BRANCH"),
     Parser(each(read_branch), Kind.BRANCH, repeatable=True),
 ]
 TagUris = Annotated[
     list[LakeUri],
-    Argument(metavar="TAG", help="lakefs://REPOSITORY/TAG"),
+    Argument("TAG", "lakefs://REPOSITORY/TAG"),
     Parser(each(read_tag), Kind.TAG, repeatable=True),
 ]
 PathOrDirectoryUris = Annotated[
     list[LakeUri],
-    Argument(
-        metavar="PATH",
-        help="lakefs://REPOSITORY/REF/PATH; with --files-from, the directory of the names",
-    ),
+    Argument("PATH", "lakefs://REPOSITORY/REF/PATH; with --files-from, the directory of the names"),
     Parser(each(read_prefix), Kind.PATH, repeatable=True),
 ]
 BranchPathUris = Annotated[
     list[LakeUri],
-    Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
+    Argument("PATH", "lakefs://REPOSITORY/BRANCH/[PATH]"),
     Parser(each(read_branch_prefix), Kind.PATH, repeatable=True),
 ]
 
 StorageNamespace = Annotated[
     str,
     Argument(
-        metavar="NAMESPACE",
-        help="s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path",
+        "NAMESPACE", "s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path"
     ),
     Completion(Kind.DIRECTORY),
 ]
 
 OperationId = Annotated[
     str,
-    Argument(metavar="ID", help="ID of an operation or its first digits; see op log"),
+    Argument("ID", "ID of an operation or its first digits; see op log"),
     Completion(Kind.OPERATION),
 ]
 
@@ -291,9 +245,7 @@ Conf = Annotated[
     Parser(read_conf, repeatable=True),
 ]
 SettingName = Annotated[
-    str,
-    Argument(metavar="KEY", help="Name of a setting, as in lakecli config list"),
-    Completion(Kind.SETTING),
+    str, Argument("KEY", "Name of a setting, as in lakecli config list"), Completion(Kind.SETTING)
 ]
 NoProgress = Annotated[bool, Option("--no-progress", help="Show no progress")]
 
