@@ -11,9 +11,9 @@ bash-completion package nor a bash newer than 3.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.cli.manual.completion.table import Option, Table
 
@@ -28,17 +28,33 @@ _ANY: Final = "*"
 
 def completion_script(shell: str, table: Table) -> str:
     """Return the completion script of a shell of `SHELLS`."""
-    parts = {"HEADER": _HEADER, **_PARTS[shell](table)}
+    syntax = _SYNTAX[shell]
+    flags = {words: _rows(options) for words, options in table.options.items()}
+    parts = {
+        "HEADER": _HEADER,
+        "WORDS": _lines(syntax.names(*row) for row in table.words.items()),
+        "OPTIONS": _lines(syntax.names(*row) for row in flags.items()),
+        "SHARED": syntax.items(_rows(table.shared)),
+        "VALUES": _lines(syntax.value(*row) for row in _values(table)),
+        "ARGUMENTS": _lines(syntax.value(*row) for row in _arguments(table)),
+    }
     script = (Path(__file__).parent / f"template.{shell}").read_text("utf-8")
     for name, text in parts.items():
         script = script.replace(f"@{name}@", text)
     return script
 
 
+def _lines(lines: Iterable[str]) -> str:
+    return "\n".join(filter(None, lines))
+
+
+def _rows(options: Sequence[Option]) -> list[tuple[str, str]]:
+    return [(option.flag, option.summary) for option in options]
+
+
 def _values(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yield a command, one of its options, and what completes the option's value."""
-    commands = [*table.options.items(), (_ANY, table.shared)]
-    for words, options in commands:
+    for words, options in [*table.options.items(), (_ANY, table.shared)]:
         for option in options:
             if option.value is not None:
                 yield words, option.flag, option.value
@@ -52,87 +68,51 @@ def _arguments(table: Table) -> Iterator[tuple[str, str, str]]:
             yield words, _ANY if last else str(number), completer
 
 
-def _rows(options: Sequence[Option]) -> list[tuple[str, str]]:
-    return [(option.flag, option.summary) for option in options]
+class _Syntax(NamedTuple):
+    """How a shell writes the parts of its tables.
+
+    Attributes:
+        names: what may follow the words of a command: names, each with its summary.
+        value: what completes a value of a command: that of an option, or of a numbered argument.
+        items: names with their summaries alone.
+    """
+
+    names: Callable[[str, Sequence[tuple[str, str]]], str]
+    value: Callable[[str, str, str], str]
+    items: Callable[[Sequence[tuple[str, str]]], str]
 
 
-def _bash(table: Table) -> dict[str, str]:
-    def case(words: str, names: Sequence[str]) -> str:
-        return f"    {_quoted(words)}) REPLY={_quoted(' '.join(names))} ;;"
-
-    def value(words: str, last: str, completer: str) -> str:
-        return f"    {_pattern(words, last)}) REPLY={_quoted(completer)} ;;"
-
-    flags = {words: [option.flag for option in row] for words, row in table.options.items()}
-    return {
-        "WORDS": _lines(
-            case(words, [name for name, _ in row]) for words, row in table.words.items()
-        ),
-        "OPTIONS": _lines(case(words, row) for words, row in flags.items()),
-        "SHARED": " ".join(option.flag for option in table.shared),
-        "VALUES": _lines(value(*row) for row in _values(table)),
-        "ARGUMENTS": _lines(value(*row) for row in _arguments(table)),
-    }
+def _bash_items(rows: Sequence[tuple[str, str]]) -> str:
+    return " ".join(name for name, _ in rows)
 
 
-def _zsh(table: Table) -> dict[str, str]:
-    def items(rows: Sequence[tuple[str, str]]) -> str:
-        # `_describe` splits a candidate from its description at the first bare colon.
-        return _lines(
-            "        " + _quoted(name.replace(":", "\\:") + ":" + summary) for name, summary in rows
-        )
-
-    def case(words: str, rows: Sequence[tuple[str, str]]) -> str:
-        listed = f"\n{items(rows)}" if rows else ""
-        return f"    ({_quoted(words)}) reply=({listed}\n    ) ;;"
-
-    def value(words: str, last: str, completer: str) -> str:
-        return f"    ({_pattern(words, last)}) REPLY={_quoted(completer)} ;;"
-
-    return {
-        "WORDS": _lines(case(words, row) for words, row in table.words.items()),
-        "OPTIONS": _lines(case(words, _rows(row)) for words, row in table.options.items()),
-        "SHARED": items(_rows(table.shared)),
-        "VALUES": _lines(value(*row) for row in _values(table)),
-        "ARGUMENTS": _lines(value(*row) for row in _arguments(table)),
-    }
+def _zsh_items(rows: Sequence[tuple[str, str]]) -> str:
+    # `_describe` splits a candidate from its description at the first bare colon.
+    pairs = (_quoted(name.replace(":", "\\:") + ":" + summary) for name, summary in rows)
+    return _lines(f"        {pair}" for pair in pairs)
 
 
-def _fish(table: Table) -> dict[str, str]:
-    def quoted(text: str) -> str:
-        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-    def pairs(rows: Sequence[tuple[str, str]], indent: int) -> str:
-        blanks = " " * indent
-        return " \\\n".join(f"{blanks}{quoted(name)} {quoted(summary)}" for name, summary in rows)
-
-    def case(pattern: str, body: str) -> str:
-        return f"        case {quoted(pattern)}\n            {body}"
-
-    def listed(words: str, rows: Sequence[tuple[str, str]]) -> str:
-        return case(words, f"printf '%s\\t%s\\n' \\\n{pairs(rows, 16)}")
-
-    def value(words: str, last: str, completer: str) -> str:
-        return case(f"{words} {last}", f"echo {quoted(completer)}")
-
-    return {
-        "WORDS": _lines(listed(words, row) for words, row in table.words.items()),
-        "OPTIONS": _lines(listed(words, _rows(row)) for words, row in table.options.items() if row),
-        "SHARED": pairs(_rows(table.shared), 8),
-        "VALUES": _lines(value(*row) for row in _values(table)),
-        "ARGUMENTS": _lines(value(*row) for row in _arguments(table)),
-    }
+def _zsh_names(words: str, rows: Sequence[tuple[str, str]]) -> str:
+    listed = f"\n{_zsh_items(rows)}" if rows else ""
+    return f"    ({_quoted(words)}) reply=({listed}\n    ) ;;"
 
 
-_PARTS: Final[dict[str, Callable[[Table], dict[str, str]]]] = {
-    "bash": _bash,
-    "zsh": _zsh,
-    "fish": _fish,
-}
+def _fish_items(rows: Sequence[tuple[str, str]], blanks: str = " " * 8) -> str:
+    pairs = (f"{_fish_quoted(name)} {_fish_quoted(summary)}" for name, summary in rows)
+    return " \\\n".join(blanks + pair for pair in pairs)
 
 
-def _lines(lines: Iterator[str]) -> str:
-    return "\n".join(lines)
+def _fish_names(words: str, rows: Sequence[tuple[str, str]]) -> str:
+    listed = f"printf '%s\\t%s\\n' \\\n{_fish_items(rows, ' ' * 16)}"
+    return _fish_case(words, listed) if rows else ""
+
+
+def _fish_case(pattern: str, body: str) -> str:
+    return f"        case {_fish_quoted(pattern)}\n            {body}"
+
+
+def _fish_quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _quoted(text: str) -> str:
@@ -145,3 +125,22 @@ def _pattern(words: str, last: str) -> str:
     if words == _ANY:
         return _ANY + _quoted(f" {last}")
     return _quoted(f"{words} ") + _ANY if last == _ANY else _quoted(f"{words} {last}")
+
+
+_SYNTAX: Final = {
+    "bash": _Syntax(
+        lambda words, rows: f"    {_quoted(words)}) REPLY={_quoted(_bash_items(rows))} ;;",
+        lambda words, last, text: f"    {_pattern(words, last)}) REPLY={_quoted(text)} ;;",
+        _bash_items,
+    ),
+    "zsh": _Syntax(
+        _zsh_names,
+        lambda words, last, text: f"    ({_pattern(words, last)}) REPLY={_quoted(text)} ;;",
+        _zsh_items,
+    ),
+    "fish": _Syntax(
+        _fish_names,
+        lambda words, last, text: _fish_case(f"{words} {last}", f"echo {_fish_quoted(text)}"),
+        _fish_items,
+    ),
+}
