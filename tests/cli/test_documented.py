@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakecli.cli import commands
 from lakecli.cli.line.argv import GLOBAL_OPTIONS, Globals, normalise, split
 from lakecli.cli.line.build import build
-from lakecli.cli.line.describe import CommandHelp, describe, describe_all
+from lakecli.cli.line.declare import declaration
+from lakecli.cli.line.describe import CommandHelp, describe_all
 from lakecli.cli.manual.help import command_help
 from lakecli.cli.tree import COMMANDS, GROUPS, is_prefix
 
@@ -79,18 +81,49 @@ def test_every_example_can_be_typed(command: CommandHelp) -> None:
         end = next((i for i, word in enumerate(words) if word in (">", "&&", ";")), len(words))
         found = split(words[1:end], given, is_prefix=is_prefix)
         assert " ".join(found.words) == command.words, line
-        built = build(COMMANDS[command.words].load(), command.words)
-        declared = built.declared
+        declared = declaration(COMMANDS[command.words].load())
         arguments = normalise(
             found.rest, given, declared.option_syntax(), ends_at_word=declared.runs_a_command
         )
-        built.typer.make_context("lakecli", arguments)
+        build(declared, command.words).typer.make_context("lakecli", arguments)
         assert given.problem is None
 
 
 @every_command
-def test_descriptions_match_the_built_command(command: CommandHelp) -> None:
-    assert describe(build(COMMANDS[command.words].load(), command.words)) == command
+def test_descriptions_match_what_typer_reads(command: CommandHelp) -> None:
+    declared = declaration(COMMANDS[command.words].load())
+    shown: list[Any] = [
+        each
+        for each in build(declared, command.words).typer.params
+        if not getattr(each, "hidden", False)
+    ]
+    arguments = [each for each in shown if each.param_type_name == "argument"]
+    assert [
+        (each.metavar, each.help, each.required, each.nargs == -1, _choices(each))
+        for each in arguments
+    ] == [
+        (each.metavar, each.summary, each.required, each.repeatable, each.choices)
+        for each in command.arguments
+    ]
+    options = [each for each in shown if each.param_type_name == "option"]
+    assert [
+        (set(each.opts), each.help, each.required, each.multiple, _choices(each), each.is_flag)
+        for each in options
+    ] == [
+        (
+            set(each.flags),
+            each.summary,
+            each.required,
+            each.repeatable,
+            each.choices,
+            not each.metavar,
+        )
+        for each in command.options
+    ]
+
+
+def _choices(parameter: Any) -> tuple[str, ...]:
+    return tuple(getattr(parameter.type, "choices", ()))
 
 
 def test_every_golden_file_is_used() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakecli.cli.line.action import plain
 from lakecli.cli.line.argv import Globals, normalise, split
-from lakecli.cli.line.build import Built, build_declared, usage_of
+from lakecli.cli.line.build import Built, build, usage_of
 from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter, declaration
 from lakecli.cli.line.describe import describe_all
 from lakecli.cli.reading import Parser
@@ -80,7 +80,7 @@ def probe(words: str) -> Probe:
         for name, each in declared.parameters.items()
     }
     noted = Declaration(note, parameters, {})
-    return Probe(words, noted, build_declared(noted, words), seen)
+    return Probe(words, noted, build(noted, words), seen)
 
 
 PROBES = {words: probe(words) for words in COMMANDS}

@@ -3,8 +3,8 @@
 Typer alone could do this. It is not used for most lines, because importing it takes longer than
 most commands run: a user would wait for 6 to 7 times the start of Python instead of 4.3 times. So
 every command declares its arguments and options once, and two readers work on that declaration. A
-quick one reads lines without errors. Typer reads all others, and makes help, manual pages,
-completion scripts and the messages of usage errors.
+quick one reads lines without errors. Typer reads all others, and makes the messages of usage
+errors.
 
 The function of a command has the context as its first parameter. Each other parameter is annotated
 with its type and an `Argument` or an `Option` from `declare`::
@@ -28,8 +28,8 @@ A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is read in 
    repository (`lakecli.cli.reading.Parser`), and calls the function.
 
 `action.find_action` does steps 2 to 6. `lakecli.cli.run` calls it after step 1, and knows none of
-the steps. `describe` describes commands from what Typer and the declaration know, for help, manual
-pages and completion scripts.
+the steps. `describe` describes commands by their declarations, for help, manual pages and
+completion scripts.
 
 Both readers must agree on every line: `tests/cli/test_plain.py` gives all commands the same lines
 by both ways, and compares the values that the functions receive.

@@ -67,16 +67,14 @@ def _run_by_typer(words: str, declared: Declaration, context: Context, arguments
     Raises:
         UsageError: the line has an error; if an option lacks its value, the hint is the usage.
     """
-    from lakecli.cli.line.build import MissingValue, build_declared, usage_of
+    from lakecli.cli.line.build import MissingValue, build, usage_of
     from lakecli.cli.line.describe import describe
 
-    built = build_declared(declared, words)
-
     def synopsis() -> str:
-        return describe(built).synopsis
+        return describe(declared, words).synopsis
 
     try:
-        return built.run(context, arguments)
+        return build(declared, words).run(context, arguments)
     except MissingValue as error:
         usage = f"{PROGRAM} {words} {synopsis()}"
         raise UsageError(error.message, hint=f"{usage}\n  {error.hint}") from None

@@ -1,10 +1,10 @@
 """Build Typer's command from the declaration of a command.
 
-Typer is loaded where it is needed: for help, completion, manual pages and usage errors. It reads
-the options and makes the usage errors. What it does not do is done here and in `declare`: a value
-that depends on the context (`Parser`), an option that may stand without a value (`ValueIfBare`),
-options that several commands take together (a class of `params`), and kinds of names for completion
-(`Completion`). Of the 284 parameters of 66 commands, 90 have a `Parser` and 104 a kind of name.
+Typer is loaded for lines that may have an error. It reads the options and makes the usage errors.
+What it does not do is done here and in `declare`: a value that depends on the context (`Parser`),
+an option that may stand without a value (`ValueIfBare`), options that several commands take
+together (a class of `params`), and kinds of names for completion (`Completion`). Of the 284
+parameters of 66 commands, 90 have a `Parser` and 104 a kind of name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter, declaration
+from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import UsageError
 
@@ -37,17 +37,15 @@ class MissingValue(UsageError):
 
 
 class Built(NamedTuple):
-    """A command that Typer can read and describe.
+    """A command that Typer can read.
 
     Attributes:
         words: the words of the command.
         typer: Typer's own command; its callback runs the function.
-        declared: what the function declares.
     """
 
     words: str
     typer: TyperCommand
-    declared: Declaration
 
     def run(self, context: Context, arguments: list[str]) -> int:
         """Run the command on normalised arguments and return its exit code."""
@@ -64,12 +62,7 @@ class Built(NamedTuple):
             return code
 
 
-def build(function: Callable[..., int | None], words: str) -> Built:
-    """Build the command of a function whose first parameter is the context."""
-    return build_declared(declaration(function), words)
-
-
-def build_declared(declared: Declaration, words: str) -> Built:
+def build(declared: Declaration, words: str) -> Built:
     """Build the command of a declaration."""
 
     def run(ctx: typer.Context, **values: Any) -> int:  # noqa: ANN401 - whatever Typer read
@@ -82,7 +75,7 @@ def build_declared(declared: Declaration, words: str) -> Built:
     )
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
     app.command(name=words.rpartition(" ")[2], add_help_option=False)(run)
-    return Built(words, get_command(app), declared)  # type: ignore[arg-type]
+    return Built(words, get_command(app))  # type: ignore[arg-type]
 
 
 def _for_typer(parameter: Parameter) -> inspect.Parameter:

@@ -1,8 +1,7 @@
 """Describe a command; help, man pages and completion scripts are made from the description.
 
 The docstring of a command is its help: a first line, paragraphs, and a last section ``Examples:``
-with command lines. Typer keeps neither the examples (163 lines in 66 commands) nor the kind of a
-value (104 of 284 parameters), which man pages and completion need.
+with command lines. All else is in its declaration, so that Typer need not be loaded.
 """
 
 from __future__ import annotations
@@ -10,15 +9,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from lakecli.cli.line.argv import GLOBAL_OPTIONS
-from lakecli.cli.line.declare import REQUIRED
+from lakecli.cli.line.declare import (
+    REQUIRED,
+    Argument,
+    Declaration,
+    Option,
+    Parameter,
+    declaration,
+)
 from lakecli.cli.reading import Kind
 from lakecli.cli.tree import COMMANDS
-
-if TYPE_CHECKING:
-    from lakecli.cli.line.build import Built
 
 _EXAMPLES: Final = "Examples:"
 
@@ -116,66 +119,62 @@ def describe_all() -> list[CommandHelp]:
 
 def describe_command(words: str) -> CommandHelp:
     """Describe the command of these words."""
-    from lakecli.cli.line.build import build
-
-    return describe(build(COMMANDS[words].load(), words))
+    return describe(declaration(COMMANDS[words].load()), words)
 
 
-def describe(built: Built) -> CommandHelp:
-    """Describe a built command."""
-    summary, description, examples = split_docstring(inspect.getdoc(built.declared.function) or "")
-    arguments, options = [], []
-    for parameter in built.typer.params:
-        name = parameter.name or ""
-        own = built.declared.parameters[name]
-        if getattr(parameter, "hidden", False):
-            continue
-        choices = tuple(getattr(parameter.type, "choices", ()))
-        if parameter.param_type_name == "argument":
-            arguments.append(
-                ArgumentHelp(
-                    metavar=parameter.metavar or name.upper(),
-                    summary=getattr(parameter, "help", None) or "",
-                    required=parameter.required,
-                    repeatable=parameter.nargs == -1,
-                    choices=choices,
-                    kind=own.kind,
-                )
-            )
-        else:
-            options.append(_describe_option(parameter, choices, own.default, own.kind))
+def describe(declared: Declaration, words: str) -> CommandHelp:
+    """Describe a command by its declaration."""
+    summary, description, examples = split_docstring(inspect.getdoc(declared.function) or "")
+    parameters = declared.parameters.values()
     return CommandHelp(
-        words=built.words,
+        words=words,
         summary=summary,
         description=description,
         examples=examples,
-        arguments=tuple(arguments),
-        options=tuple(options),
+        arguments=tuple(
+            ArgumentHelp(
+                metavar=each.mark.metavar,
+                summary=each.mark.help,
+                required=each.default is REQUIRED,
+                repeatable=each.repeatable,
+                choices=_choices(each),
+                kind=each.kind,
+            )
+            for each in parameters
+            if isinstance(each.mark, Argument)
+        ),
+        options=tuple(
+            _describe_option(each, each.mark)
+            for each in parameters
+            if isinstance(each.mark, Option) and not each.mark.hidden
+        ),
     )
 
 
-def _describe_option(
-    option: Any,  # noqa: ANN401 - Typer's option class is no public name
-    choices: tuple[str, ...],
-    default: object,
-    kind: Kind | None,
-) -> OptionHelp:
-    metavar = "" if option.is_flag else option.metavar or "|".join(choices) or "VALUE"
+def _choices(parameter: Parameter) -> tuple[str, ...]:
+    """Return the values of an enumeration."""
+    values = () if parameter.reads else getattr(parameter.type, "__members__", {}).values()
+    return tuple(str(each.value) for each in values)
+
+
+def _describe_option(parameter: Parameter, mark: Option) -> OptionHelp:
+    default = parameter.default
+    is_flag = parameter.type is bool
+    choices = _choices(parameter)
+    syntax = mark.syntax(takes_value=not is_flag, alone=parameter.alone)
     shown = "" if default in (None, False, "", REQUIRED) else str(default)
-    if isinstance(default, (list, tuple, Mapping)) or (
-        option.is_flag and not option.secondary_opts
-    ):
+    if isinstance(default, (list, tuple, Mapping)) or (is_flag and not syntax.negative):
         shown = ""
     return OptionHelp(
-        flags=tuple(sorted(option.opts, key=len)),
-        metavar=metavar,
-        summary=option.help or "",
-        default=shown.lower() if option.is_flag else shown,
+        flags=tuple(sorted(syntax.flags, key=len)),
+        metavar="" if is_flag else mark.metavar or "|".join(choices) or "VALUE",
+        summary=mark.help or "",
+        default=shown.lower() if is_flag else shown,
         choices=choices,
-        kind=kind,
-        repeatable=option.multiple,
-        required=option.required,
-        negatable=bool(option.secondary_opts),
+        kind=parameter.kind,
+        repeatable=parameter.repeatable,
+        required=default is REQUIRED,
+        negatable=syntax.negative is not None,
     )
 
 
