@@ -294,7 +294,7 @@ def test_colours_are_printed_on_a_terminal_only(cli: Cli, probe: Callable[..., N
 
 
 def test_path_bytes_are_printed_unchanged(cli: Cli, probe: Callable[..., None]) -> None:
-    def command(context: Context, path: params.PathUri) -> None:
+    def command(context: Context, path: params.NewPathUri) -> None:
         context.out.emit({"path": path.path}, text=lambda: [str(path)])
 
     probe(command)
