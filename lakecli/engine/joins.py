@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from lakecli.base.progress import Progress
 from lakecli.engine.errors_as_json import carried
-from lakecli.engine.scratch import Scratch, dump_value, load_value
-from lakecli.engine.spark_runner import SparkRunner, freeze_modules
+from lakecli.engine.scratch import Scratch, dump_value, keep_value, load_value, take_value
+from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import LakeError
 
 RESULT: Final = "number int, body binary"
@@ -75,8 +75,6 @@ def carrying(
                 yield from rows_of(*row)
     except LakeError as error:
         raise carried(error, nonce) from error
-    finally:
-        freeze_modules()
 
 
 def as_stat(counts: Sequence[Any]) -> bytes:
@@ -94,15 +92,11 @@ def result_row(
     import pyarrow as pa
 
     try:
-        body = dump_value(value) if scratch is None else scratch.pack(value)
+        body = dump_value(keep_value(scratch, value))
     except LakeError as error:
         raise carried(error, nonce) from error
     numbers = pa.array([number], pa.int32())
     return pa.RecordBatch.from_pydict({"number": numbers, "body": [body]})
-
-
-def ignore_beat() -> None:
-    """Do nothing while a job runs: the default of `results_of`."""
 
 
 def results_of(
@@ -112,7 +106,7 @@ def results_of(
     nonce: str,
     progress: Progress,
     tasks: int,
-    beat: Callable[[], None] = ignore_beat,
+    beat: Callable[[], None] = lambda: None,
 ) -> Iterator[Any]:
     """Run one job, and yield the results of its parts in their order, one at a time.
 
@@ -124,35 +118,24 @@ def results_of(
         tasks: number of tasks, of which joins may have some more.
         beat: called every few seconds while the job runs.
     """
-    shown = _Shown(progress, tasks)
+    shown = 0
+    progress.expect(parts=tasks)
 
     def job(_: int) -> Iterator[Any]:
         yield from frame.collect()
 
+    def show(finished: int) -> None:
+        nonlocal shown
+        more = max(0, min(finished, tasks) - shown)
+        shown += more
+        progress.advance(parts=more)
+
     def tick(finished: int) -> None:
         beat()
-        shown.tell(finished)
+        show(finished)
 
     with closing(runner.run_jobs(job, [0], nonce=nonce, while_waiting=tick)) as found:
         results = sorted(found, key=lambda row: int(row.number))
-    shown.tell(tasks)
+    show(tasks)
     for row in results:
-        body = bytes(row.body)
-        yield load_value(body) if runner.scratch is None else runner.scratch.unpack(body)
-
-
-class _Shown:
-    """Shows the finished tasks of a job."""
-
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress = progress
-        self._done = 0
-        self._total = total
-        progress.expect(parts=total)
-
-    def tell(self, finished: int) -> None:
-        """Show how many tasks are finished."""
-        now = min(finished, self._total)
-        if now > self._done:
-            self._progress.advance(parts=now - self._done)
-            self._done = now
+        yield take_value(runner.scratch, load_value(bytes(row.body)))

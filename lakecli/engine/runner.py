@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 P = TypeVar("P")
 R = TypeVar("R")
 
 
-class Runner(Protocol):
-    """Applies functions to parts."""
+class Runner(ABC):
+    """Applies functions to parts. Close it, or use it as a context manager.
 
-    @property
-    def name(self) -> str:
-        """``local`` or ``spark``."""
+    Attributes:
+        name: ``local`` or ``spark``.
+        parallelism: number of parts that run at the same time.
+    """
 
-    @property
-    def parallelism(self) -> int:
-        """Number of parts that run at the same time."""
+    name: str
+    parallelism: int
 
+    @abstractmethod
     def run(self, task: Callable[[P], R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
         """Yield (part, result) as parts finish, in any order; memory is bounded.
 
@@ -34,15 +36,8 @@ class Runner(Protocol):
             LakeError: a part failed in all attempts; the other parts are stopped.
         """
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most have none
         """Release the runner's resources; safe to repeat."""
-
-
-class ClosedOnExit:
-    """A runner as a context manager, which closes it."""
-
-    def close(self) -> None:
-        """Do nothing: there are no resources."""
 
     def __enter__(self) -> Self:
         """Return the runner itself."""
@@ -53,7 +48,7 @@ class ClosedOnExit:
         self.close()
 
 
-class LocalRunner(ClosedOnExit):
+class LocalRunner(Runner):
     """Runs parts in this process: one by one, or on threads, which help with slow stores."""
 
     name = "local"

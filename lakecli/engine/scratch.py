@@ -110,38 +110,28 @@ class Scratch(NamedTuple):
             )
         return body
 
-    def keep_value(self, value: Any) -> Any:  # noqa: ANN401 - the result of any task
-        """Return a task's result, or in place of a large one its name."""
-        kept = self.keep(dump_value(value))
-        return value if kept is None else kept
-
-    def take_value(self, value: Any) -> Any:  # noqa: ANN401 - as above
-        """Return the result that `keep_value` returned or named.
-
-        Raises:
-            IntegrityError: it is missing, or has other bytes.
-        """
-        if not isinstance(value, Kept):
-            return value
-        return load_value(self.take(value))
-
-    def pack(self, value: Any) -> bytes:  # noqa: ANN401 - as above
-        """Return what `keep_value` returns, as bytes for a column of a DataFrame."""
-        return dump_value(self.keep_value(value))
-
-    def unpack(self, body: bytes) -> Any:  # noqa: ANN401 - as above
-        """Return the result that `pack` returned or named; the bytes must come through Spark.
-
-        Raises:
-            IntegrityError: it is missing, or has other bytes.
-        """
-        return self.take_value(load_value(body))
-
     def clear(self) -> None:
         """Delete all results of the runner."""
         with suppress(LakeError):
             store = self.location.store()
             store.delete([info.key for info in store.list(scratch_prefix(self.run))])
+
+
+def keep_value(scratch: Scratch | None, value: Any) -> Any:  # noqa: ANN401 - as above
+    """Return a task's result, or in place of a large one its name, if there is a scratch."""
+    kept = None if scratch is None else scratch.keep(dump_value(value))
+    return value if kept is None else kept
+
+
+def take_value(scratch: Scratch | None, value: Any) -> Any:  # noqa: ANN401 - as above
+    """Return the result that `keep_value` returned or named.
+
+    Raises:
+        IntegrityError: it is missing, or has other bytes.
+    """
+    if scratch is None or not isinstance(value, Kept):
+        return value
+    return load_value(scratch.take(value))
 
 
 WAITING_SIZE: Final = 64 << 20

@@ -162,11 +162,6 @@ _DEFAULTS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.log.level": "WARN",
 }
-_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
-_SOCKETS_IN: Final = "spark.python.unix.domain.socket.dir"
-_ROOM_FOR_SOCKETS: Final = 60
-"""Bytes of the path of a directory for sockets; with their names, the system takes 107."""
-
 _QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _PYTHON: Final = "spark.pyspark.python"
@@ -227,8 +222,6 @@ def start_session(
     settings = {"spark.app.name": "lakecli", **_DEFAULTS, **conf, "spark.master": master}
     if is_embedded and quick_start:
         settings[_JAVA_OPTIONS] = f"{_QUICK} {settings.get(_JAVA_OPTIONS, '')}".strip()
-    if is_embedded and "cluster" not in master and not {_SOCKETS, _SOCKETS_IN} & set(conf):
-        settings |= _socket_settings()
     variables = java_settings(environ, directory)
     variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or sys.executable
     if is_embedded:
@@ -300,17 +293,6 @@ def with_attempts(master: str) -> str:
     if master == f"local[{inside}]" and "," not in inside:
         return f"local[{inside},{ATTEMPTS}]"
     return master
-
-
-def _socket_settings() -> dict[str, str]:
-    """Have Java and Python talk through Unix sockets, which takes less time than TCP.
-
-    Spark asks nobody for a secret there, so they are in a directory that only this user can enter.
-    """
-    directory = _private_directory()
-    if len(os.fsencode(directory)) > _ROOM_FOR_SOCKETS:
-        return {}
-    return {_SOCKETS: "true", _SOCKETS_IN: str(directory)}
 
 
 def _private_directory() -> Path:

@@ -8,7 +8,6 @@ fail unexpectedly. A `LakeError` is not repeated but raised at once, as in this 
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections import deque
@@ -22,8 +21,8 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from lakecli.engine.errors_as_json import dump_error, find_carried, load_error
 from lakecli.engine.executors import find_lack, prepare_executors
-from lakecli.engine.runner import ClosedOnExit
-from lakecli.engine.scratch import Scratch
+from lakecli.engine.runner import Runner
+from lakecli.engine.scratch import Scratch, keep_value, take_value
 from lakecli.engine.session import gist, start_session
 from lakecli.errors import LakeError, Unreachable
 
@@ -38,9 +37,6 @@ PARTS_PER_CORE: Final = 8
 
 BEAT: Final = 5.0
 """Seconds of waiting for a job, after which a caller hears of it."""
-
-_DAEMON: Final = "pyspark.daemon"
-"""The program whose children run tasks, and nothing else."""
 
 _GROUPS: Final = count()
 """Numbers of job groups. Spark refuses later jobs of a group that was cancelled once."""
@@ -62,31 +58,9 @@ def apply(
     """Apply a task to a numbered part on an executor; return the number and the result."""
     number, part = numbered
     try:
-        result = task(part)
-        return number, result if scratch is None else scratch.keep_value(result)
+        return number, keep_value(scratch, task(part))
     except LakeError as error:
         return number, FailedPart(dump_error(error))
-    finally:
-        freeze_modules()
-
-
-_modules_seen = 0
-
-
-def freeze_modules() -> None:
-    """Leave what is loaded out of later collections, each time that modules were loaded.
-
-    PySpark collects garbage after each task. With the modules of lakecli and Arrow that takes 15 to
-    20 ms, and without them below 1. In a process that is no child of PySpark's daemon it does
-    nothing.
-    """
-    global _modules_seen  # noqa: PLW0603 - one heap
-    program = getattr(sys.modules["__main__"], "__spec__", None)
-    if program is None or program.name != _DAEMON or len(sys.modules) == _modules_seen:
-        return
-    _modules_seen = len(sys.modules)
-    gc.collect()
-    gc.freeze()
 
 
 def parts_per_job(cores: int) -> int:
@@ -97,16 +71,8 @@ def parts_per_job(cores: int) -> int:
     return max(1, PARTS_PER_CORE * cores // JOBS_AT_ONCE)
 
 
-def ignore_tasks(_finished: int) -> None:
-    """Ignore the number of finished tasks: the default of `SparkRunner.run_jobs`."""
-
-
-def ignore_notice(_line: str) -> None:
-    """Ignore a line about waiting: the default of `SparkRunner`."""
-
-
-class SparkRunner(ClosedOnExit):
-    """Runs parts on Spark. Close it, or use it as a context manager.
+class SparkRunner(Runner):
+    """Runs parts on Spark.
 
     On a cluster, the constructor waits for executors, and checks each of them.
 
@@ -139,7 +105,7 @@ class SparkRunner(ClosedOnExit):
         cache: Path | None = None,
         quick_start: bool = False,
         stores: Sequence[tuple[str, ...]] = (),
-        notice: Callable[[str], None] = ignore_notice,
+        notice: Callable[[str], None] = lambda _line: None,
         scratch: Scratch | None = None,
     ) -> None:
         log = None
@@ -163,7 +129,7 @@ class SparkRunner(ClosedOnExit):
                 raise
 
     @property
-    def parallelism(self) -> int:
+    def parallelism(self) -> int:  # type: ignore[override]  # it changes with the executors
         """Number of parts that run at the same time on the present executors."""
         return max(1, int(self.context.defaultParallelism))
 
@@ -182,8 +148,7 @@ class SparkRunner(ClosedOnExit):
 
         with closing(self.run_jobs(job, self.batches(parts))) as results:
             for part, result in results:
-                found = opened(result)
-                yield part, found if self.scratch is None else self.scratch.take_value(found)
+                yield part, take_value(self.scratch, opened(result))
 
     def batches(self, parts: Iterable[P]) -> Iterator[list[P]]:
         """Yield parts in the batches that `run_jobs` takes, one job each."""
@@ -196,7 +161,7 @@ class SparkRunner(ClosedOnExit):
         batches: Iterable[P],
         *,
         nonce: str = "",
-        while_waiting: Callable[[int], None] = ignore_tasks,
+        while_waiting: Callable[[int], None] = lambda _finished: None,
     ) -> Generator[R]:
         """Yield the results of jobs, `JOBS_AT_ONCE` at a time; cancel the rest on leaving.
 

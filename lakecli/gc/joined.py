@@ -23,7 +23,6 @@ from lakecli.engine.joins import (
     as_stat,
     carrying,
     frame_by_number,
-    ignore_beat,
     partitions_of,
     result_row,
     results_of,
@@ -328,7 +327,7 @@ class JoinedSet(LiveSet):
         read: Reading,
         *,
         tasks: int,
-        beat: Callable[[], None] = ignore_beat,
+        beat: Callable[[], None] = lambda: None,
     ) -> Iterator[Any]:
         """Run one job, and yield the results of its parts in their order."""
         placed = rows.repartitionById(len(names), "part").sortWithinPartitions("digest")

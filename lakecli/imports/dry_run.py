@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakecli.committed.values import decode_entry
-from lakecli.engine.scratch import Scratch
+from lakecli.engine.scratch import Scratch, keep_value, take_value
 from lakecli.imports.task import DryRunOutput, Failures
 from lakecli.repository.transfer.plan import PathAction, PathStep
 
@@ -82,8 +82,7 @@ class Lister:
             with Path(self._file).open("a", encoding="ascii") as file:
                 file.writelines(map(_line, self._held))
         elif self._held:
-            held = self._held
-            self._pieces.append(held if self._scratch is None else self._scratch.keep_value(held))
+            self._pieces.append(keep_value(self._scratch, self._held))
         self._held = []
 
 
@@ -106,7 +105,7 @@ def take_pieces(
     """
     with Path(part_file(directory, number)).open("w", encoding="ascii") as file:
         for piece in pieces:
-            file.writelines(map(_line, piece if scratch is None else scratch.take_value(piece)))
+            file.writelines(map(_line, take_value(scratch, piece)))
 
 
 def iter_steps(directory: Path) -> Iterator[PathStep]:

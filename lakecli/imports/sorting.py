@@ -26,14 +26,8 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.engine.errors_as_json import carried, new_nonce
 from lakecli.engine.runner import Runner
-from lakecli.engine.scratch import Scratch, dump_value, load_value
-from lakecli.engine.spark_runner import (
-    SparkRunner,
-    apply,
-    freeze_modules,
-    opened,
-    raise_translated,
-)
+from lakecli.engine.scratch import Scratch, dump_value, load_value, take_value
+from lakecli.engine.spark_runner import SparkRunner, apply, opened, raise_translated
 from lakecli.errors import LakeError
 from lakecli.imports.dry_run import Lister
 from lakecli.imports.manifest import Manifest, ManifestPiece
@@ -322,8 +316,7 @@ def import_shuffled(
     batches = runner.batches(sorted(by_number))
     with closing(runner.run_jobs(job, batches, nonce=nonce)) as bodies:
         for item, body in bodies:
-            found = opened(load_value(body))
-            yield item, found if runner.scratch is None else runner.scratch.take_value(found)
+            yield item, take_value(runner.scratch, opened(load_value(body)))
 
 
 def _read(
@@ -358,8 +351,6 @@ def _read(
             yield batch if only is None else batch.filter(pc.is_in(places, only))
     except LakeError as error:
         raise carried(error, nonce) from error
-    finally:
-        freeze_modules()
 
 
 def _import(

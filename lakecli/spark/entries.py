@@ -21,7 +21,6 @@ from lakecli.base.uri import parse_path, ref_of
 from lakecli.committed.listing import prefix_end
 from lakecli.committed.metaranges import RangeRecord, decode_range_record, iter_runs
 from lakecli.committed.tree_store import TreeStore
-from lakecli.engine.spark_runner import freeze_modules
 from lakecli.engine.store_location import StoreLocation
 from lakecli.repository.reading.view import open_view
 from lakecli.spark.record_columns import ENTRIES, RANGE_ID, batched, chosen, decode_batch
@@ -183,7 +182,6 @@ class EntriesReader(DataSourceReader):
                             values = [values[at] for at in left]  # noqa: PLW2901
                         columns = decode_batch(keys, values, schema.names)
                         yield _batch(schema, len(keys), columns, record.id)
-        freeze_modules()
 
 
 def _between(paths: list[bytes], first: bytes, last: bytes) -> list[bytes]:

@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lakecli.engine.spark_runner import freeze_modules
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
 from lakecli.spark.partitions import Partitions, split_directory
@@ -221,7 +220,6 @@ class FileReader(NamedTuple):
                     last = [pa.repeat(text, len(batch)) for text in texts]
                     arrays = [*batch.columns, *last]
                     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-        freeze_modules()
 
 
 def _line_batches(

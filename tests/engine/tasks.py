@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import time
@@ -10,11 +9,6 @@ from pathlib import Path
 
 from lakecli.committed.cache import MissingTable
 from lakecli.errors import ConflictError
-
-
-def count_frozen(_: int) -> int:
-    """Return how many objects garbage collections of this process leave out."""
-    return gc.get_freeze_count()
 
 
 def square(number: int) -> int:

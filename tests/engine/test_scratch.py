@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from lakecli.base.layout import SCRATCH
-from lakecli.engine.scratch import LIMIT, Scratch
+from lakecli.engine.scratch import LIMIT, Scratch, keep_value, take_value
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import OpenStore, StoreLocation, open_by_uri
 from lakecli.errors import IntegrityError, LakeError, PermissionDenied
@@ -36,31 +36,31 @@ def keys(store: MemoryStore) -> list[str]:
 
 
 def test_small_results_stay_as_they_are(scratch: Scratch, store: MemoryStore) -> None:
-    assert scratch.keep_value(("small", 1)) == ("small", 1)
-    assert scratch.take_value(("small", 1)) == ("small", 1)
+    assert keep_value(scratch, ("small", 1)) == ("small", 1)
+    assert take_value(scratch, ("small", 1)) == ("small", 1)
     assert keys(store) == []
 
 
 def test_large_results_are_kept_until_the_end(scratch: Scratch, store: MemoryStore) -> None:
     value = ("large", b"x" * LIMIT)
-    first, second = scratch.keep_value(value), scratch.keep_value(value)
+    first, second = keep_value(scratch, value), keep_value(scratch, value)
     assert first == second
     assert len(keys(store)) == 1
-    assert scratch.take_value(first) == scratch.take_value(second) == value
+    assert take_value(scratch, first) == take_value(scratch, second) == value
     store.put(f"{SCRATCH}other/x", b"of another command", ANY)
     scratch.clear()
     assert keys(store) == [f"{SCRATCH}other/x"]
 
 
 def test_other_bytes_are_not_opened(scratch: Scratch, store: MemoryStore) -> None:
-    kept = scratch.keep_value(b"x" * LIMIT)
+    kept = keep_value(scratch, b"x" * LIMIT)
     (key,) = keys(store)
     store.put(key, b"cos\nsystem\n(S'true'\ntR.", ANY)
     with pytest.raises(IntegrityError, match="lost or damaged"):
-        scratch.take_value(kept)
+        take_value(scratch, kept)
     store.delete([key])
     with pytest.raises(IntegrityError, match="lost or damaged"):
-        scratch.take_value(kept)
+        take_value(scratch, kept)
 
 
 def test_without_the_right_to_write_results_stay_as_they_are(
@@ -70,7 +70,7 @@ def test_without_the_right_to_write_results_stay_as_they_are(
         raise PermissionDenied("read-only")
 
     monkeypatch.setattr(store, "put", denied)
-    assert scratch.keep_value(b"x" * LIMIT) == b"x" * LIMIT
+    assert keep_value(scratch, b"x" * LIMIT) == b"x" * LIMIT
     assert scratch.keep(b"x" * (LIMIT + 1)) is None
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import signal
-import stat
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.engine.session import _last_words, _socket_settings, _uninterrupted
+from lakecli.engine.session import _last_words, _uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,17 +85,3 @@ def test_tracebacks_of_py4j_are_not_shown() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")
-
-
-def test_sockets_are_where_only_this_user_can_enter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
-    settings = _socket_settings()
-    assert settings.pop("spark.python.unix.domain.socket.enabled") == "true"
-    [directory] = settings.values()
-    assert stat.S_IMODE(Path(directory).stat().st_mode) == 0o700
-    deep = tmp_path / ("d" * 60)
-    deep.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    assert _socket_settings() == {}

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import signal
@@ -17,7 +16,7 @@ from lakecli.committed.cache import MissingTable
 from lakecli.engine.executors import NoLakecli
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.session import gist, with_attempts
-from lakecli.engine.spark_runner import SparkRunner, freeze_modules, raise_translated
+from lakecli.engine.spark_runner import SparkRunner, raise_translated
 from lakecli.errors import ConflictError, LakeError, Unreachable
 from tests.engine import tasks
 
@@ -73,13 +72,6 @@ def test_parts_are_taken_as_runners_become_free(runner: Runner) -> None:
     results.close()  # type: ignore[attr-defined]
 
 
-def test_collections_after_tasks_leave_out_loaded_modules(spark_runner: SparkRunner) -> None:
-    before = gc.get_freeze_count()
-    assert max(count for _, count in spark_runner.run(tasks.count_frozen, range(8))) > 10_000
-    freeze_modules()
-    assert gc.get_freeze_count() == before  # this process is not one of Spark's
-
-
 def test_an_unexpected_error_takes_one_line(spark_runner: SparkRunner) -> None:
     with pytest.raises(LakeError, match=r"^Spark failed: ZeroDivisionError: division by zero$"):
         list(spark_runner.run(tasks.divide, [1, 0]))
@@ -128,13 +120,6 @@ def test_the_interrupt_handler_is_restored(spark: Any) -> None:
 def test_executors_run_the_same_python(spark: Any) -> None:
     assert spark.sparkContext.pythonExec == sys.executable
     assert "PYSPARK_PYTHON" not in os.environ
-
-
-def test_embedded_spark_and_python_talk_through_sockets_of_this_user(spark: Any) -> None:
-    directory = Path(spark.conf.get("spark.python.unix.domain.socket.dir"))
-    assert directory.stat().st_mode & 0o77 == 0
-    assert spark.sparkContext.parallelize([1, 2]).map(str).collect() == ["1", "2"]
-    assert [path.suffix for path in directory.iterdir()].count(".sock") > 0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.engine.runner import LocalRunner
+from lakecli.engine.runner import LocalRunner, Runner
 from lakecli.errors import Unreachable
 from lakecli.exports import run
 from lakecli.exports.part import export_part
@@ -23,7 +23,6 @@ from tests.support.recorded_progress import RecordedProgress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lakecli.engine.runner import Runner
     from lakecli.engine.spark_runner import SparkRunner
     from lakecli.exports.part import ExportOutcome, ExportPart, Job
     from lakecli.repository.contract import Repository
@@ -160,7 +159,7 @@ def dying(part: ExportPart, *, job: Job, marker: str, times: int) -> ExportOutco
     return outcome
 
 
-class Deadly:
+class Deadly(Runner):
     """A runner whose executors die a number of times."""
 
     name = "spark"
@@ -178,9 +177,6 @@ class Deadly:
             dying, job=task.keywords["job"], marker=str(self._marker), times=self._times
         )
         return self._runner.run(deadly, parts)
-
-    def close(self) -> None:
-        pass
 
 
 def test_a_dead_executor_loses_nothing(

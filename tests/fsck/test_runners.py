@@ -16,7 +16,7 @@ from lakecli.base.model import Entry
 from lakecli.base.progress import NO_PROGRESS
 from lakecli.committed.check import Problem, check_range
 from lakecli.engine.runner import LocalRunner
-from lakecli.engine.scratch import Kept, Scratch
+from lakecli.engine.scratch import Kept, Scratch, take_value
 from lakecli.engine.store_location import OpenStore, StoreLocation
 from lakecli.errors import IntegrityError
 from lakecli.fsck import hashing
@@ -114,7 +114,7 @@ def look_up_here(lookup: Lookup, checking: Checking) -> Iterator[LookupResult]:
         arrays = [pa.array(columns[name], kind) for name, kind in zip(LEFT, types, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, list(LEFT))
         for _, body in rows_of(keep_left(iter([batch]), checking=checking)):
-            yield pickle.loads(body) if checking.scratch is None else checking.scratch.unpack(body)
+            yield take_value(checking.scratch, pickle.loads(body))
 
 
 def compare_here(parts: Sequence[ToRead], _objects: int, checking: Checking) -> Iterator[Differing]:
@@ -132,7 +132,7 @@ def compare_here(parts: Sequence[ToRead], _objects: int, checking: Checking) -> 
     batches = iter([pa.RecordBatch.from_arrays(arrays, list(types))])
     for batch in compare_some(batches, checking=checking):
         (body,) = batch.column("body").to_pylist()
-        yield pickle.loads(body) if checking.scratch is None else checking.scratch.unpack(body)
+        yield take_value(checking.scratch, pickle.loads(body))
 
 
 class JoinedHere(RunnerBulk):

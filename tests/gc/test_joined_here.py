@@ -13,7 +13,7 @@ from lakecli.base.layout import DATA, SCRATCH, data_key
 from lakecli.base.progress import Progress
 from lakecli.engine import store_location
 from lakecli.engine.runner import LocalRunner
-from lakecli.engine.scratch import Kept, Scratch
+from lakecli.engine.scratch import Kept, Scratch, load_value, take_value
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import OpenStore
 from lakecli.gc import joined
@@ -160,7 +160,8 @@ def test_the_counts_of_all_tasks_of_a_part_are_added() -> None:
     batches = [*(counts_row(0, counts) for counts in tasks), *rows(0, RECORDS)]
     (result,) = keep_listed(iter(batches), names=["all", "other"], read=read)
     (body,) = result.column("body").to_pylist()
-    assert scratch.unpack(body) == PartListing("all", RECORDS, 12, 120, 3, "newer", 2)
+    found = take_value(scratch, load_value(body))
+    assert found == PartListing("all", RECORDS, 12, 120, 3, "newer", 2)
 
 
 def test_a_damaged_list_deletes_nothing(place: Place) -> None:
