@@ -160,7 +160,8 @@ def parse_ref(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
     if uri.path:
         raise UsageError(
             f"expected a ref, got a path too: {text!r}",
-            hint=f"{_form(uri, uri.ref)}; a name of a branch or tag has no '/'",
+            hint=f"the ref: {_form(uri, uri.ref)}; a new name has no '/': "
+            + _form(uri, f"{uri.ref}-{os.fsdecode(uri.path).strip('/').replace('/', '-')}"),
         )
     return LakeUri(uri.repository, uri.ref)
 

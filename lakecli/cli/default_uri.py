@@ -140,8 +140,8 @@ def _meant(context: Context) -> LakeUri:
     if found is None:
         raise UsageError(
             "no URI, no linked directory and no default repository",
-            hint="name it: lakefs://REPOSITORY/REF; or set a default: lakecli use "
-            "lakefs://REPOSITORY",
+            hint="name a repository or ref: lakefs://REPOSITORY[/REF]; or set a default: "
+            "lakecli use lakefs://REPOSITORY",
         )
     return found
 

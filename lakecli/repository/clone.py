@@ -85,7 +85,7 @@ def clone_counted(
     """
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
-        _check_free(txn, name)
+        _check_free(txn, name, uri)
     lake.runtime.on_step("read")
     _, record = describe_there(lake.runtime, uri, name)
     repository = lake.handle(record)
@@ -97,7 +97,7 @@ def clone_counted(
     lake.runtime.on_step("register")
     fetched = tracking.LastFetch(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
-        _check_free(txn, name)
+        _check_free(txn, name, uri)
         _check_new(txn, record)
         made, left_out = _register(txn, repository, remote, unpacked)
         tracking.put_fetched(txn, repository, fetched)
@@ -148,12 +148,13 @@ def clone_known(
     return made.repository, made
 
 
-def _check_free(txn: ReadTransaction, name: str) -> None:
+def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
     record = clones.find_repository(txn, name)
     if record is not None:
+        update = f", or bring it up to date: lakecli fetch lakefs://{name}"
         raise AlreadyExists(
             f"repository {name!r} exists already on this machine, in {record.storage_namespace}",
-            hint=f"choose another name, or bring it up to date: lakecli fetch lakefs://{name}",
+            hint=f"choose another name{update * (record.storage_namespace == uri)}",
         )
 
 

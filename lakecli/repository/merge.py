@@ -96,8 +96,8 @@ def _points(repository: Repository, view: View, source: str, options: MergeOptio
     if points.source.id == view.commit.id:
         raise NothingToDo(
             f"cannot merge {source} into {view.name}: both are at the same commit",
-            hint="a commit without changes: lakecli commit --allow-empty-commit "
-            f"{repository.uri}/{view.name} -m MESSAGE",
+            hint=f"a merge takes commits; changes that are not committed: lakecli status "
+            f"{repository.uri}",
         )
     if not options.allow_empty and points.source.metarange_id == points.base.metarange_id:
         raise NothingToDo(

@@ -121,6 +121,12 @@ def _intend(
     """Record the UUID before the claim, so that a second run recognises its own claim."""
     with lake.kv.write() as txn:
         clones.check_free(txn, name)
+        for other in clones.iter_repositories(txn):
+            if other.storage_namespace == uri:
+                raise AlreadyExists(
+                    f"storage namespace {uri} is that of lakefs://{other.name} on this machine",
+                    hint="use another prefix or directory; a repository owns its namespace alone",
+                )
         intended = clones.find_intention(txn, uri)
         if intended is not None:
             return intended._replace(name=name)

@@ -40,7 +40,7 @@ MISTAKES = (
     Mistake(
         "branch create lakefs://demo/feature/x -s lakefs://demo/main",
         "got a path too: 'lakefs://demo/feature/x'",
-        "lakefs://demo/feature; a name of a branch or tag has no '/'",
+        "a new name has no '/': lakefs://demo/feature-x",
     ),
     # A tag or an expression where a branch is needed.
     Mistake(

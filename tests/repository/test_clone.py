@@ -121,6 +121,9 @@ def test_clone_refuses_a_name_in_use(first: Repository, second: Lake) -> None:
     clone(second, NAMESPACE, "demo")
     with pytest.raises(AlreadyExists, match="'demo' exists already") as raised:
         clone(second, "s3://elsewhere/ns", "demo")
+    assert "fetch" not in str(raised.value.hint)  # it is another repository
+    with pytest.raises(AlreadyExists, match="'demo' exists already") as raised:
+        clone(second, NAMESPACE, "demo")
     assert "lakecli fetch lakefs://demo" in str(raised.value.hint)
     with pytest.raises(AlreadyExists, match="already, as lakefs://demo"):
         clone(second, NAMESPACE, "other")

@@ -85,6 +85,7 @@ def checkout(
         ref = ref_of(parsed)
     if create:
         branch.create(worktree.repository, ref, source=worktree.link.ref)
+        context.out.note(f"created branch {ref}; the directory is on it now")
     checkout_worktree(context, worktree, ref=ref, discard=False, force=force, transfer=transfer)
 
 

@@ -265,7 +265,7 @@ def _download_one(
     )
     if replaced is not None:
         of = local_date(datetime.fromtimestamp(replaced.st_mtime, UTC))
-        context.out.note(f"replaced the file of {of} with {human_size(replaced.st_size)}")
+        context.out.note(f"replaced the old file ({human_size(replaced.st_size)}, of {of})")
 
 
 def _answer_tree(context: Context, target: Path, report: DownloadReport) -> None:

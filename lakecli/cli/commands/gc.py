@@ -483,7 +483,7 @@ def report_record(report: GcReport, *, dry_run: bool) -> CollectionJson:
 def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
     """Yield the lines about a state."""
     if status.phase is Phase.IDLE:
-        yield "Nothing is condemned." if status.epoch else "Garbage was never collected."
+        yield "Nothing is condemned." if status.epoch else "Nothing was ever condemned."
     elif status.phase is Phase.CONDEMNED:
         assert status.since is not None
         assert status.sweep_at is not None

@@ -23,6 +23,8 @@ _DOWNLOAD: Final = "lakecli fs download PATH DEST; with -r all below PATH"
 _UPLOAD: Final = "lakecli fs upload FILE PATH; with -r a directory"
 _BUCKET: Final = "the bucket is the only remote, so it is not named: lakecli"
 
+_EARLIER: Final = "one operation at a time; to an earlier state: lakecli op log, lakecli op restore"
+
 HABITS: Final = {
     "-V": "lakecli version",
     "actions": "a CI job checks a branch and merges it: lakecli help recipes",
@@ -30,7 +32,7 @@ HABITS: Final = {
     "am": "apply a commit to a branch: lakecli cherry-pick",
     "archive": "files of a ref: lakecli fs download -r; in a bucket: lakecli export",
     "auth": "who may do what is up to the bucket: lakecli help security",
-    "branch -a": "lakecli branch list; those of the bucket, too: lakecli fetch",
+    "branch -a": "lakecli branch list; those of the bucket, too: lakecli status REPOSITORY",
     "branch -D": "lakecli branch delete BRANCH",
     "branch -d": "lakecli branch delete BRANCH",
     "branch -m": "lakecli branch rename BRANCH NAME",
@@ -66,12 +68,14 @@ HABITS: Final = {
     "fs rsync": "lakecli fs upload -r --delete, or lakecli fs download -r --delete",
     "fs sync": "lakecli fs upload -r --delete, or lakecli fs download -r --delete",
     "gc --dry-run": "lakecli gc run REPOSITORY --dry-run",
+    "gc run --force": "without a question: lakecli gc run REPOSITORY -y",
     "get": _DOWNLOAD,
     "grep": "names: lakecli fs find PATH --name PATTERN; contents: lakecli fs cat PATH | grep TEXT",
     "import …": "lakecli import --from SOURCE --to lakefs://REPOSITORY/BRANCH/PATH/",
     "init": "a repository: lakecli repo create; a directory linked with one: lakecli local init",
     "log --limit": "at most three commits: lakecli log --amount 3",
     "log --stat": "what a commit changed: lakecli diff REF~1 REF",
+    "log -0": "at most five commits: lakecli log --amount 5",
     "log -p": "what a commit changed: lakecli diff REF~1 REF",
     "login": "credentials are those of the cloud's own tools: lakecli help clouds",
     "ls": "lakecli fs ls PATH",
@@ -92,8 +96,11 @@ HABITS: Final = {
     "put": _UPLOAD,
     "rebase": "commits of one branch onto another: lakecli cherry-pick",
     "remote": "the bucket of a repository is its only remote; lakecli repo list shows it",
-    "reset": "discard uncommitted changes: lakecli branch reset",
-    "revert": "lakecli branch revert",
+    "repo rename": "a repository keeps its name on a machine; another machine may clone it under "
+    "another one: lakecli clone",
+    "reset": "uncommitted changes of a branch: lakecli branch reset; files of a directory: "
+    "lakecli restore",
+    "revert": "lakecli branch revert BRANCH REF; a branch stands for its newest commit",
     "rm": "lakecli fs rm PATH",
     "show": "the commit of a ref: lakecli show commit REF",
     "stash": "uncommitted changes stay on their branch; start another one: lakecli branch create",
@@ -106,13 +113,14 @@ HABITS: Final = {
     "tag -d": "lakecli tag delete TAG",
     "tag -l": "lakecli tag list",
     "tag create -s": "lakecli tag create TAG REF",
-    "undo --all": "one operation at a time; to the state before one: lakecli op restore ID",
+    "undo --all": _EARLIER,
+    "undo …": _EARLIER,
     "worktree": "another linked directory: lakecli local clone",
 }
 """Beginnings of lines, with what to type instead.
 
 A word stands for itself or, from its third letter on, for words that begin with it; an option may
-stand anywhere behind the words, also as ``-am``; ``…`` are words too many.
+stand anywhere behind the words, also as ``-am``; ``-0`` is any number; ``…`` are words too many.
 """
 
 _URI_SHOWS: Final = {
@@ -166,7 +174,7 @@ def meant_line(line: Sequence[str], error: str) -> str | None:
         error: the message of the error.
     """
     words = " ".join(line[:-1])
-    if line[-1:] == ["help"] and (words in COMMANDS or words in GROUPS):
+    if list(line[-1:]) == ["help"] and (words in COMMANDS or words in GROUPS):
         return f"lakecli {words} --help"
     typed = [word for word in line if word not in {"help", "--json"}]
     if len(typed) > 1 and typed[1].startswith(SCHEME) and typed[0] in _URI_SHOWS:
@@ -196,7 +204,10 @@ def _begins_with(typed: Sequence[str], habit: Sequence[str], error: str) -> bool
 def _is_option(typed: str, option: str) -> bool:
     if option.startswith("--"):
         return typed.partition("=")[0] == option
-    return typed.startswith("-") and not typed.startswith("--") and typed[:2] == option
+    if typed.startswith("--") or not typed.startswith("-"):
+        return False
+    letters = typed[1:] if len(typed) == 3 else typed[1:2]  # noqa: PLR2004 - as in -am, -rf
+    return option[1] in letters or (option == "-0" and typed[1:].isdigit())
 
 
 def _is_word(typed: str, word: str, *, is_first: bool) -> bool:
@@ -215,4 +226,7 @@ def meant_repository(text: str, line: Sequence[str], context: Context) -> str | 
     if list(line[:2]) == ["repo", "create"] and is_repository_name(text):
         known.append(name)
     near = get_close_matches(name, known, n=1)
-    return f"did you mean {SCHEME}{near[0]}{'/' + rest if rest else ''}?" if near else None
+    if near:
+        return f"did you mean {SCHEME}{near[0]}{'/' + rest if rest else ''}?"
+    is_use = list(line[:1]) == ["use"]
+    return f"no repository {text!r} is here; list them: lakecli repo list" if is_use else None

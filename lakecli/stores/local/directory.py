@@ -139,9 +139,10 @@ class RootDirectory:
             return os.open(self.root, OPEN_DIRECTORY)
         except (FileNotFoundError, NotADirectoryError) as error:
             text = (error.strerror or "").lower()
+            is_file = isinstance(error, NotADirectoryError)
+            hint = "create the directory, or mount the disk that holds it"
             raise BucketNotFound(
-                f"{text}: {self.root}",
-                hint="create the directory, or mount the disk that holds it",
+                f"{text}: {self.root}", hint="name a directory, not a file" if is_file else hint
             ) from error
 
     def make_root(self) -> None:
