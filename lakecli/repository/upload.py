@@ -121,7 +121,6 @@ class Uploader:
                 uploads,
                 workers=self.workers,
                 retries=part_retries(self.workers, repository.lake.random_number),
-                memory=memory,
                 part_size=options.part_size,
                 progress=progress,
             )

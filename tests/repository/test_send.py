@@ -17,7 +17,7 @@ from lakecli.base.progress import NO_PROGRESS
 from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import transfers
-from lakecli.repository.transfer import parts, readers
+from lakecli.repository.transfer import readers
 from lakecli.repository.transfer.parts import Sender, drop_leftovers
 from lakecli.repository.transfer.readers import Digests, FileChanged, Section, SectionReader
 from lakecli.repository.upload import UploadOptions, upload_file
@@ -290,13 +290,10 @@ def test_another_part_size_starts_over(
     assert unfinished.parts.keys() <= {1, 2}
 
 
-def test_parts_are_streamed_when_memory_is_short(
-    repository: Repository, store: Bucket, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parts, "MOST_IN_MEMORY", SMALL_PART - 1)
+def test_parts_are_streamed(repository: Repository, store: Bucket, source: Path) -> None:
     store.parts.before = fail_at(4, Unreachable("answered 503"), times=1)
     checksum = upload(repository, source)
-    assert store.parts.streams == 10  # of eleven: the last part is small
+    assert store.parts.streams == 11
     assert h(store.get(data_key(checksum))).hex() == checksum
 
 

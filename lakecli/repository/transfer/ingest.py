@@ -16,7 +16,6 @@ local namespace starts over, which costs less than verifying what was copied.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
@@ -34,8 +33,6 @@ from lakecli.repository.transfer.readers import (
     PieceReader,
     Section,
     SectionReader,
-    SpecialFile,
-    check_unchanged,
     copy_pieces,
     needs_md5,
     pieces_of,
@@ -165,46 +162,20 @@ class Ingest:
             SpecialFile: it is not a regular file.
             OSError: it cannot be read.
         """
-        done = self._small(path, expected, opener)
-        if isinstance(done, Ingested):
-            self._progress.advance(size=done.size)
-            return done
         with OpenFile(path, self._flags, opener) as file:
-            return self._large(file, path, expected)
-
-    def _small(
-        self,
-        path: bytes,
-        expected: ExpectedObject | None,
-        opener: Callable[[bytes, int], int],
-    ) -> Ingested | int:
-        """Bring in one file, or return the size of one that is not small.
-
-        Calls are few: each costs as much as a system call.
-        """
-        descriptor = opener(path, self._flags)
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise SpecialFile("not a regular file")
-            size = status.st_size
-            if size > SMALL:
-                return size
-            if self._is_local:  # a file is written before the next one is read
-                done = self._read(descriptor, status, expected)
+            if file.status.st_size > SMALL:
+                done = self._large(file, path, expected)
             else:
-                with self._memory.held(size):
-                    done = self._read(descriptor, status, expected)
-        finally:
-            os.close(descriptor)
-        return done
+                done = self._read(file, expected)
+        return done._replace(mtime=_seconds(file.status))
 
-    def _read(
-        self, descriptor: int, status: os.stat_result, expected: ExpectedObject | None
-    ) -> Ingested:
-        done = self._bytes(read_whole(descriptor, status.st_size), expected)
-        check_unchanged(descriptor, status)
-        return done._replace(mtime=_seconds(status))
+    def _read(self, file: OpenFile, expected: ExpectedObject | None) -> Ingested:
+        """Bring in one file that is read whole."""
+        size = file.status.st_size
+        with self._memory.held(size):
+            done = self._bytes(read_whole(file.descriptor, size), expected)
+        self._progress.advance(size=size)
+        return done
 
     def look(
         self,
@@ -256,22 +227,20 @@ class Ingest:
 
     def _large(self, opened: OpenFile, path: bytes, expected: ExpectedObject | None) -> Ingested:
         key = _key_of(path, opened.status)
-        size, mtime = opened.status.st_size, _seconds(opened.status)
+        size = opened.status.st_size
         # Only the BLAKE3 of a file is remembered; for its MD5 it is read.
         known = None if needs_md5(expected, size) else self._known(key)
         if known is not None and self.has(known, size):
             self._progress.advance(size=size)
-            return Ingested(known, size, mtime, found=True)
+            return Ingested(known, size, found=True)
         hashed_at = self._clock_ns()
         if size <= self._whole:
-            with self._memory.held(size):
-                done = self._bytes(read_whole(opened.descriptor, size), expected)
-            self._progress.advance(size=size)
+            done = self._read(opened, expected)
         else:
             with os.fdopen(os.dup(opened.descriptor), "rb", buffering=0) as file:
                 done = self._whole_file(file, size, expected, opened.check)
         self._remember(key, done.digest, hashed_at)
-        return done._replace(mtime=mtime)
+        return done
 
     def _whole_file(
         self,

@@ -228,25 +228,10 @@ class Memory:
         try:
             yield
         finally:
-            self._give_back(size)
+            with self._changed:
+                self._left += size
+                self._changed.notify_all()
 
-    @contextmanager
-    def held_if_free(self, size: int) -> Iterator[bool]:
-        """Hold `size` bytes if so many are free now; give whether they are."""
-        with self._changed:
-            is_held = self._left >= size
-            if is_held:
-                self._left -= size
-        try:
-            yield is_held
-        finally:
-            if is_held:
-                self._give_back(size)
-
-    def _give_back(self, size: int) -> None:
-        with self._changed:
-            self._left += size
-            self._changed.notify_all()
 
 
 class FailureBudget:

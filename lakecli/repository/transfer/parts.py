@@ -18,7 +18,6 @@ data objects are considered.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -41,7 +40,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import locate
 from lakecli.repository.reading.contents import damaged, digest_of, gone
 from lakecli.repository.transfer.destination import Destination, Partial
-from lakecli.repository.transfer.parallel import Memory, Workers
+from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.readers import (
     PIECE,
     Digests,
@@ -64,9 +63,6 @@ from lakecli.stores.streams import open_range
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
-
-MOST_IN_MEMORY: Final = 16 << 20
-"""Bytes of the largest part that is read whole; a larger one is read while it is sent."""
 
 SPAN: Final = 64 << 20
 """Most bytes of one request, which fetches several parts; each complete part is kept."""
@@ -103,7 +99,6 @@ class Sender:
         uploads: uploads in parts into the namespace.
         workers: the threads of the command, which send the parts.
         retries: of each part.
-        memory: limits the bytes of parts in flight.
         part_size: of all but huge objects, in bytes.
         progress: counts the bytes of each part that has arrived. It is called often, so that it
             can interrupt the work.
@@ -113,7 +108,6 @@ class Sender:
     uploads: PartUploads
     workers: Workers
     retries: Retries
-    memory: Memory
     part_size: int
     progress: Progress
     _lock: Lock = field(default_factory=Lock)
@@ -186,13 +180,15 @@ class Sender:
         self.progress.advance(size=contents.size - sum(section.size for section in missing))
 
         def send(section: Section) -> None:
-            with self._body(descriptor, section) as body:
-                # No two threads send the same part, so none writes the same item.
-                arrived[section.number] = self.retries.call(
-                    lambda: self.uploads.put_part(
-                        key, upload, section.number, _rewound(body), crc32c=section.crc32c
-                    )
+            def put() -> UploadedPart:
+                # A reader of its own for each attempt, which hashes the part from its beginning.
+                body = SectionReader(descriptor, section, progress=self.progress)
+                return self.uploads.put_part(
+                    key, upload, section.number, cast("BinaryIO", body), crc32c=section.crc32c
                 )
+
+            # No two threads send the same part, so none writes the same item.
+            arrived[section.number] = self.retries.call(put)
             self.progress.advance(size=section.size)
 
         try:
@@ -245,16 +241,6 @@ class Sender:
         with self.repository.lake.kv.write() as txn:
             transfers.delete(txn, self.repository.key, digest)
 
-    @contextmanager
-    def _body(self, descriptor: int, section: Section) -> Iterator[bytes | SectionReader]:
-        """Give the bytes of a part, or a stream of them if memory is short."""
-        if section.size <= MOST_IN_MEMORY:
-            with self.memory.held_if_free(section.size) as is_held:
-                if is_held:
-                    yield _read_section(descriptor, section)
-                    return
-        yield SectionReader(descriptor, section, progress=self.progress)
-
     def _is_present(self, contents: FileContents) -> bool:
         try:
             return self.repository.store.head(data_key(contents.digest)).size == contents.size
@@ -268,20 +254,6 @@ class Sender:
             mine = self._at_work.setdefault(digest, Lock())
         with mine:
             yield
-
-
-def _read_section(descriptor: int, section: Section) -> bytes:
-    data = os.pread(descriptor, section.size, section.start)
-    if blake3(data).digest() != section.digest:
-        raise changed("sent")
-    return data
-
-
-def _rewound(body: bytes | SectionReader) -> bytes | BinaryIO:
-    if isinstance(body, bytes):
-        return body
-    body.seek(0)
-    return cast("BinaryIO", body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,13 @@ class OpenFile:
         Raises:
             FileChanged: it has.
         """
-        check_unchanged(self.descriptor, self.status)
+        now, before = os.fstat(self.descriptor), self.status
+        if (
+            now.st_mtime_ns != before.st_mtime_ns
+            or now.st_ctime_ns != before.st_ctime_ns
+            or now.st_size != before.st_size
+        ):
+            raise changed("read")
 
     def __enter__(self) -> Self:
         return self
@@ -109,21 +115,6 @@ class OpenFile:
                 self.check()
         finally:
             os.close(self.descriptor)
-
-
-def check_unchanged(descriptor: int, before: os.stat_result) -> None:
-    """Check that an open file is as it was.
-
-    Raises:
-        FileChanged: it has been written to.
-    """
-    now = os.fstat(descriptor)
-    if (
-        now.st_mtime_ns != before.st_mtime_ns
-        or now.st_ctime_ns != before.st_ctime_ns
-        or now.st_size != before.st_size
-    ):
-        raise changed("read")
 
 
 def read_whole(descriptor: int, size: int) -> bytes:
