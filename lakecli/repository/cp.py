@@ -6,6 +6,7 @@ A copy is the same entry, staged at another path.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory, check_path
@@ -13,16 +14,11 @@ from lakecli.committed.values import is_same
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_values
-from lakecli.repository.reading.view import check_branch, no_such_path, open_view
-from lakecli.repository.staged.stager import (
-    MAX_ATTEMPTS,
-    UNCHANGED,
-    NewAttributes,
-    StagedState,
-    Stager,
-    claimed_batches,
-    kept_changing,
-)
+from lakecli.repository.reading.view import View, check_branch, no_such_path, open_view
+from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, claimed_batches
+
+if TYPE_CHECKING:
+    from lakecli.repository.staged.stager import Parts
 
 
 def cp(
@@ -108,19 +104,16 @@ def update_metadata(
     """
     check_branch(repository, branch)
     ordered = sorted(set(paths))
-    stager = Stager(repository, branch, kind="update-metadata")
-    for _ in range(MAX_ATTEMPTS):
-        with open_view(repository, branch) as view:
-            changes = []
-            for path in ordered:
-                value = view.find(path)
-                if value is None:
-                    raise no_such_path(repository, branch, path)
-                changed = attributes.apply(value)
-                if not is_same(value, changed):
-                    changes.append((path, changed))
-            seen = StagedState.of(view, branch, ordered)
-        claimed = claim_values(repository, changes)
-        if not claimed or stager.write_unless_changed([(branch, claimed)], seen):
-            return
-    raise kept_changing(repository, branch)
+
+    def plan(view: View) -> tuple[Parts, None]:
+        changes = []
+        for path in ordered:
+            value = view.find(path)
+            if value is None:
+                raise no_such_path(repository, branch, path)
+            changed = attributes.apply(value)
+            if not is_same(value, changed):
+                changes.append((path, changed))
+        return [(branch, claim_values(repository, changes))], None
+
+    Stager(repository, branch, kind="update-metadata").write_planned(branch, ordered, plan)

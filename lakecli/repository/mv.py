@@ -11,17 +11,12 @@ from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.reading.view import View, check_branch, no_such_path, open_view
-from lakecli.repository.staged.stager import (
-    MAX_ATTEMPTS,
-    StagedState,
-    Stager,
-    claimed_batches,
-    kept_changing,
-)
+from lakecli.repository.staged.stager import Stager, claimed_batches
 from lakecli.staging.area import TOMBSTONE
 
 if TYPE_CHECKING:
     from lakecli.repository.guard.claims import Change
+    from lakecli.repository.staged.stager import Parts
 
 
 def mv(
@@ -42,15 +37,14 @@ def mv(
         raise UsageError("source and destination are the same path")
     stager = Stager(repository, branch, kind="mv")
     check_branch(repository, source_branch)
-    for _ in range(MAX_ATTEMPTS):
-        with open_view(repository, source_branch) as view:
-            entry, value = view.entry(source), view.find(source)
-            assert value is not None
-            moved = claim_values(repository, [(path, value)])
-            seen = StagedState.of(view, source_branch, [source])
-        if stager.write_unless_changed(_parts(moved, [source], branch, source_branch), seen):
-            return entry
-    raise kept_changing(repository, source_branch)
+
+    def plan(view: View) -> tuple[Parts, Entry]:
+        entry, value = view.entry(source), view.find(source)
+        assert value is not None
+        moved = claim_values(repository, [(path, value)])
+        return _parts(moved, [source], branch, source_branch), entry
+
+    return stager.write_planned(source_branch, [source], plan)
 
 
 def mv_tree(
@@ -94,22 +88,21 @@ def _move(
     """
     (source_branch, below), (branch, to) = source, target
     paths = [old for old, _ in batch]
-    seen = StagedState.of(view, source_branch, paths)
-    for _ in range(MAX_ATTEMPTS):
-        moved = [(to + old[len(below) :], value) for old, value in batch]
-        removed = [old for old, _ in batch]
-        if stager.write_unless_changed(_parts(moved, removed, branch, source_branch), seen):
-            return len(batch)
-        with open_view(view.repository, source_branch) as now:
+
+    def plan(now: View) -> tuple[Parts, int]:
+        present = batch
+        if now is not view:
             there = [(old, value) for old in paths if (value := now.find(old)) is not None]
-            batch = claim_values(view.repository, there)
-            seen = StagedState.of(now, source_branch, paths)
-    raise kept_changing(view.repository, source_branch)
+            present = claim_values(now.repository, there)
+        moved = [(to + old[len(below) :], value) for old, value in present]
+        return _parts(moved, [old for old, _ in present], branch, source_branch), len(present)
+
+    return stager.write_planned(source_branch, paths, plan, view=view)
 
 
 def _parts(
     moved: Sequence[Change], removed: Iterable[bytes], branch: str, source_branch: str
-) -> list[tuple[str, list[Change]]]:
+) -> Parts:
     """Return what to stage on each branch for a move."""
     deletions = [(path, TOMBSTONE) for path in removed]
     if branch == source_branch:

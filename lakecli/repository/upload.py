@@ -28,8 +28,8 @@ from lakecli.kv.file_hashes import FileKey
 from lakecli.repository.guard.claims import claim_uploaded, claim_values
 from lakecli.repository.reading.addresses import is_external, locate
 from lakecli.repository.reading.contents import md5_of
-from lakecli.repository.reading.view import check_branch, view_of_branch
-from lakecli.repository.staged.stager import MAX_ATTEMPTS, StagedState, Stager, kept_changing
+from lakecli.repository.reading.view import View, check_branch, view_of_branch
+from lakecli.repository.staged.stager import Stager
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import CheckedProgress, Memory, Workers, part_retries
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lakecli.base.directories import StrPath
     from lakecli.repository.contract import Repository
     from lakecli.repository.guard.claims import Change
+    from lakecli.repository.staged.stager import Parts
 
 
 class UploadOptions(NamedTuple):
@@ -250,15 +251,13 @@ class Uploader:
 
     def _replace(self, claimed: Sequence[Change], surplus: Sequence[tuple[bytes, bytes]]) -> int:
         """Stage changes and deletions together, so that no commit has a part of them."""
-        for _ in range(MAX_ATTEMPTS):
-            with self._repository.lake.kv.read() as txn:
-                view = view_of_branch(self._repository, txn, self._branch)
-                left = [path for path, value in surplus if is_same(view.find(path), value)]
-                seen = StagedState.of(view, self._branch, left)
+
+        def plan(view: View) -> tuple[Parts, int]:
+            left = [path for path, value in surplus if is_same(view.find(path), value)]
             changes = sorted([*claimed, *((path, TOMBSTONE) for path in left)])
-            if self._stager.write_unless_changed([(self._branch, changes)], seen):
-                return len(left)
-        raise kept_changing(self._repository, self._branch)
+            return [(self._branch, changes)], len(left)
+
+        return self._stager.write_planned(self._branch, [path for path, _ in surplus], plan)
 
     def record_one(
         self, path: bytes, ingested: Ingested, expected: bytes | None, *, has_mtime: bool
@@ -414,22 +413,13 @@ def stage_together(
         for path, change in sorted(changes.items())
     }
     removals = [path for path in encoded if isinstance(changes[path], Removal)]
-    stager = Stager(repository, branch, kind=kind)
-    for _ in range(MAX_ATTEMPTS):
-        with repository.lake.kv.read() as txn:
-            view = view_of_branch(repository, txn, branch)
-            changed: list[tuple[bytes, bytes]] = []
-            for path, value in encoded.items():
-                is_there = is_same(view.find(path), value)
-                if isinstance(changes[path], Removal):
-                    if is_there:
-                        changed.append((path, TOMBSTONE))
-                elif not is_there:
-                    changed.append((path, value))
-            seen = StagedState.of(view, branch, removals)
-        claimed = claim_values(repository, changed)
-        if not claimed:
-            return 0
-        if stager.write_unless_changed([(branch, claimed)], seen):
-            return len(claimed)
-    raise kept_changing(repository, branch)
+
+    def plan(view: View) -> tuple[Parts, int]:
+        changed: list[tuple[bytes, bytes]] = []
+        for path, value in encoded.items():
+            is_removal = isinstance(changes[path], Removal)
+            if is_same(view.find(path), value) == is_removal:
+                changed.append((path, TOMBSTONE if is_removal else value))
+        return [(branch, claim_values(repository, changed))], len(changed)
+
+    return Stager(repository, branch, kind=kind).write_planned(branch, removals, plan)

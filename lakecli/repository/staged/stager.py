@@ -9,10 +9,10 @@ Below `Stager`: new attributes of entries, and all objects below a directory in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry, MetarangeId, StagingToken
 from lakecli.base.uri import as_directory, check_path
@@ -28,48 +28,23 @@ from lakecli.repository.guard import claims
 from lakecli.repository.guard.claims import claim_below, claim_head
 from lakecli.repository.pending import operations, staging_tokens
 from lakecli.repository.pending.intents import check_none_sent, when_none_under_way
-from lakecli.repository.reading.view import View, branch_at, open_view, view_of_branch
+from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
 if TYPE_CHECKING:
     from lakecli.repository.guard.claims import Change
 
+    Parts = Sequence[tuple[str, Sequence[tuple[bytes, ClaimedValue]]]]
+    """Branches, and what to stage on each."""
+
+T = TypeVar("T")
+
 BATCH: Final = 8_192
 """Records written in one transaction, for which other processes wait."""
 
 MAX_ATTEMPTS: Final = 64
 """How often records that change while they are read are read again, at most."""
-
-
-class StagedState(NamedTuple):
-    """The state of some paths of a branch when it was read.
-
-    NewAttributes:
-        branch: its name.
-        tree: the tree of its head.
-        staged: paths, and the staged value, tombstone, or ``None`` of each.
-    """
-
-    branch: str
-    tree: MetarangeId
-    staged: Sequence[tuple[bytes, bytes | None]]
-
-    @classmethod
-    def of(cls, view: View, branch: str, paths: Iterable[bytes]) -> StagedState:
-        """Return the state of some paths in the view of a branch."""
-        staged = [(path, view.staged_at(path)) for path in paths]
-        return cls(branch, view.commit.metarange_id, staged)
-
-
-def _is_as_seen(txn: WriteTransaction, repository: Repository, seen: StagedState) -> bool:
-    """Tell whether a branch is as it was seen; trees are compared by ID, not read."""
-    view = view_of_branch(repository, txn, seen.branch)
-    is_same_tree = view.commit.metarange_id == seen.tree
-    return all(
-        view.staged_at(path) == staged and (staged is not None or is_same_tree)
-        for path, staged in seen.staged
-    )
 
 
 class Stager:
@@ -115,23 +90,58 @@ class Stager:
                 self._log(txn, present, [path for path, _ in part])
                 area.put_many(txn, present.staging_token, part)
 
-    def write_unless_changed(
-        self, parts: Sequence[tuple[str, Sequence[tuple[bytes, ClaimedValue]]]], seen: StagedState
-    ) -> bool:
-        """Stage changes of one or two branches in one transaction, or nothing at all.
+    def write_planned(
+        self,
+        source: str,
+        paths: Sequence[bytes],
+        plan: Callable[[View], tuple[Parts, T]],
+        *,
+        view: View | None = None,
+    ) -> T:
+        """Stage what a plan makes of a branch; plan again if some paths change meanwhile.
 
         Args:
-            parts: branches and what to stage on each, in ascending order of paths.
-            seen: the state that the changes are based on.
-
-        Returns:
-            Whether that state was unchanged; if not, nothing was staged.
+            source: the branch that the plan reads.
+            paths: the paths that it reads there.
+            plan: returns branches and what to stage on each, in ascending order of paths, and what
+                this method is to return.
+            view: the view that the first plan is made of; ``None``: the present one.
 
         Raises:
             NotFound: no such branch.
+            LostRace: the paths kept changing.
         """
+        repository = self._repository
+        for _ in range(MAX_ATTEMPTS):
+            with repository.lake.kv.read() as txn:
+                seen = view_of_branch(repository, txn, source) if view is None else view
+                parts, result = plan(seen)
+                staged = [(path, seen.staged_at(path)) for path in paths]
+            parts = [(name, changes) for name, changes in parts if changes]
+            tree, view = seen.commit.metarange_id, None
+            if not parts or self._write_unless_changed(parts, source, tree, staged):
+                return result
+        raise LostRace(
+            f"the objects changed {MAX_ATTEMPTS} times while they were read: "
+            f"{repository.uri}/{source}",
+            hint="try again",
+        )
+
+    def _write_unless_changed(
+        self,
+        parts: Parts,
+        source: str,
+        tree: MetarangeId,
+        staged: Sequence[tuple[bytes, bytes | None]],
+    ) -> bool:
+        """Stage changes in one transaction if a branch has this tree, and this staged."""
         with self._repository.lake.kv.write() as txn:
-            if not _is_as_seen(txn, self._repository, seen):
+            view = view_of_branch(self._repository, txn, source)
+            is_same_tree = view.commit.metarange_id == tree  # compared by ID, not read
+            if not all(
+                view.staged_at(path) == value and (value is not None or is_same_tree)
+                for path, value in staged
+            ):
                 return False
             for name, changes in parts:
                 present = branch_at(self._repository, txn, name)
@@ -309,21 +319,9 @@ def remove_unchanged(
     Raises:
         LostRace: they kept changing.
     """
-    repository, left = view.repository, batch
-    seen = StagedState.of(view, branch, [path for path, _ in left])
-    for _ in range(MAX_ATTEMPTS):
-        deletions = [(path, TOMBSTONE) for path, _ in left]
-        if stager.write_unless_changed([(branch, deletions)], seen):
-            return len(left)
-        with open_view(repository, branch) as now:
-            left = [(path, value) for path, value in left if is_same(now.find(path), value)]
-            seen = StagedState.of(now, branch, [path for path, _ in left])
-    raise kept_changing(repository, branch)
 
+    def plan(now: View) -> tuple[Parts, int]:
+        left = [path for path, value in batch if now is view or is_same(now.find(path), value)]
+        return [(branch, [(path, TOMBSTONE) for path in left])], len(left)
 
-def kept_changing(repository: Repository, branch: str) -> LostRace:
-    """Return the error for records that changed each time they were read."""
-    return LostRace(
-        f"the objects changed {MAX_ATTEMPTS} times while they were read: {repository.uri}/{branch}",
-        hint="try again",
-    )
+    return stager.write_planned(branch, [path for path, _ in batch], plan, view=view)
