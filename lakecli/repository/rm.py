@@ -50,11 +50,6 @@ def rm_paths(
     return absent
 
 
-def rm_tree(repository: Repository, branch: str, path: bytes) -> int:
-    """Stage the deletion of an object and of everything below it, as `rm_trees` does."""
-    return rm_trees(repository, branch, [path])
-
-
 def rm_trees(
     repository: Repository, branch: str, paths: Sequence[bytes], *, must_exist: bool = False
 ) -> int:

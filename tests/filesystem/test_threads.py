@@ -12,7 +12,7 @@ import pytest
 
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.repository import branch
-from lakecli.repository.rm import rm_tree
+from lakecli.repository.rm import rm_trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ def sizes(fs: LakeFileSystem) -> dict[str, dict[str, int]]:
     fs.commit("lakefs://demo/main", "main")
     with lakes.repository(lakes.home_of(None), "demo") as repository:
         branch.create(repository, "side", source="main")
-        rm_tree(repository, "side", b"d3")
+        rm_trees(repository, "side", [b"d3"])
     kept = {path: at + 1000 for at, path in enumerate(PATHS) if not path.startswith("d3/")}
     fs.pipe({f"lakefs://demo/side/{path}": b"s" * size for path, size in kept.items()})
     fs.commit("lakefs://demo/side", "side")

@@ -14,7 +14,7 @@ from lakecli.repository import branch as branches
 from lakecli.repository.commit import commit
 from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.mv import mv, mv_tree
-from lakecli.repository.rm import plan_rm_trees, rm, rm_tree
+from lakecli.repository.rm import plan_rm_trees, rm, rm_trees
 from lakecli.repository.staged import stager as module
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.undo.undo import undo
@@ -69,22 +69,23 @@ def test_remove(filled: Repository, path: bytes) -> None:
     ],
 )
 def test_remove_a_tree(filled: Repository, path: bytes, gone: set[bytes]) -> None:
-    assert rm_tree(filled, "main", path) == len(gone)
+    assert rm_trees(filled, "main", [path]) == len(gone)
     expect(filled, without(*gone))
-    assert rm_tree(filled, "main", path) == 0
+    assert rm_trees(filled, "main", [path]) == 0
 
 
 @pytest.mark.parametrize("path", [b"b", b"a/x", b"a/b/"])
 def test_nothing_to_remove(filled: Repository, path: bytes) -> None:
     newest = count_operations(filled)
-    assert rm_tree(filled, "main", path) == 0
+    assert rm_trees(filled, "main", [path]) == 0
     assert not rm(filled, "main", path)
     assert list(plan_rm_trees(filled, "main", [path])) == []
     assert count_operations(filled) == newest
     expect(filled, TREE)
-    for act in (rm, rm_tree):
-        with pytest.raises(NotFound, match="no branch"):
-            act(filled, "nope", path)
+    with pytest.raises(NotFound, match="no branch"):
+        rm(filled, "nope", path)
+    with pytest.raises(NotFound, match="no branch"):
+        rm_trees(filled, "nope", [path])
     with pytest.raises(NotFound, match="no branch"):
         list(plan_rm_trees(filled, "nope", [path]))
 
@@ -128,14 +129,14 @@ def test_in_batches(filled: Repository, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(module, "BATCH", 2)
     assert mv_tree(filled, source_branch="main", source=b"", branch="side", path=b"x") == 5
     assert cp_tree(filled, source_ref="side", source=b"x", branch="main", path=b"y") == 5
-    assert rm_tree(filled, "side", b"x") == 5
+    assert rm_trees(filled, "side", [b"x"]) == 5
     expect(filled, {}, "side")
     expect(filled, {b"y/" + path: data for path, data in TREE.items()})
 
 
 def test_one_operation_each(filled: Repository) -> None:
     mv_tree(filled, source_branch="main", source=b"a", branch="side", path=b"t")
-    rm_tree(filled, "side", b"t")
+    rm_trees(filled, "side", [b"t"])
     cp(filled, source_ref="main", source=b"z", branch="side", path=b"z")
     with filled.lake.kv.read() as txn:
         kinds = [each.kind for each in operations.iter_operations(txn, filled.key)]
@@ -284,7 +285,7 @@ def test_what_comes_while_a_tree_is_removed_stays(filled: Repository, meddling: 
     meddling.before_the_next_write(
         lambda: stage(filled, "main", {b"a/b": b"new", b"a/added": b"5"})
     )
-    assert rm_tree(filled, "main", b"a") == 2 + 1 - 1  # a, in a batch of its own, and a/c/d
+    assert rm_trees(filled, "main", [b"a"]) == 2 + 1 - 1  # a, in a batch of its own, and a/c/d
     expect(filled, {**without(b"a", b"a/c/d"), b"a/b": b"new", b"a/added": b"5"})
 
 
@@ -304,5 +305,5 @@ def test_who_never_gets_to_move_says_so(
     with pytest.raises(LostRace):
         mv_tree(filled, source_branch="main", source=b"a", branch="side", path=b"to")
     with pytest.raises(LostRace):
-        rm_tree(filled, "main", b"a")
+        rm_trees(filled, "main", [b"a"])
     expect(filled, TREE)

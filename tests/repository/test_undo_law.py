@@ -24,7 +24,7 @@ from lakecli.repository.mv import mv
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.records import clones
 from lakecli.repository.revert import revert
-from lakecli.repository.rm import rm, rm_tree
+from lakecli.repository.rm import rm, rm_trees
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.undo.log import find_undo, logged_repository, repository_at
 from lakecli.repository.undo.undo import redo, restore, undo
@@ -229,7 +229,7 @@ class UndoMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def remove_tree(self, name: str) -> None:
-        self.do(lambda: rm_tree(self.repository, name, b"a"))
+        self.do(lambda: rm_trees(self.repository, name, [b"a"]))
 
     @rule(source=NAMES, name=NAMES, path=PATHS)
     def move(self, source: str, name: str, path: bytes) -> None:

@@ -15,7 +15,7 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.trust import OutsideAddress, remember
-from lakecli.repository.rm import rm_tree
+from lakecli.repository.rm import rm_trees
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
@@ -105,7 +105,7 @@ def test_parquet_in_many_partitions(
     assert same(table(where=both), expected.where(both))
 
     # What comes later is not seen, and every ref has its own.
-    rm_tree(anywhere, "main", b"t/n=1")
+    rm_trees(anywhere, "main", [b"t/n=1"])
     assert table().count() == 238
     assert found.count() == table("lakefs://demo/main@/t/").count() == 240
 

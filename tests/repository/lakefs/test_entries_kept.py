@@ -24,7 +24,7 @@ from lakecli.repository.mv import mv, mv_tree
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.revert import revert
-from lakecli.repository.rm import rm, rm_tree
+from lakecli.repository.rm import rm, rm_trees
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.stores.contract import ANY
@@ -132,7 +132,7 @@ def test_copies_and_moves(lakefs: Repository) -> None:
 
 
 def test_taking_back_and_putting_back(lakefs: Repository) -> None:
-    rm_tree(lakefs, "main", b"e/")
+    rm_trees(lakefs, "main", [b"e/"])
     undo(lakefs)
     assert present(lakefs, "main") == VALUES
     redo(lakefs)
@@ -142,7 +142,7 @@ def test_taking_back_and_putting_back(lakefs: Repository) -> None:
     for path in VALUES:
         rm(lakefs, "main", path)
         branch.reset_object(lakefs, "main", path)
-    rm_tree(lakefs, "main", b"e/")
+    rm_trees(lakefs, "main", [b"e/"])
     branch.reset(lakefs, "main")
     assert present(lakefs, "main") == VALUES
     cp_tree(lakefs, source_ref="main", source=b"e/", branch="old", path=b"f/")
