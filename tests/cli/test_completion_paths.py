@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.cli.manual.completion import paths as completed
 from lakecli.cli.manual.completion.paths import names_at
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.view import open_view
@@ -32,9 +33,9 @@ def put(repository: Repository, paths: Iterable[str]) -> None:
     stage_entries(repository, "main", {each.encode(): ENTRY for each in paths})
 
 
-def names(repository: Repository, prefix: str = "", *, limit: int = 200) -> list[str]:
+def names(repository: Repository, prefix: str = "") -> list[str]:
     with open_view(repository, "main") as view:
-        return list(map(os.fsdecode, names_at(view, os.fsencode(prefix), limit=limit)))
+        return list(map(os.fsdecode, names_at(view, os.fsencode(prefix))))
 
 
 def expected(paths: Iterable[str], prefix: str) -> list[str]:
@@ -65,10 +66,14 @@ def test_names_are_those_of_commit_and_staging(repository: Repository) -> None:
         assert names(repository, prefix) == expected(left, prefix)
 
 
-def test_a_sample_has_no_longer_beginning_in_common_than_all(repository: Repository) -> None:
+def test_a_sample_has_no_longer_beginning_in_common_than_all(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths = [f"aa{at:03d}" for at in range(30)] + ["ab/x", "ab/y", "b"]
     put(repository, paths)
     commit(repository, "main", message="m", committer="c")
-    found = names(repository, limit=10)
+    monkeypatch.setattr(completed, "MAX_CANDIDATES", 10)
+    found = names(repository)
     assert found == [*(f"aa{at:03d}" for at in range(10)), "aa010", "ab/", "b"]
-    assert names(repository, "aa00", limit=3) == ["aa000", "aa001", "aa002"]
+    monkeypatch.setattr(completed, "MAX_CANDIDATES", 3)
+    assert names(repository, "aa00") == ["aa000", "aa001", "aa002"]

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
+from lakecli.base.uri import SCHEME
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.default_uri import base as base_here
 from lakecli.cli.default_uri import linked
 from lakecli.cli.line.argv import Globals
-from lakecli.cli.manual.completion.files import iter_files
 from lakecli.cli.manual.completion.in_place import IN_PLACE, is_in_place, iter_in_place
+from lakecli.cli.manual.completion.paths import MAX_CANDIDATES, iter_files
 from lakecli.cli.manual.completion.refs import iter_refs, iter_refs_and_paths
 from lakecli.repository.contract import Runtime
 from lakecli.repository.undo.log import SHORT_ID, iter_log
@@ -31,10 +32,6 @@ from lakecli.worktree.link import Link
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
-
-SCHEME: Final = "lakefs://"
-MAX_CANDIDATES: Final = 200
-"""More do not fit on a screen."""
 
 DEADLINE: Final = 2.0
 """Seconds after which the process ends, whatever it waits for: a disk that has gone, for one."""
@@ -52,30 +49,22 @@ def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> Non
     try:
         kind, typed = argv
         context.runtime = _without_buckets(context.runtime)
-        _print(stdout, candidates(context, kind, typed))
+        for candidate in candidates(context, kind, typed):
+            # One candidate is one line, without characters that control the terminal.
+            if candidate.isprintable():
+                stdout.write(candidate + "\n")
+        stdout.flush()
     except Exception:  # noqa: BLE001, S110 - a TAB never prints an error
         pass
     finally:
         context.close()
 
 
-def _print(stdout: TextIO, found: Iterable[str]) -> None:
-    for candidate in found:
-        # One candidate is one line, without characters that control the terminal.
-        if candidate.isprintable():
-            stdout.write(candidate + "\n")
-    stdout.flush()
-
-
 def _without_buckets(runtime: Runtime) -> Runtime:
     """Return a runtime whose buckets are empty, so that none is asked."""
 
     def open_store(uri: str, region: str) -> ObjectStore:
-
-        if is_local(uri):
-            return runtime.open_store(uri, region)
-
-        return MemoryStore()
+        return runtime.open_store(uri, region) if is_local(uri) else MemoryStore()
 
     return runtime._replace(open_store=open_store)
 
@@ -97,7 +86,7 @@ def candidates(context: Context, kind: str, typed: str) -> Iterator[str]:
     if kind.endswith(IN_PLACE):
         kind = kind.removesuffix(IN_PLACE)
         if is_in_place(typed):
-            yield from iter_in_place(context, kind, typed, limit=MAX_CANDIDATES)
+            yield from iter_in_place(context, kind, typed)
             return
     if not os.path.exists(context.home.store):
         return  # a TAB creates no store
@@ -111,7 +100,7 @@ def candidates(context: Context, kind: str, typed: str) -> Iterator[str]:
 
 def _relative(context: Context, kind: str, typed: str) -> Iterator[str]:
     """Yield what a word without a scheme may be."""
-    place = _linked(context) if kind in _FILES else None
+    place = linked(context) if kind in _FILES else None
     base = context.base_uri
     if place is not None:
         yield from _in_directory(context, *place, kind, typed)
@@ -125,20 +114,12 @@ def _relative(context: Context, kind: str, typed: str) -> Iterator[str]:
         yield from _uris(context, kind, typed)
 
 
-def _linked(context: Context) -> tuple[Path, Link] | None:
-
-    return linked(context)
-
-
 def _in_directory(context: Context, root: Path, link: Link, kind: str, typed: str) -> Iterator[str]:
     """Yield the refs and files that a word may be in a linked directory."""
     repository = context.lake().repository(link.src.repository)
     if kind.startswith("ref-") and "/" not in typed:
-        yield from iter_refs(repository, kind, typed, limit=MAX_CANDIDATES)
-    is_new_too = kind == "ref-or-own-file"
-    yield from iter_files(
-        repository, root, link, typed, is_new_too=is_new_too, limit=MAX_CANDIDATES
-    )
+        yield from iter_refs(repository, kind, typed)
+    yield from iter_files(repository, root, link, typed, is_new_too=kind == "ref-or-own-file")
 
 
 def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
@@ -155,9 +136,7 @@ def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
     if kind == "repository":
         return
     repository = context.lake().repository(name)
-    yield from iter_refs_and_paths(
-        repository, kind, rest, start=f"{SCHEME}{name}/", limit=MAX_CANDIDATES
-    )
+    yield from iter_refs_and_paths(repository, kind, rest, start=f"{SCHEME}{name}/")
 
 
 def _operations(context: Context, prefix: str) -> Iterator[str]:

@@ -5,8 +5,7 @@
     table      the command tree as tables
     scripts    the tables put into the template of a shell, template.bash for one
     refs       names of refs, with modifiers and in ranges
-    paths      names in one directory of a ref
-    files      files of a linked directory
+    paths      names in one directory: of a ref, and files of a linked directory
     in_place   repositories named by their storage namespace
 
 All three scripts work alike: they walk the words before the cursor along the tree, which is part of

@@ -33,14 +33,13 @@ def is_in_place(typed: str) -> bool:
     return bool(at) and os.path.isfile(f"{directory}/{REPOSITORY}")
 
 
-def iter_in_place(context: Context, kind: str, typed: str, *, limit: int) -> Iterator[str]:
+def iter_in_place(context: Context, kind: str, typed: str) -> Iterator[str]:
     """Yield what a word may be that begins with a storage namespace.
 
     Args:
         context: of the run.
         kind: of the word.
         typed: the beginning of the word.
-        limit: the number of names to offer; a few more may come.
     """
     namespace, at, rest = typed.partition("@")
     if not at:
@@ -50,8 +49,7 @@ def iter_in_place(context: Context, kind: str, typed: str, *, limit: int) -> Ite
             if shown.startswith(typed):
                 yield f"{shown}{end}"
     elif kind != "repository" and (repository := _find(context, namespace)) is not None:
-        start = f"{namespace}@"
-        yield from iter_refs_and_paths(repository, kind, rest, start=start, limit=limit)
+        yield from iter_refs_and_paths(repository, kind, rest, start=f"{namespace}@")
 
 
 def _clones(context: Context) -> dict[str, str]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
 from lakecli.base.model import RefKind
-from lakecli.cli.manual.completion.paths import names_at
-from lakecli.committed.listing import common_start
+from lakecli.cli.manual.completion.paths import names_at, some_names
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.expression import parse
 from lakecli.refs.reader import get_commit, get_parent
@@ -32,7 +31,7 @@ _LAST_NAME: Final = "\U0010ffff"
 
 
 def iter_refs_and_paths(
-    repository: Repository, kind: str, typed: str, *, start: str, limit: int
+    repository: Repository, kind: str, typed: str, *, start: str
 ) -> Iterator[str]:
     """Yield what may follow a repository: refs, or the paths of one.
 
@@ -41,76 +40,59 @@ def iter_refs_and_paths(
         kind: of the word.
         typed: a part of a ref and a path.
         start: what stands before that; each candidate begins with it.
-        limit: the number of names to offer; a few more may come.
     """
     ref, slash, path = typed.partition("/")
     if not slash:
         end = "/" if kind in PATHS else ""
-        for found in iter_refs(repository, kind, ref, limit=limit):
+        for found in iter_refs(repository, kind, ref):
             yield f"{start}{found}{end}"
     elif kind in PATHS:
         with open_view(repository, ref) as view:
-            for each in names_at(view, os.fsencode(path), limit=limit):
+            for each in names_at(view, os.fsencode(path)):
                 yield f"{start}{ref}/{os.fsdecode(each)}"
 
 
-def iter_refs(repository: Repository, kind: str, typed: str, *, limit: int) -> Iterator[str]:
+def iter_refs(repository: Repository, kind: str, typed: str) -> Iterator[str]:
     """Yield the branches and tags that begin with what was typed, or refs with its modifiers.
 
     Args:
         repository: the repository.
         kind: ``branch`` or ``tag``; anything else takes both, and modifiers.
         typed: a part of a ref expression; behind ``..`` another one begins.
-        limit: the number of branches and of tags, but for a few; see `names_at`.
     """
     if kind in {"branch", "tag"}:
-        yield from _names(repository, kind, typed, limit)
+        yield from _names(repository, kind, typed)
         return
     before, dots, last = typed.rpartition("..")
     lead = before + dots
     base = _BEFORE_MARK.match(last)
     assert base is not None
     if base[0] == last:
-        found = _names(repository, kind, last, limit)
+        found = _names(repository, kind, last)
     else:
         found = _modified(repository, base[0], last)
     for each in found:
         yield lead + each
 
 
-def _names(repository: Repository, kind: str, prefix: str, limit: int) -> Iterator[str]:
+def _names(repository: Repository, kind: str, prefix: str) -> Iterator[str]:
+    def branches(lead: str | None) -> Iterator[str]:
+        found = branch.iter_branches(repository, prefix=prefix, after=_last_of(lead))
+        return (each.name for each in found)
+
+    def tags(lead: str | None) -> Iterator[str]:
+        found = tag.iter_tags(repository, prefix=prefix, after=_last_of(lead))
+        return (each.name for each in found)
 
     if kind != "tag":
-        yield from _some(
-            lambda after: (
-                each.name for each in branch.iter_branches(repository, prefix=prefix, after=after)
-            ),
-            prefix,
-            limit,
-        )
+        yield from some_names(branches, prefix)
     if kind != "branch":
-        yield from _some(
-            lambda after: (
-                each.name for each in tag.iter_tags(repository, prefix=prefix, after=after)
-            ),
-            prefix,
-            limit,
-        )
+        yield from some_names(tags, prefix)
 
 
-def _some(names_after: Callable[[str], Iterator[str]], prefix: str, limit: int) -> Iterator[str]:
-    """Yield names up to a limit, then those that shorten what all begin with, until none does."""
-    names = list(islice(names_after(""), limit))
-    yield from names
-    if len(names) < limit:
-        return
-    lead = common_start(names[0], names[-1])
-    while len(lead) > len(prefix):
-        name = next(names_after(lead + _LAST_NAME), None)
-        if name is None:
-            return
-        yield name
-        lead = common_start(lead, name)
+def _last_of(lead: str | None) -> str:
+    """Return what no name that begins so is greater than."""
+    return "" if lead is None else lead + _LAST_NAME
 
 
 def _modified(repository: Repository, base: str, typed: str) -> Iterator[str]:
