@@ -354,9 +354,7 @@ class Context:
             return
         self.tell_finished(caught_up.finished)
         for unsent in caught_up.unsent:
-            self.out.warn(unsent.message)
-            if unsent.hint is not None:
-                self.out.hint(unsent.hint)
+            self.out.warn(unsent.message, unsent.hint)
 
     def tell_finished(self, finished: Iterable[Finished]) -> None:
         """Tell what became of moves in the bucket that an interrupted command began."""
@@ -411,9 +409,7 @@ class Context:
         """Show notices and close the lake; safe to repeat."""
         for repository in self._repositories:
             for notice in repository.notices:
-                self.out.warn(notice.message)
-                if notice.hint is not None:
-                    self.out.hint(notice.hint)
+                self.out.warn(notice.message, notice.hint)
             repository.notices.clear()
             repository.note_reads()
             if self.logs is not None and repository.reads is not None:

@@ -99,8 +99,7 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
 
 def _logs(context: Context, given: Globals, argv: Sequence[str]) -> Logs | None:
     """Return the log of a run; ``None`` without one, and for a run within another."""
-    options = (given.log_level, given.log_format, given.log_output)
-    if not (given.verbose or any(each is not None for each in options)):
+    if not (given.verbose or given.are_logs_wanted):
         return None
     from lakecli.cli.out.logs import Logs, is_open
 

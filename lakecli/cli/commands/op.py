@@ -212,7 +212,7 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
     found = iter_log(context.logged_repository(repository_here(repository, context)))
     context.out.table(
         COLUMNS,
-        context.out.first(found, amount=amount),
+        context.out.page(found, amount=amount),
         row=lambda item: operation_row(
             item.operation, undone=item.undone, now=context.now() if context.out.terminal else None
         ),

@@ -89,6 +89,11 @@ class Globals:
         self.version = False
         self.problem: UsageError | None = None
 
+    @property
+    def are_logs_wanted(self) -> bool:
+        """Whether any option of the log is given."""
+        return (self.log_level, self.log_format, self.log_output) != (None, None, None)
+
     def take(self, flag: str, value: str | None, rest: list[str]) -> None:
         """Set the option `flag`, with its attached `value` or, if it takes one, from `rest`."""
         option = _GLOBALS[flag]

@@ -42,20 +42,8 @@ FORMATS: Final = ("text", "json")
 STDERR: Final = frozenset({"-", "="})
 """What stands for standard error; standard output is for answers."""
 
-_NAMES: Final = {
-    logging.DEBUG: "debug",
-    logging.INFO: "info",
-    logging.WARNING: "warning",
-    logging.ERROR: "error",
-    logging.CRITICAL: "fatal",
-}
 _QUERY: Final = re.compile(r"(https?://[^\s?\"'<>]*)\?[^\s\"'<>]+", re.IGNORECASE)
 _USER: Final = re.compile(r"(https?://)[^\s/?@\"'<>]+@", re.IGNORECASE)
-
-
-def are_wanted(given: Globals) -> bool:
-    """Tell whether any of the options is given."""
-    return any(each is not None for each in (given.log_level, given.log_format, given.log_output))
 
 
 def is_open() -> bool:
@@ -101,7 +89,7 @@ class Logs:
         handlers: list[logging.Handler] = [self._counting]
         if given.verbose:
             handlers.append(_Showing(out))
-        if are_wanted(given):
+        if given.are_logs_wanted:
             handlers += self._written(given, now)
         self._logger.handlers[:] = handlers
         self._logger.propagate = False
@@ -243,7 +231,7 @@ class _Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = {
             "time": f"{self._now():%Y-%m-%dT%H:%M:%SZ}",
-            "level": _NAMES[record.levelno],
+            "level": record.levelname.lower(),
             "msg": harmless(record.getMessage()),
             "logger": record.name,
             **record.__dict__.get("fields", {}),

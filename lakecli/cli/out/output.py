@@ -207,11 +207,14 @@ class Output:
             paging.finish()
             self._stdout = self._screen
 
-    def page(self, items: Iterable[T], *, amount: int, name: Callable[[T], str]) -> Iterable[T]:
+    def page(
+        self, items: Iterable[T], *, amount: int, name: Callable[[T], str] | None = None
+    ) -> Iterable[T]:
         """Yield the first `amount` items; if there are more, hint how to get them.
 
         0 and -1 mean all. The hint goes to stderr for text and JSON, so that no list is cut
-        silently. `name` returns the value of ``--after`` that continues after an item.
+        silently. `name` returns the value of ``--after`` that continues after an item, where the
+        command has that option.
         """
         if amount <= 0:
             yield from items
@@ -221,21 +224,10 @@ class Output:
         for last in islice(source, min(amount, sys.maxsize)):
             yield last
         for _ in source:
-            after = name(cast("T", last))
-            word = format_.shell_word(after)
-            # Not by `hint`, which translates what the library says, and takes 0.2 ms to load that.
-            self._write_error(f"hint: for more results run with --amount {amount} --after {word}")
-            break
-
-    def first(self, items: Iterable[T], *, amount: int) -> Iterable[T]:
-        """Yield the first `amount` items, all for 0 and -1; if there are more, hint at them."""
-        if amount <= 0:
-            yield from items
-            return
-        source = iter(items)
-        yield from islice(source, min(amount, sys.maxsize))
-        for _ in source:
-            self.hint("for more results run with --amount 0")
+            more = "0"
+            if name is not None:
+                more = f"{amount} --after {format_.shell_word(name(cast('T', last)))}"
+            self.hint(f"for more results run with --amount {more}")
             break
 
     def say(self, *lines: str) -> None:
@@ -273,12 +265,14 @@ class Output:
         if not self.quiet:
             self._write_error(format_.one_line(message))
 
-    def warn(self, message: str) -> None:
-        """Write a warning to stderr: ``warning: …``."""
+    def warn(self, message: str, hint: str | None = None) -> None:
+        """Write a warning to stderr: ``warning: …``, and maybe a hint."""
         if self.heard is not None:
             self.heard("warning", message)
         label = self._style_error("warning:", "yellow")
         self._write_error(f"{label} {format_.one_line(message)}")
+        if hint is not None:
+            self.hint(hint)
 
     def hint(self, message: str) -> None:
         """Write a hint to stderr: ``hint: …``.

@@ -106,15 +106,19 @@ class CountingProgress(Progress):
             return ""
         return f", {rate:.1f} objects/s" if rate < _SLOW else f", {rate:,.0f} objects/s"
 
+    def _measure(self) -> tuple[int, int, Rate]:
+        """Return total, done and rate of bytes, else of objects, else of parts; 0: no total."""
+        if self._size:
+            return self._size, self._done_size, self._rate
+        if self._items or not self._parts:
+            return self._items or 0, self._done_items, self._item_rate
+        return self._parts, self._done_parts, self._part_rate
+
     def _left(self) -> str:
         """Return ``, `` and the time that is left, where it is known."""
-        total, done, rate = self._items, self._done_items, self._item_rate
-        if self._size:
-            total, done, rate = self._size, self._done_size, self._rate
-        elif not self._items:
-            total, done, rate = self._parts, self._done_parts, self._part_rate
+        total, done, rate = self._measure()
         speed = rate.of(done)
-        if speed is None or not total or total <= done:
+        if speed is None or total <= done:
             return ""
         return f", {human_seconds((total - done) / speed)} left"
 

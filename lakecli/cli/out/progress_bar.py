@@ -59,12 +59,6 @@ class BarProgress(CountingProgress):
         """Write lines of text above the bar."""
         self._rich.console.print(Text.from_ansi(text.removesuffix("\n")), soft_wrap=True)
 
-    def _finished(self) -> int:
-        """Return what is finished, in the unit of the total."""
-        if self._size:
-            return self._done_size
-        return self._done_items if self._items or not self._parts else self._done_parts
-
     def _show(self, now: float) -> None:
         if now < self._next:
             return
@@ -73,9 +67,5 @@ class BarProgress(CountingProgress):
         if self._size or self._done_size:
             counts += f", {human_size(self._done_size)}"
         counts += self._speed()
-        self._rich.update(
-            self._task,
-            total=self._size or self._items or self._parts or None,
-            completed=self._finished(),
-            counts=counts,
-        )
+        total, done, _ = self._measure()
+        self._rich.update(self._task, total=total or None, completed=done, counts=counts)
