@@ -10,6 +10,7 @@ import pty
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
@@ -96,6 +97,7 @@ def main() -> None:
         }
         for line in SCENE.format(lake=root / "lake").strip().splitlines():
             run(line, root, environment)
+            time.sleep(1.1 * line.startswith("commit"))  # commits of one second have no order
         (root / "work" / "january.csv").write_text("id,amount\njanuary,21\n")
         (root / "work" / "april.csv").write_text("id,amount\napril,7\n")
         (root / "work" / "march.csv").unlink()
