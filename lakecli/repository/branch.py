@@ -312,7 +312,7 @@ def rename(
             check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=None)
             tokens = before.staging_token, *before.sealed_tokens
             # Staged changes belong to the operation log under the old name.
-            if not all(area.is_empty(txn, token) for token in tokens):
+            if not area.is_clean(txn, before):
                 uri = f"{repository.uri}/{name}"
                 raise DirtyBranch(
                     f"branch {name} has uncommitted changes",

@@ -54,7 +54,7 @@ from lakecli.repository.transfer.parts import PartFetcher
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.readers import FileStamp
 from lakecli.repository.transfer.selection import EVERYTHING, Selection, is_own
-from lakecli.repository.transfer.walk import LinkPolicy, walk
+from lakecli.repository.transfer.walk import AscendingNames, LinkPolicy, walk
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import BucketNotFound
 from lakecli.stores.uri import is_local
@@ -562,7 +562,7 @@ class _Surplus(NamedTuple):
         if not target.is_dir():
             return found
         names = (path[len(below) :] for path, _ in view.scan(prefix=below))
-        objects = _Objects(name for name in names if name and not name.endswith(b"/"))
+        objects = AscendingNames(name for name in names if name and not name.endswith(b"/"))
         for each in walk(os.fsencode(target), LinkPolicy.FAIL):
             name = each.relative
             if is_own(name) or objects.has(name) or mirror.keeps(name):
@@ -599,21 +599,6 @@ class _Surplus(NamedTuple):
         if at == len(self.files):
             return False
         return self.files[at][0] == first or self.files[at][0] < last
-
-
-class _Objects:
-    """The names of objects, which are asked for in ascending order."""
-
-    def __init__(self, names: Iterable[bytes]) -> None:
-        self._names = iter(names)
-        self._next = next(self._names, None)
-        self.any = self._next is not None
-
-    def has(self, name: bytes) -> bool:
-        """Tell whether an object has this name."""
-        while self._next is not None and self._next < name:
-            self._next = next(self._names, None)
-        return self._next == name
 
 
 def _check_unneeded(repository: Repository, target: Path) -> None:

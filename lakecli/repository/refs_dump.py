@@ -180,9 +180,7 @@ def _odd_names(refs: dict[str, CommitId], kind: RefKind) -> list[LostItem]:
 
 def _uncommitted(txn: ReadTransaction, branches: Iterable[Branch]) -> Iterator[LostItem]:
     for branch in branches:
-        if any(
-            not area.is_empty(txn, token) for token in (branch.staging_token, *branch.sealed_tokens)
-        ):
+        if not area.is_clean(txn, branch):
             yield LostItem(Loss.UNCOMMITTED, f"branch {branch.name}")
 
 

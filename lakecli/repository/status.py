@@ -147,7 +147,7 @@ def _uncommitted(
     txn: ReadTransaction, repository: Repository, branch: Branch
 ) -> Iterator[ChangeType]:
 
-    if all(area.is_empty(txn, token) for token in (branch.staging_token, *branch.sealed_tokens)):
+    if area.is_clean(txn, branch):
         return
     from lakecli.repository.staged.changes import uncommitted
 

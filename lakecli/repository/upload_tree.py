@@ -36,6 +36,7 @@ from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
 from lakecli.repository.transfer.selection import is_own
 from lakecli.repository.transfer.walk import (
+    AscendingNames,
     WalkedFile,
     by_own_names,
     named,
@@ -264,23 +265,63 @@ def files_of(
     return walk(root, options.links) if names is None else named(root, names, options.links)
 
 
-class _UploadWalk:
-    """The walk of an upload: the selected files, with the entries that the branch has.
-
-    What becomes of a file is up to its subclass: `_StagedUpload` brings it in, `_UploadPlan` tells.
+class _StagedUpload:
+    """An upload: several threads bring files in, which are staged in chunks.
 
     Args:
         target: where they become objects.
         files: what is uploaded.
-        writes: bring in and stage what is found; else only compare.
+        report: counts them.
+        writes: bring in and stage what is found; `_UploadPlan` only compares.
     """
 
-    def __init__(self, target: _UploadTarget, files: _UploadFiles, *, writes: bool) -> None:
+    def __init__(
+        self,
+        target: _UploadTarget,
+        files: _UploadFiles,
+        report: UploadReport,
+        *,
+        writes: bool = True,
+    ) -> None:
         self._repository, branch, self._prefix, self._options = target
         self._upload = Uploader(self._repository, branch, self._options, writes=writes)
         self._now = self._repository.lake.now
         self._files = files
         self._budget = FailureBudget()
+        self._is_local = is_local(target.repository.store.uri)
+        self._chunk = CHUNK if self._is_local else BUCKET_CHUNK
+        self._report = report
+        self._lock = Lock()
+        self._staging = Lock()
+        self._pending: list[tuple[bytes, Ingested, bytes | None]] = []
+        self._pending_bytes = 0
+
+    def run(self) -> None:
+        """Upload the files."""
+        items = self._items(self._files.found)
+        if self._is_local:
+            items = self._large(items)
+        try:
+            self._upload.workers.for_each(items, self._one)
+        except BaseException:
+            # Stage what arrived, so that the repeated command does not send it again.
+            with suppress(LakeError):
+                self._stage_pending()
+            raise
+        self._stage_pending(() if self._report.failures else self._files.absent())
+        self._report.failures.sort()
+
+    def _large(self, items: Iterator[_Item]) -> Iterator[_Item]:
+        """Bring in small files as they are drawn, one after the other, and yield the others.
+
+        In a local namespace, threads with small files wait for the interpreter and for the
+        directory in which all of them create files: one is as fast as several.
+        """
+        for item in items:
+            if item[2] <= SMALL:
+                self._one(item)
+            else:
+                yield item
 
     def _items(self, found: Iterator[WalkedFile]) -> Iterator[_Item]:
         """Yield the selected files with the entries that the branch has; record the others."""
@@ -335,79 +376,23 @@ class _UploadWalk:
 
     def _leave_out(self, found: WalkedFile) -> None:
         """Record a file whose name is not that of data."""
-        raise NotImplementedError
-
-    def _exclude(self, found: WalkedFile) -> None:
-        """Record a file that the selection leaves out."""
-        raise NotImplementedError
-
-    def _fail(self, found: WalkedFile, problem: str) -> None:
-        """Record a file that cannot be uploaded."""
-        raise NotImplementedError
-
-    def _read(self, found: WalkedFile, present: bytes | None, size: int) -> Ingested | None:
-        """Return the contents of a file; ``None`` if they were not read, as they must differ."""
-        raise NotImplementedError
-
-    def _add(self, item: _Item, ingested: Ingested | None) -> None:
-        """Record a file that was read."""
-        raise NotImplementedError
-
-
-class _StagedUpload(_UploadWalk):
-    """An upload: several threads bring files in, which are staged in chunks."""
-
-    def __init__(self, target: _UploadTarget, files: _UploadFiles, report: UploadReport) -> None:
-        super().__init__(target, files, writes=True)
-        self._is_local = is_local(target.repository.store.uri)
-        self._chunk = CHUNK if self._is_local else BUCKET_CHUNK
-        self._report = report
-        self._lock = Lock()
-        self._staging = Lock()
-        self._pending: list[tuple[bytes, Ingested, bytes | None]] = []
-        self._pending_bytes = 0
-
-    def run(self) -> None:
-        """Upload the files."""
-        items = self._items(self._files.found)
-        if self._is_local:
-            items = self._large(items)
-        try:
-            self._upload.workers.for_each(items, self._one)
-        except BaseException:
-            # Stage what arrived, so that the repeated command does not send it again.
-            with suppress(LakeError):
-                self._stage_pending()
-            raise
-        self._stage_pending(() if self._report.failures else self._files.absent())
-        self._report.failures.sort()
-
-    def _large(self, items: Iterator[_Item]) -> Iterator[_Item]:
-        """Bring in small files as they are drawn, one after the other, and yield the others.
-
-        In a local namespace, threads with small files wait for the interpreter and for the
-        directory in which all of them create files: one is as fast as several.
-        """
-        for item in items:
-            if item[2] <= SMALL:
-                self._one(item)
-            else:
-                yield item
-
-    def _leave_out(self, found: WalkedFile) -> None:
         self._report.left_out.append(found.relative)
 
     def _exclude(self, _found: WalkedFile) -> None:
+        """Record a file that the selection leaves out."""
         self._report.excluded += 1
 
     def _fail(self, found: WalkedFile, problem: str) -> None:
+        """Record a file that cannot be uploaded."""
         self._report.failures.append((found.path, problem))
 
-    def _read(self, found: WalkedFile, present: bytes | None, _size: int) -> Ingested:
+    def _read(self, found: WalkedFile, present: bytes | None, _size: int) -> Ingested | None:
+        """Return the contents of a file; ``None`` if they were not read, as they must differ."""
         expected = self._upload.expected(present)
         return self._upload.ingest.file(found.path, expected=expected, opener=self._files.opener)
 
     def _add(self, item: _Item, ingested: Ingested | None) -> None:
+        """Record a file that was read."""
         assert ingested is not None
         found, present, _ = item
         with self._lock:
@@ -454,11 +439,11 @@ class _StagedUpload(_UploadWalk):
         ]
 
 
-class _UploadPlan(_UploadWalk):
+class _UploadPlan(_StagedUpload):
     """An upload that compares and writes nothing."""
 
     def __init__(self, target: _UploadTarget, files: _UploadFiles) -> None:
-        super().__init__(target, files, writes=False)
+        super().__init__(target, files, UploadReport(), writes=False)
         self._steps: list[tuple[bytes, PathStep]] = []
 
     def steps(self) -> Iterator[PathStep]:
@@ -570,7 +555,7 @@ def _names(found: Iterable[WalkedFile]) -> Iterator[bytes]:
 
 def _surplus(repository: Repository, branch: str, below: bytes, listing: _Listing) -> _Records:
     """Return the selected objects below a prefix that the directory lacks."""
-    names = _names(listing)
+    names = AscendingNames(_names(listing))
     before = 0
 
     def counted(records: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
@@ -580,10 +565,10 @@ def _surplus(repository: Repository, branch: str, below: bytes, listing: _Listin
             yield record
 
     with open_view(repository, branch) as view:
-        first = next(names, None)
         records = counted(view.scan(prefix=below))
-        found = listing.absent(_without(records, len(below), first, names), below)
-    if found and first is None:
+        others = (record for record in records if not names.has(record[0][len(below) :]))
+        found = listing.absent(others, below)
+    if found and not names.any:
         raise Refused(
             f"there is no file in {listing.source}, so everything would be deleted",
             hint="if that is meant: lakecli fs rm -r",
@@ -611,17 +596,3 @@ def _walk_again(repository: Repository, listing: _Listing, lacking: str) -> None
         )
     )
 
-
-def _without(
-    records: Iterator[tuple[bytes, bytes]],
-    cut: int,
-    name: bytes | None,
-    names: Iterator[bytes],
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the records whose path, behind `cut`, is not among the names; both are in order."""
-    for path, value in records:
-        relative = path[cut:]
-        while name is not None and name < relative:
-            name = next(names, None)
-        if name != relative:
-            yield path, value

@@ -10,7 +10,7 @@ from functools import reduce
 from itertools import chain
 from typing import Final, NewType
 
-from lakecli.base.model import StagingToken
+from lakecli.base.model import Branch, StagingToken
 from lakecli.kv import paths
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 
@@ -55,6 +55,11 @@ def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
     if txn.past is not None:
         return next(txn.past.scan(token), None) is None
     return paths.is_empty(txn, Table.STAGING, token)
+
+
+def is_clean(txn: ReadTransaction, branch: Branch) -> bool:
+    """Return whether a branch has nothing staged, nor in a commit under way."""
+    return all(is_empty(txn, token) for token in (branch.staging_token, *branch.sealed_tokens))
 
 
 def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None) -> int:

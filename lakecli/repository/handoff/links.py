@@ -144,7 +144,6 @@ class ObjectLinks:
         self._view = view
         self._presigner = presigner
         self._names = names
-        self._items: Iterator[SigningItem] = iter(())
 
     @contextmanager
     def signing(self) -> Iterator[None]:
@@ -281,23 +280,15 @@ def in_order(items: Iterator[SigningItem]) -> Iterator[Iterator[SigningItem]]:
 
 
 def _signed(items: Iterator[SigningItem], pool: ThreadPoolExecutor) -> Iterator[SigningItem]:
-    waiting: deque[list[SigningItem] | Future[list[SigningItem]]] = deque()
+    waiting: deque[Future[list[SigningItem]]] = deque()
     batches = 0
     while batch := list(islice(items, min(1 + batches // THREADS, BATCH))):
         batches += 1
-        waiting.append(pool.submit(_sign, batch) if _lacks_signature(batch) else batch)
-        while waiting and (len(waiting) > 2 * THREADS or isinstance(waiting[0], list)):
-            yield from _whole(waiting.popleft())
+        waiting.append(pool.submit(_sign, batch))
+        if len(waiting) > 2 * THREADS:
+            yield from waiting.popleft().result()
     while waiting:
-        yield from _whole(waiting.popleft())
-
-
-def _whole(batch: list[SigningItem] | Future[list[SigningItem]]) -> list[SigningItem]:
-    return batch if isinstance(batch, list) else batch.result()
-
-
-def _lacks_signature(items: Sequence[SigningItem]) -> bool:
-    return any(isinstance(url, PresignedUrl) and url.unsigned is not None for _, _, url in items)
+        yield from waiting.popleft().result()
 
 
 def _sign(items: Sequence[SigningItem]) -> list[SigningItem]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
-from lakecli.proto.messages import BRANCH_DATA, TAG_DATA
+from lakecli.proto.messages import BRANCH_DATA, TAG_DATA, Message
 from lakecli.proto.varint import Malformed
 from lakecli.remote.commit_data import decode_commit_data
 from lakecli.sstable.format import decode_value
@@ -29,15 +30,7 @@ class RecordKind(NamedTuple):
 
 def _entry(key: bytes, identity: bytes, value: bytes) -> tuple[Any, ...]:
     entry = decode_entry(value)
-    return (
-        key,
-        identity.hex(),
-        entry.size,
-        entry.checksum,
-        entry.modified_at,
-        entry.physical_address,
-        entry.metadata,
-    )
+    return key, identity.hex(), *(getattr(entry, name) for name in _ENTRY.columns[2:])
 
 
 def _range(_key: bytes, _identity: bytes, value: bytes) -> tuple[Any, ...]:
@@ -47,26 +40,12 @@ def _range(_key: bytes, _identity: bytes, value: bytes) -> tuple[Any, ...]:
 
 def _commit(key: bytes, _identity: bytes, value: bytes) -> tuple[Any, ...]:
     commit = decode_commit_data(key, decode_value(value)[1])
-    return (
-        commit.id,
-        commit.committer,
-        commit.message,
-        commit.created_at,
-        commit.metadata,
-        commit.recorded_parents,
-        commit.metarange_id,
-        commit.version,
-        commit.generation,
-    )
+    fields = {**commit._asdict(), "commit_id": commit.id, "parents": commit.recorded_parents}
+    return tuple(fields[name] for name in _COMMIT.columns)
 
 
-def _branch(_key: bytes, _identity: bytes, value: bytes) -> tuple[Any, ...]:
-    fields = BRANCH_DATA.decode(decode_value(value)[1])
-    return fields["id"], fields["commit_id"]
-
-
-def _tag(_key: bytes, _identity: bytes, value: bytes) -> tuple[Any, ...]:
-    fields = TAG_DATA.decode(decode_value(value)[1])
+def _ref(message: Message, _key: bytes, _identity: bytes, value: bytes) -> tuple[Any, ...]:
+    fields = message.decode(decode_value(value)[1])
     return fields["id"], fields["commit_id"]
 
 
@@ -89,9 +68,9 @@ _COMMIT: Final = RecordKind(
     _commit,
 )
 _ENTITIES: Final[Mapping[bytes, RecordKind]] = {
-    b"branch": RecordKind(("branch", "commit_id"), _branch),
+    b"branch": RecordKind(("branch", "commit_id"), partial(_ref, BRANCH_DATA)),
     b"commit": _COMMIT,
-    b"tag": RecordKind(("tag", "commit_id"), _tag),
+    b"tag": RecordKind(("tag", "commit_id"), partial(_ref, TAG_DATA)),
 }
 
 

@@ -14,7 +14,7 @@ Whose namespace it is then depends:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.ids import RepositoryUuid
@@ -265,11 +265,7 @@ def _check_empty(txn: ReadTransaction, repository: Repository) -> None:
     branches = list(refs.iter_branches())
     has_refs = next(refs.iter_tags(), None) is not None or len(branches) > 1
     has_commits = any(branch.commit_id != first for branch in branches)
-    has_staged = any(
-        not area.is_empty(txn, token)
-        for branch in branches
-        for token in (branch.staging_token, *branch.sealed_tokens)
-    )
+    has_staged = not all(area.is_clean(txn, branch) for branch in branches)
     if has_refs or has_commits or has_staged:
         raise Refused(
             f"{repository.uri} is not empty",
@@ -292,22 +288,14 @@ def _register(
         if name not in dump.branches:
             refs.delete_branch(name)
             changes.append(ref_changes.branch_change(old, None))
-    for branch in _branches(txn, repository, dump.branches):
-        refs.put_branch(branch)
-        changes.append(ref_changes.branch_change(before.get(branch.name), branch))
+    for name, commit_id in dump.branches.items():
+        token = staging_tokens.start(txn, repository, name, commit_id)
+        refs.put_branch(branch := Branch(name, commit_id, token))
+        changes.append(ref_changes.branch_change(before.get(name), branch))
     for name, commit_id in dump.tags.items():
         refs.put_tag(tag := Tag(name, commit_id))
         changes.append(ref_changes.tag_change(None, tag))
     operations.append(txn, repository, kind=kind, refs=changes)
-
-
-def _branches(
-    txn: WriteTransaction, repository: Repository, heads: Mapping[str, CommitId]
-) -> list[Branch]:
-    return [
-        Branch(name, commit_id, staging_tokens.start(txn, repository, name, commit_id))
-        for name, commit_id in heads.items()
-    ]
 
 
 def _restored(repository: Repository, dump: Dump) -> Restored:

@@ -202,6 +202,21 @@ def _kind(entry: os.DirEntry[str], *, follow: bool) -> str:
     return "special file (pipe, socket or device)"
 
 
+class AscendingNames:
+    """Names that are asked for in ascending order, as they are given."""
+
+    def __init__(self, names: Iterable[bytes]) -> None:
+        self._names = iter(names)
+        self._next = next(self._names, None)
+        self.any = self._next is not None
+
+    def has(self, name: bytes) -> bool:
+        """Return whether a name is among them."""
+        while self._next is not None and self._next < name:
+            self._next = next(self._names, None)
+        return self._next == name
+
+
 def size_of(found: WalkedFile) -> int:
     """Return the size of a file in bytes; 0 if it is unknown."""
     try:
