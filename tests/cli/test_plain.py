@@ -51,7 +51,7 @@ class Probe(NamedTuple):
             with self.built.typer.make_context("probe", list(arguments)) as ctx:
                 self.built.typer.invoke(ctx)
         except Exception as error:
-            if usage_of(error, str) is None:
+            if usage_of(error, "probe", str) is None:
                 raise
             return None
         return self.seen.pop()
@@ -100,7 +100,7 @@ def spellings(parameter: Parameter) -> list[list[str]]:
     mark = parameter.mark
     if not isinstance(mark, Option):
         return [[text_for(parameter)]]
-    syntax = mark.syntax(takes_value=parameter.type is not bool, alone=parameter.alone)
+    syntax = parameter.syntax(mark)
     if not syntax.takes_value:
         return [[flag] for flag in (*syntax.flags, *filter(None, [syntax.negative]))]
     if syntax.alone is not None:

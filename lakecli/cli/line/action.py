@@ -20,8 +20,7 @@ from lakecli.cli.line.declare import (
     declaration,
     is_path,
 )
-from lakecli.cli.tree import COMMANDS, PAGED, PROGRAM
-from lakecli.errors import UsageError
+from lakecli.cli.tree import COMMANDS, PAGED
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
@@ -67,7 +66,7 @@ def _run_by_typer(words: str, declared: Declaration, context: Context, arguments
     Raises:
         UsageError: the line has an error; if an option lacks its value, the hint is the usage.
     """
-    from lakecli.cli.line.build import MissingValue, build, usage_of
+    from lakecli.cli.line.build import build, usage_of
     from lakecli.cli.line.describe import describe
 
     def synopsis() -> str:
@@ -75,11 +74,8 @@ def _run_by_typer(words: str, declared: Declaration, context: Context, arguments
 
     try:
         return build(declared, words).run(context, arguments)
-    except MissingValue as error:
-        usage = f"{PROGRAM} {words} {synopsis()}"
-        raise UsageError(error.message, hint=f"{usage}\n  {error.hint}") from None
     except Exception as error:
-        usage_error = usage_of(error, synopsis)
+        usage_error = usage_of(error, words, synopsis)
         if usage_error is None:
             raise
         raise usage_error from error
@@ -107,9 +103,7 @@ def _read(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any]:
     positions = []
     for parameter in declared.parameters.values():
         if isinstance(parameter.mark, Option):
-            syntax = parameter.mark.syntax(
-                takes_value=parameter.type is not bool, alone=parameter.alone
-            )
+            syntax = parameter.syntax(parameter.mark)
             for flag in (*syntax.flags, *filter(None, [syntax.negative])):
                 options[flag] = parameter, syntax
         else:

@@ -61,9 +61,10 @@ SETTINGS_FLAG: Final = "--conf"
 """Its value may contain a password: a setting of Spark."""
 
 _GLOBALS: Final = {flag: option for option in GLOBAL_OPTIONS for flag in option.flags}
-_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
-BOOLEANS: Final = dict.fromkeys(_TRUE, True) | dict.fromkeys(_FALSE, False)
+BOOLEANS: Final = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
 """What Go reads as a boolean."""
 
 
@@ -108,11 +109,11 @@ class Globals:
 
     def boolean(self, flag: str, value: str) -> bool:
         """Read the value of ``--flag=value`` as Go does."""
-        if value not in _TRUE and value not in _FALSE:
+        if value not in BOOLEANS:
             self.fail(
                 UsageError(f"option {flag} takes true or false, not {value!r}", hint=f"{flag}=true")
             )
-        return value in _TRUE
+        return BOOLEANS.get(value, False)
 
     def fail(self, problem: UsageError) -> None:
         """Keep the first problem."""
@@ -186,9 +187,8 @@ def normalise(
         options: the options of the command; they precede global ones of the same spelling.
         ends_at_word: whether the first argument ends the options, because a command line follows.
     """
-    syntax = {flag: option for option in options for flag in option.flags}
-    todo = list(rest)
-    done: list[str] = []
+    line = _Line(list(rest), [], given, {flag: each for each in options for flag in each.flags})
+    todo, done = line.todo, line.done
     while todo:
         word = todo.pop(0)
         if word == "--":
@@ -196,82 +196,82 @@ def normalise(
         if ends_at_word and not word.startswith("-"):
             return [*done, "--", word, *todo]
         if word.startswith("--"):
-            _take_long(word, todo, done, given=given, syntax=syntax)
+            line.take_long(word)
         elif word.startswith("-") and len(word) > 1:
-            _take_short(word, todo, done, given=given, syntax=syntax)
+            line.take_short(word)
         else:
             done.append(word)
     return done
 
 
-def _take_long(
-    word: str,
-    todo: list[str],
-    done: list[str],
-    *,
-    given: Globals,
-    syntax: Mapping[str, OptionSyntax],
-) -> None:
-    flag, equals, value = word.partition("=")
-    option = syntax.get(flag)
-    if option is None:
-        if flag in _GLOBALS:
-            given.take(flag, value if equals else None, todo)
-        else:
-            done.append(word)
-    elif option.alone is not None:
-        done.append(word if equals else f"{word}={option.alone}")
-    elif option.takes_value:
-        # Flag and value stay one word, so that no value is mistaken for a flag.
-        done.append(word if equals or not todo else f"{word}={todo.pop(0)}")
-    elif equals:
-        _set_boolean(flag, option, done, value=given.boolean(flag, value))
-    else:
-        done.append(flag)
+class _Line(NamedTuple):
+    """A line that is brought into Typer's form.
 
+    Attributes:
+        todo: the words to come.
+        done: the words in Typer's form.
+        given: receives the global options.
+        syntax: the options of the command by their spellings.
+    """
 
-def _take_short(
-    word: str,
-    todo: list[str],
-    done: list[str],
-    *,
-    given: Globals,
-    syntax: Mapping[str, OptionSyntax],
-) -> None:
-    """Process ``-rq``, ``-mtext``, ``-m=text`` and ``-r=false``."""
-    letters = word[1:]
-    while letters:
-        flag, letters = "-" + letters[0], letters[1:]
-        option = syntax.get(flag)
-        attached = letters[1:] if letters.startswith("=") else None
-        if option is None and flag in _GLOBALS:
-            given.take(flag, attached, todo)
-        elif option is None:
-            done.append(flag + letters)
-            return
-        elif option.takes_value:
-            if letters:
-                value = [letters if attached is None else attached]
+    todo: list[str]
+    done: list[str]
+    given: Globals
+    syntax: Mapping[str, OptionSyntax]
+
+    def take_long(self, word: str) -> None:
+        """Process ``--amount=5``, ``--amount 5`` and ``--flag=false``."""
+        flag, equals, value = word.partition("=")
+        option = self.syntax.get(flag)
+        if option is None:
+            if flag in _GLOBALS:
+                self.given.take(flag, value if equals else None, self.todo)
             else:
-                value = [todo.pop(0)] if todo else []
-            done.extend([flag + value[0]] if value and value[0] else [flag, *value])
-            return
-        elif attached is not None:
-            _set_boolean(flag, option, done, value=given.boolean(flag, attached))
+                self.done.append(word)
+        elif option.alone is not None:
+            self.done.append(word if equals else f"{word}={option.alone}")
+        elif option.takes_value:
+            # Flag and value stay one word, so that no value is mistaken for a flag.
+            self.done.append(word if equals or not self.todo else f"{word}={self.todo.pop(0)}")
+        elif equals:
+            self._set_boolean(flag, option, value)
         else:
-            done.append(flag)
-        if attached is not None:
-            return
+            self.done.append(flag)
 
+    def take_short(self, word: str) -> None:
+        """Process ``-rq``, ``-mtext``, ``-m=text`` and ``-r=false``."""
+        letters = word[1:]
+        while letters:
+            flag, letters = "-" + letters[0], letters[1:]
+            option = self.syntax.get(flag)
+            attached = letters[1:] if letters.startswith("=") else None
+            if option is None and flag in _GLOBALS:
+                self.given.take(flag, attached, self.todo)
+            elif option is None:
+                self.done.append(flag + letters)
+                return
+            elif option.takes_value:
+                if letters:
+                    value = [letters if attached is None else attached]
+                else:
+                    value = [self.todo.pop(0)] if self.todo else []
+                self.done.extend([flag + value[0]] if value and value[0] else [flag, *value])
+                return
+            elif attached is not None:
+                self._set_boolean(flag, option, attached)
+            else:
+                self.done.append(flag)
+            if attached is not None:
+                return
 
-def _set_boolean(flag: str, option: OptionSyntax, done: list[str], *, value: bool) -> None:
-    """Set a boolean; for false, use its negative form or drop the earlier true."""
-    if value:
-        done.append(flag)
-    elif option.negative is not None:
-        done.append(option.negative)
-    else:
-        done[:] = [word for word in done if word not in option.flags]
+    def _set_boolean(self, flag: str, option: OptionSyntax, value: str) -> None:
+        """Set a boolean; for false, use its negative form or drop the earlier true."""
+        if self.given.boolean(flag, value):
+            self.done.append(flag)
+        elif option.negative is not None:
+            self.done.append(option.negative)
+        else:
+            self.done[:] = [word for word in self.done if word not in option.flags]
 
 
 def without_secrets(argv: Sequence[str]) -> list[str]:
@@ -280,13 +280,9 @@ def without_secrets(argv: Sequence[str]) -> list[str]:
     for word in argv:
         flag, equals, setting = word.partition("=")
         if shown and shown[-1] == SETTINGS_FLAG:
-            shown.append(_without_value(word))
+            shown.append(f"{flag}=...")
         elif flag == SETTINGS_FLAG and equals:
-            shown.append(f"{flag}={_without_value(setting)}")
+            shown.append(f"{flag}={setting.partition('=')[0]}=...")
         else:
             shown.append(word)
     return shown
-
-
-def _without_value(setting: str) -> str:
-    return setting.partition("=")[0] + "=..."

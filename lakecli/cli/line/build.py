@@ -32,10 +32,6 @@ _TYPER_CONTEXT: Final = inspect.Parameter(
 )
 
 
-class MissingValue(UsageError):
-    """An option lacks its value."""
-
-
 class Built(NamedTuple):
     """A command that Typer can read.
 
@@ -49,15 +45,7 @@ class Built(NamedTuple):
 
     def run(self, context: Context, arguments: list[str]) -> int:
         """Run the command on normalised arguments and return its exit code."""
-        name = f"{PROGRAM} {self.words}"
-        try:
-            typer_context = self.typer.make_context(name, arguments, obj=context)
-        except TyperException as error:
-            if getattr(error, "ctx", None) is not None:
-                raise
-            # The parser itself raised it.
-            raise MissingValue(_message(error), hint=f"{name} --help") from None
-        with typer_context as ctx:
+        with self.typer.make_context(f"{PROGRAM} {self.words}", arguments, obj=context) as ctx:
             code: int = self.typer.invoke(ctx)
             return code
 
@@ -102,32 +90,24 @@ def _for_typer(parameter: Parameter) -> inspect.Parameter:
     )
 
 
-def usage_of(error: BaseException, synopsis: Callable[[], str]) -> UsageError | None:
+def usage_of(error: BaseException, words: str, synopsis: Callable[[], str]) -> UsageError | None:
     """Return Typer's usage error as ours, or ``None`` for another error.
 
     Args:
         error: the error.
-        synopsis: returns what follows the words of the command, as its help says.
+        words: the words of the command.
+        synopsis: returns what follows them, as the help of the command says.
     """
     if not isinstance(error, TyperException):
         return None
-    message = _message(error)
-    options = getattr(error, "possibilities", None)
-    if options:
-        message = _lower(error.message)
+    message = error.format_message().removesuffix(".")
+    name = f"{PROGRAM} {words}"
+    hint = f"{name} --help"
+    if options := getattr(error, "possibilities", None):
+        message = error.message
         hint = "did you mean " + " or ".join(sorted(options)) + "?"
-    else:
-        typer_context = getattr(error, "ctx", None)
-        path = typer_context.command_path if typer_context else PROGRAM
-        hint = f"{path} --help"
-        if re.match("missing|got unexpected", message):
-            hint = f"{path} {synopsis()}"
-    return UsageError(message, hint=hint)
-
-
-def _message(error: TyperException) -> str:
-    return _lower(error.format_message().removesuffix("."))
-
-
-def _lower(message: str) -> str:
-    return message[:1].lower() + message[1:]
+    elif getattr(error, "ctx", None) is None:  # the parser itself raised it: a value is missing
+        hint = f"{name} {synopsis()}\n  {hint}"
+    elif re.match("Missing|Got unexpected", message):
+        hint = f"{name} {synopsis()}"
+    return UsageError(message[:1].lower() + message[1:], hint=hint)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 REQUIRED: Final = object()
 """The default of a parameter that must be given."""
 
-_NEGATIVE: Final = "/"
-
 
 class Argument(NamedTuple):
     """Marks a parameter as an argument of the command line.
@@ -63,11 +61,6 @@ class Option:
         self.min = min
         self.hidden = hidden
 
-    def syntax(self, *, takes_value: bool, alone: str | None) -> OptionSyntax:
-        """Return its spelling."""
-        first, _, negative = self.flags[0].partition(_NEGATIVE)
-        return OptionSyntax((first, *self.flags[1:]), negative or None, takes_value, alone)
-
 
 class Parameter(NamedTuple):
     """A parameter of a command.
@@ -95,6 +88,12 @@ class Parameter(NamedTuple):
         """Whether it may be given several times."""
         return self.type == list[str] if self.reads is None else self.reads.repeatable
 
+    def syntax(self, option: Option) -> OptionSyntax:
+        """Return the spelling of the option that it is."""
+        first, _, negative = option.flags[0].partition("/")
+        flags = (first, *option.flags[1:])
+        return OptionSyntax(flags, negative or None, self.type is not bool, self.alone)
+
 
 class Declaration(NamedTuple):
     """A command as its function declares it.
@@ -117,7 +116,7 @@ class Declaration(NamedTuple):
     def option_syntax(self) -> list[OptionSyntax]:
         """Return the spelling of its options."""
         return [
-            each.mark.syntax(takes_value=each.type is not bool, alone=each.alone)
+            each.syntax(each.mark)
             for each in self.parameters.values()
             if isinstance(each.mark, Option)
         ]

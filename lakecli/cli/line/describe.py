@@ -161,7 +161,7 @@ def _describe_option(parameter: Parameter, mark: Option) -> OptionHelp:
     default = parameter.default
     is_flag = parameter.type is bool
     choices = _choices(parameter)
-    syntax = mark.syntax(takes_value=not is_flag, alone=parameter.alone)
+    syntax = parameter.syntax(mark)
     shown = "" if default in (None, False, "", REQUIRED) else str(default)
     if isinstance(default, (list, tuple, Mapping)) or (is_flag and not syntax.negative):
         shown = ""
