@@ -138,9 +138,7 @@ class Context:
             given = self.environ.get("LAKECTL_CONFIG_FILE", "")
         elif not given.endswith(LAKECTL_SUFFIXES):
             return None
-        if not given:
-            return None
-        return os.path.join(os.getcwd(), given)
+        return os.path.join(os.getcwd(), given) if given else None
 
     @cached_property
     def lakectl(self) -> LakectlFile:

@@ -46,15 +46,12 @@ def root_help(commands: Sequence[CommandHelp], topics: Sequence[str]) -> Iterato
     summaries = {item.words: item.summary for item in commands}
     for title, words in FIRST_COMMANDS.items():
         yield from _section(title, [(each, summaries[each]) for each in words])
-    yield from _names("All commands, with groups of commands such as fs", _first_words(commands))
+    firsts = sorted({item.words.split()[0] for item in commands})
+    yield from _names("All commands, with groups of commands such as fs", firsts)
     yield from _names("Topics", topics)
     yield from _names("Options of every command", (item.flags[-1] for item in global_options()))
     yield ""
     yield "For more, run lakecli COMMAND --help, lakecli help TOPIC or man lakecli."
-
-
-def _first_words(commands: Sequence[CommandHelp]) -> list[str]:
-    return sorted({item.words.split()[0] for item in commands})
 
 
 def _names(title: str, names: Iterable[str]) -> Iterator[str]:

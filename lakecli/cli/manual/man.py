@@ -211,15 +211,9 @@ def _definitions(title: str, items: Mapping[str, str]) -> list[str]:
 
 
 def _argument_text(argument: ArgumentHelp) -> str:
-    more = "".join(
-        f" ({word})"
-        for word, holds in (
-            ("optional", not argument.required),
-            ("repeatable", argument.repeatable),
-        )
-        if holds
-    )
-    return _text(argument.summary + more) + "."
+    optional = "" if argument.required else " (optional)"
+    repeatable = " (repeatable)" if argument.repeatable else ""
+    return _text(argument.summary + optional + repeatable) + "."
 
 
 def _flags(option: OptionHelp) -> str:

@@ -3,17 +3,19 @@
 A topic is a file ``NAME.md`` in this directory. It becomes the manual page ``lakecli-NAME(7)`` and
 the output of ``lakecli help NAME``. The first line is ``# SUMMARY``; then come headings (``## …``),
 paragraphs, lists (``- …``) and indented lines, which are shown unchanged. A line ``@NAME`` is
-replaced by one of the `tables` made from the code; `lakectl_gaps` is what two of these are made of.
+replaced by one of the tables made from the code; `lakectl_gaps` is what two of these are made of.
 A test runs every indented line that begins with ``$`` (``tests/cli/test_examples.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from lakecli.cli.manual.topics.tables import TABLES
+from lakecli.cli.exit_codes import MEANINGS
+from lakecli.cli.manual.topics.lakectl_gaps import command_items, option_items
+from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
 
 _DIRECTORY = Path(__file__).parent
 _CODE = "    "
@@ -85,3 +87,41 @@ def _text_blocks(lines: list[str]) -> Iterator[Block]:
         yield from (Block("item", " ".join(item)) for item in items)
     else:
         yield Block("paragraph", " ".join(line.strip() for line in lines))
+
+
+def _exit_codes() -> Iterator[str]:
+    for code, meaning in MEANINGS.items():
+        yield f"{int(code)}: {meaning}."
+
+
+def _types() -> Iterator[str]:
+    for name, meaning in TYPES.items():
+        yield f"{name}: {meaning}."
+
+
+def _answers() -> Iterator[str]:
+    for words, answers in ANSWERS.items():
+        for answer in answers:
+            option = f" {answer.option}" if answer.option else ""
+            how = f"one {answer.name} a line" if answer.each else answer.name
+            yield f"{words}{option}: {how}"
+
+
+def _records() -> Iterator[str]:
+    for record, fields in RECORDS.items():
+        named = (
+            f"{name} ({kind}: {meaning})" if meaning else f"{name} ({kind})"
+            for name, (kind, meaning) in fields.items()
+        )
+        yield f"{record}: {', '.join(named)}."
+
+
+TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
+    "@answers": _answers,
+    "@exit-codes": _exit_codes,
+    "@lakectl-commands": command_items,
+    "@lakectl-options": option_items,
+    "@records": _records,
+    "@types": _types,
+}
+"""The functions that yield the items of a table, by the line that they replace."""
