@@ -30,7 +30,6 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import (
     IntegrityError,
-    LakeError,
     NotFound,
     PermissionDenied,
     Refused,
@@ -67,6 +66,16 @@ if TYPE_CHECKING:
 BATCH: Final = 1_024
 """Objects that become durable, and are staged, together."""
 
+_OF_ONE_OBJECT: Final = (
+    PermissionDenied,
+    Unreachable,
+    NotFound,
+    IntegrityError,
+    UsageError,
+    Refused,
+)
+"""Errors that may concern one object only."""
+
 
 class RepositoryPath(NamedTuple):
     """An object or a directory of a repository.
@@ -80,18 +89,6 @@ class RepositoryPath(NamedTuple):
     repository: Repository
     ref: str
     path: bytes
-
-
-class AcrossOptions(NamedTuple):
-    """How to copy between repositories.
-
-    NewAttributes:
-        parallelism: objects to copy at a time.
-        progress: counts objects and bytes.
-    """
-
-    parallelism: int = 1
-    progress: Progress = NO_PROGRESS
 
 
 @dataclass(slots=True)
@@ -114,7 +111,8 @@ def cp_across(
     target: RepositoryPath,
     *,
     attributes: NewAttributes = UNCHANGED,
-    options: AcrossOptions = AcrossOptions(),  # noqa: B008 - immutable
+    parallelism: int = 1,
+    progress: Progress = NO_PROGRESS,
     moves: bool = False,
 ) -> AcrossReport:
     """Copy or move one object to another repository.
@@ -123,7 +121,8 @@ def cp_across(
         source: the object.
         target: where the copy is staged.
         attributes: of the copy.
-        options: how to copy.
+        parallelism: number of threads.
+        progress: counts objects and bytes.
         moves: remove the object from the source, unless it is uploaded there meanwhile.
 
     Raises:
@@ -136,8 +135,8 @@ def cp_across(
     with open_view(source.repository, source.ref) as view:
         entry, value = view.entry(source.path), view.find(source.path)
         assert value is not None
-        across = Across(source.repository, target.repository, options)
-        options.progress.expect(items=1, size=entry.size)
+        across = Across(source.repository, target.repository, parallelism, progress)
+        progress.expect(items=1, size=entry.size)
         own, ingested = across.bring_one(value)
         across.flush()
         changes = [(target.path, attributes.apply(own))]
@@ -154,7 +153,8 @@ def cp_tree_across(
     target: RepositoryPath,
     *,
     attributes: NewAttributes = UNCHANGED,
-    options: AcrossOptions = AcrossOptions(),  # noqa: B008 - immutable
+    parallelism: int = 1,
+    progress: Progress = NO_PROGRESS,
     moves: bool = False,
 ) -> AcrossReport:
     """Copy or move everything below a directory to another repository; report what fails.
@@ -165,7 +165,8 @@ def cp_tree_across(
         source: the directory; a missing trailing slash is added, here and to `target`.
         target: the directory that replaces it in the resulting paths.
         attributes: of the copies.
-        options: how to copy.
+        parallelism: number of objects that are copied at a time.
+        progress: counts objects and bytes.
         moves: remove the objects from the source, but for what is uploaded there meanwhile.
 
     Raises:
@@ -178,7 +179,7 @@ def cp_tree_across(
     with open_view(source.repository, source.ref) as view:
         for old, _ in view.scan(prefix=below):
             check_path(to + old[len(below) :])
-        across = Across(source.repository, target.repository, options)
+        across = Across(source.repository, target.repository, parallelism, progress)
         report = across.report
         records = view.scan(prefix=below)
         while batch := list(islice(records, BATCH)):
@@ -219,26 +220,28 @@ class Across:
     Args:
         source: has the objects.
         target: is to refer to them.
-        options: how to copy.
+        parallelism: number of objects that are copied at a time.
+        progress: counts objects and bytes.
 
     NewAttributes:
         report: of everything so far; the caller counts what it stages.
         ingest: of the target's namespace; claims what was brought in.
     """
 
-    def __init__(self, source: Repository, target: Repository, options: AcrossOptions) -> None:
+    def __init__(
+        self, source: Repository, target: Repository, parallelism: int, progress: Progress
+    ) -> None:
         self._source = source
         self._target = target
-        self._workers = Workers(options.parallelism)
-        self._progress = CheckedProgress(options.progress, self._workers)
-        self._memory = Memory()
+        self._workers = Workers(parallelism)
+        self._progress = CheckedProgress(progress, self._workers)
         self._budget = FailureBudget()
         self._lock = Lock()
         self._places: set[str] = set()
         self._can_copy = can_copy(source.store, target.store)
         self.report = AcrossReport()
         self.ingest = Ingest(
-            target.store, memory=self._memory, progress=self._progress, guard=target.guard
+            target.store, memory=Memory(), progress=self._progress, guard=target.guard
         )
 
     def bring(
@@ -260,14 +263,12 @@ class Across:
             path, value = item
             try:
                 own, ingested = self.bring_one(value)
-            except (PermissionDenied, Unreachable) as error:
-                self._fail(path, error)
+            except BucketNotFound:
+                raise
+            except _OF_ONE_OBJECT as error:
+                with self._lock:
+                    self.report.failures.append((path, error.message))
                 self._budget.failed(error)
-                return
-            except (NotFound, IntegrityError, UsageError, Refused) as error:
-                if isinstance(error, BucketNotFound):
-                    raise
-                self._fail(path, error)
                 return
             self._budget.succeeded()
             with self._lock:
@@ -385,7 +386,3 @@ class Across:
         for piece in read_object(self._source, entry):
             self._workers.check()
             yield piece
-
-    def _fail(self, path: bytes, error: LakeError) -> None:
-        with self._lock:
-            self.report.failures.append((path, error.message))

@@ -150,20 +150,22 @@ def _pull_branch(
 ) -> PullReport | None:
     """Bring a branch up to date once; return ``None`` if it moved meanwhile."""
     with repository.lake.kv.read() as txn:
-        plan = _plan(txn, repository, name, _tracked(txn, repository, name).commit_id)
-    report = PullReport(fetched, name, plan.before, plan.there, plan.state)
-    if plan.state is Pulling.UP_TO_DATE:
+        there = _tracked(txn, repository, name).commit_id
+        assert there is not None
+        before, state = _compare(txn, repository, name, there)
+    report = PullReport(fetched, name, before, there, state)
+    if state is Pulling.UP_TO_DATE:
         return report
-    if plan.state is Pulling.AHEAD:
-        assert plan.before is not None
-        return report._replace(after=plan.before)
-    if plan.state is Pulling.MERGED:
+    if state is Pulling.AHEAD:
+        assert before is not None
+        return report._replace(after=before)
+    if state is Pulling.MERGED:
         return _merge(repository, report, options)
     if options.dry_run:
-        if plan.before is not None:
-            _check_staged(repository, name, plan, ignores_unchanged=True)
+        if before is not None:
+            _check_staged(repository, name, there, ignores_unchanged=True)
         return report
-    follow = partial(_follow, repository, name, plan)
+    follow = partial(_follow, repository, name, before, there)
     return report if when_none_under_way(repository, follow) else None
 
 
@@ -198,14 +200,6 @@ def _take_tag(repository: Repository, tag: Tag) -> None:
         operations.append(txn, repository, kind="pull", refs=[change], is_shared=True)
 
 
-class _Plan(NamedTuple):
-    """What has to be done, and the positions of the branch here and in the bucket."""
-
-    before: CommitId | None
-    there: CommitId
-    state: Pulling
-
-
 def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked:
     """Return the branch of a name in the bucket, or else the tag."""
     positions = TrackingStore(txn, repository.key)
@@ -229,43 +223,45 @@ def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked
     )
 
 
-def _plan(txn: ReadTransaction, repository: Repository, name: str, there: CommitId | None) -> _Plan:
-    assert there is not None
+def _compare(
+    txn: ReadTransaction, repository: Repository, name: str, there: CommitId
+) -> tuple[CommitId | None, Pulling]:
+    """Return where a branch is here, and what has to be done to bring it to a commit."""
     refs = RefStore(txn, repository.key)
     branch = refs.find_branch(name)
     if branch is None:
-        return _Plan(None, there, Pulling.CREATED)
+        return None, Pulling.CREATED
     here = branch.commit_id
     if here == there:
-        return _Plan(here, there, Pulling.UP_TO_DATE)
+        return here, Pulling.UP_TO_DATE
     if is_ancestor(refs, there, here):
-        return _Plan(here, there, Pulling.AHEAD)
+        return here, Pulling.AHEAD
     forward = is_ancestor(refs, here, there)
-    return _Plan(here, there, Pulling.FAST_FORWARD if forward else Pulling.MERGED)
+    return here, Pulling.FAST_FORWARD if forward else Pulling.MERGED
 
 
-def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
+def _follow(
+    repository: Repository, name: str, planned: CommitId | None, there: CommitId
+) -> bool:
     """Make or fast-forward a branch; return ``False`` if it is no longer as planned."""
-    lake = repository.lake
-    if plan.before is not None:
-        unstage_unchanged(repository, name, plan.there)
-    staged = None if plan.before is None else _check_staged(repository, name, plan)
+    lake, staged = repository.lake, None
+    if planned is not None:
+        unstage_unchanged(repository, name, there)
+        staged = _check_staged(repository, name, there)
     lake.runtime.on_step("move")
     with lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         before = refs.find_branch(name)
-        if (None if before is None else before.commit_id) != plan.before:
+        if (None if before is None else before.commit_id) != planned:
             return False
         if before is None:
             check_free(refs, name)
-            after = Branch(
-                name, plan.there, staging_tokens.start(txn, repository, name, plan.there)
-            )
+            after = Branch(name, there, staging_tokens.start(txn, repository, name, there))
         else:
             if _fingerprint(view_of_branch(repository, txn, name)) != staged:
                 return False
-            check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=plan.there)
-            after = before._replace(commit_id=plan.there)
+            check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=there)
+            after = before._replace(commit_id=there)
             follow_head(txn, before, after)
         refs.put_branch(after)
         change = ref_changes.branch_change(before, after)
@@ -274,20 +270,20 @@ def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
 
 
 def _check_staged(
-    repository: Repository, name: str, plan: _Plan, *, ignores_unchanged: bool = False
+    repository: Repository, name: str, there: CommitId, *, ignores_unchanged: bool = False
 ) -> bytes:
     """Refuse a move that changes staged paths; return a digest of what is staged.
 
     Args:
         repository: the repository of the branch.
         name: the name of the branch.
-        plan: where it is to move.
+        there: where it is to move.
         ignores_unchanged: ignore paths staged identically to the head; a pull unstages them first.
     """
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, name)
-        there = RefStore(txn, repository.key).get_commit(plan.there)
-        changes = diff(repository.trees, view.commit.metarange_id, there.metarange_id)
+        tree = RefStore(txn, repository.key).get_commit(there).metarange_id
+        changes = diff(repository.trees, view.commit.metarange_id, tree)
         crossing = iter_crossing(view.staged(), changes, ignores_unchanged=ignores_unchanged)
         paths = [path for path, _ in islice(crossing, MAX_LISTED)]
         if paths:

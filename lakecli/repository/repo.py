@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from lakecli.base import layout
 from lakecli.base.model import Branch, RefKind, RepositoryRecord, RepositoryUuid
@@ -69,22 +69,9 @@ _OWN: Final = ("_lakecli/", layout.SSTABLES)
 """Where a new repository has objects; anything below ``data/`` was there before."""
 
 
-class OtherObjects(NamedTuple):
-    """Objects in a namespace that belong to no repository.
-
-    Attributes:
-        total: how many there are, at most `LISTED`.
-        example: the key of one of them; empty if there is none.
-    """
-
-    total: int
-    example: str
-
-
-def find_other_objects(repository: Repository) -> OtherObjects:
-    """Return what the namespace of a new repository held before; `LISTED` objects are read."""
-    others = [key for key in _first_keys(repository.store) if not key.startswith(_OWN)]
-    return OtherObjects(len(others), others[0] if others else "")
+def find_other_objects(repository: Repository) -> list[str]:
+    """Return the keys that a new repository's namespace held before; `LISTED` keys are read."""
+    return [key for key in _first_keys(repository.store) if not key.startswith(_OWN)]
 
 
 def _check_nothing_below(store: ObjectStore) -> None:

@@ -12,7 +12,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, UsageError
 from lakecli.repository import across as across_module
 from lakecli.repository import repo
-from lakecli.repository.across import AcrossOptions, RepositoryPath, cp_across, cp_tree_across
+from lakecli.repository.across import RepositoryPath, cp_across, cp_tree_across
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.trust import OutsideAddress, remember, remembered
@@ -62,9 +62,11 @@ def content(repository: Repository, path: bytes) -> bytes:
 
 def test_copy_a_directory(source: Repository, target: Repository) -> None:
     progress = RecordedProgress()
-    options = AcrossOptions(2, progress)
     report = cp_tree_across(
-        RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to"), options=options
+        RepositoryPath(source, "main", b"d"),
+        RepositoryPath(target, "main", b"to"),
+        parallelism=2,
+        progress=progress,
     )
     assert (report.objects, report.copied_by_store, report.failures) == (3, 0, [])
     assert read(target, "main") == checksums(MOVED)

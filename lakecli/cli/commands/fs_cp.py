@@ -15,7 +15,6 @@ from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive, TransferOpti
 from lakecli.cli.reading import Kind, Parser, read_branch_prefix, read_new_metadata
 from lakecli.errors import UsageError
 from lakecli.repository.across import (
-    AcrossOptions,
     AcrossReport,
     RepositoryPath,
     cp_across,
@@ -243,8 +242,13 @@ def across(
     place = RepositoryPath(context.synced_repository(target), ref_of(target), after)
     verb = "move" if moves else "copy"
     with progress(context, verb, hidden=transfer.no_progress) as shown:
-        workers = parallelism(context, place.repository, transfer.workers)
-        options = AcrossOptions(workers, shown)
         carry = cp_tree_across if recursive else cp_across
-        report = carry(origin, place, attributes=attributes, options=options, moves=moves)
+        report = carry(
+            origin,
+            place,
+            attributes=attributes,
+            parallelism=parallelism(context, place.repository, transfer.workers),
+            progress=shown,
+            moves=moves,
+        )
     answer(context, verb, source, target._replace(path=after), report.objects, report=report)

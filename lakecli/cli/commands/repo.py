@@ -62,11 +62,11 @@ def repo_create(
         ],
     )
     others = repo.find_other_objects(created)
-    if others.total:
-        more = "or more " if others.total == repo.LISTED else ""
+    if others:
+        more = "or more " if len(others) == repo.LISTED else ""
         context.out.note(
-            f"the namespace holds {others.total:,} {more}other objects, such as "
-            f"{others.example!r}; none of them is versioned"
+            f"the namespace holds {len(others):,} {more}other objects, such as "
+            f"{others[0]!r}; none of them is versioned"
         )
         context.out.hint(
             "to version objects where they are, create the repository in a prefix beside them: "

@@ -34,7 +34,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import split_address
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.trust import bucket_of, check_host, place_of, remember
-from lakecli.repository.reading.view import branch_at, view_of_branch
+from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound
@@ -74,7 +74,7 @@ def new_links(
         NotFound: no such branch.
         Unsupported: the storage namespace has no URLs.
     """
-    _check_branch(repository, branch)
+    check_branch(repository, branch)
     runtime = repository.lake.runtime
     request = PresignRequest(method="PUT", expires_in=expires_in)
     now = runtime.clock()
@@ -117,7 +117,7 @@ def take_in(
             f"not the ID of a link: {incoming_id!r}",
             hint="32 hex digits, from fs presign --put",
         )
-    _check_branch(repository, branch)
+    check_branch(repository, branch)
     key, store = incoming_key(incoming_id), repository.store
     runtime = repository.lake.runtime
     came = _find(store, key)
@@ -151,11 +151,6 @@ def take_in(
         return entry, True
     store.delete([key])
     return entry, False
-
-
-def _check_branch(repository: Repository, branch: str) -> None:
-    with repository.lake.kv.read() as txn:
-        branch_at(repository, txn, branch)
 
 
 def _find(store: ObjectStore, key: str) -> ObjectInfo | None:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice, starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -87,6 +88,7 @@ class ObjectLink(NamedTuple):
     etag: str = ""
 
 
+@dataclass(slots=True)
 class Totals:
     """Totals of all links.
 
@@ -96,14 +98,11 @@ class Totals:
         last_expires_at: the latest expiry.
     """
 
-    __slots__ = ("count", "expires_at", "last_expires_at", "outside", "size")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.outside = 0
-        self.size = 0
-        self.expires_at: datetime | None = None
-        self.last_expires_at: datetime | None = None
+    count: int = 0
+    outside: int = 0
+    size: int = 0
+    expires_at: datetime | None = None
+    last_expires_at: datetime | None = None
 
     def add(self, link: ObjectLink) -> None:
         """Count a link."""
