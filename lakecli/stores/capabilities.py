@@ -4,7 +4,7 @@
 capability            s3    gs    az    local    memory
 ====================  ====  ====  ====  =======  ========
 `HasUploads`          yes   yes   yes            yes
-`HasVersions`         yes   yes   yes            yes
+`VersionedStore`      yes   yes   yes            yes
 `DeletesMatching`           yes   yes   yes      yes
 `CopiesFrom`          yes   yes   yes
 `OpensRanges`         yes
@@ -171,12 +171,9 @@ class PartUploads(Protocol):
         """Yield the uploads of keys under `prefix` that were never completed."""
 
 
-class VersionedStore(Protocol):
-    """Reads versions of the objects of one store; safe to share between threads."""
-
-    @property
-    def uri(self) -> str:
-        """The normalised URI of the namespace, without a trailing slash."""
+@runtime_checkable
+class VersionedStore(ObjectStore, Protocol):
+    """Reads old versions of objects, in buckets that keep them; safe to share between threads."""
 
     def check_versions(self) -> None:
         """Check that the bucket keeps the versions of its objects.
@@ -236,14 +233,6 @@ class HasUploads(Protocol):
 
     def uploads(self) -> PartUploads:
         """Return the uploads of the namespace."""
-
-
-@runtime_checkable
-class HasVersions(Protocol):
-    """Reads old versions of objects, in buckets that keep them."""
-
-    def versions(self) -> VersionedStore:
-        """Return the reader of versions."""
 
 
 @runtime_checkable
@@ -431,12 +420,12 @@ def versions_of(store: ObjectStore) -> VersionedStore:
     Raises:
         Unsupported: the store cannot.
     """
-    if not isinstance(store, HasVersions):
+    if not isinstance(store, VersionedStore):
         raise Unsupported(
             f"only buckets keep versions of objects: {store.uri}",
             hint="copy the bytes into the repository instead: lakecli import --copy",
         )
-    return store.versions()
+    return store
 
 
 def not_versioned(bucket: str, state: str) -> Unsupported:

@@ -8,14 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from threading import BoundedSemaphore, Lock
-from typing import BinaryIO, ClassVar, NamedTuple, TypeVar, cast
+from typing import BinaryIO, ClassVar, NamedTuple, TypeVar
 
 from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.stores.capabilities import (
     CopiesFrom,
     DeletesMatching,
     HasUploads,
-    HasVersions,
     ReportsAccess,
     ShowsClock,
     VersionedStore,
@@ -44,7 +43,7 @@ class Refusal(NamedTuple):
     error: LakeError
 
 
-class CloudStore(ObjectStore, CopiesFrom, HasUploads, HasVersions, ReportsAccess, ShowsClock):
+class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClock):
     """A namespace in a bucket of a cloud; nothing is loaded or requested before the first call.
 
     Keys are relative to the namespace; `full` returns the name in the bucket.
@@ -124,10 +123,6 @@ class CloudStore(ObjectStore, CopiesFrom, HasUploads, HasVersions, ReportsAccess
             names: in full.
             versions: that they must have, if any are given.
         """
-
-    def versions(self) -> VersionedStore:
-        """Return what reads versions, which is this store."""
-        return cast("VersionedStore", self)
 
     def batch(self) -> ParallelBatch:
         """Start a batch of parallel create-only requests."""

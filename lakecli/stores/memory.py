@@ -102,7 +102,7 @@ BUCKETS: Final[dict[str, MemoryBucket]] = {}
 class MemoryStore:
     """One namespace in a `MemoryBucket`.
 
-    Has `DeletesMatching`, `HasUploads` and `HasVersions` without naming them as base classes, so
+    Has `DeletesMatching`, `HasUploads` and `VersionedStore` without naming them as base classes, so
     that a subclass can take one away by setting its method to ``None``.
 
     Args:
@@ -131,18 +131,22 @@ class MemoryStore:
         place = f"{self._name}/{self._prefix}" if self._name else self._prefix
         return "memory://" + place.rstrip("/")
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """Return a range of an object; see `ObjectStore.get`."""
-        return _part_of(self._find(key), start, length)
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
+        """Return a range of an object, or of a version of it; see `ObjectStore.get`."""
+        check_range(start, length)
+        body = self._find(key, version_id).body
+        return body[start:] if length is None else body[start : start + length]
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version."""
         stored = self._find(key)
         return stored.body[:length], stored.info.version
 
-    def open(self, key: str) -> BinaryIO:
-        """Open an object for reading."""
-        return io.BytesIO(self._find(key).body)
+    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+        """Open an object, or a version of it, for reading."""
+        return io.BytesIO(self._find(key, version_id).body)
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
@@ -187,10 +191,6 @@ class MemoryStore:
         """Return the uploads in parts; they live as long as the bucket."""
         return MemoryUploads(self, self._bucket, self._prefix)
 
-    def versions(self) -> MemoryVersions:
-        """Return what reads versions; see `capabilities.versions_of`."""
-        return MemoryVersions(self, self._bucket, self._prefix)
-
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; return whether it was absent."""
         try:
@@ -199,9 +199,9 @@ class MemoryStore:
             return False
         return True
 
-    def head(self, key: str) -> ObjectInfo:
-        """Describe one object."""
-        return self._find(key).info
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+        """Describe one object, or a version of it."""
+        return self._find(key, version_id).info
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield objects in byte order, as of the beginning of the listing."""
@@ -246,9 +246,24 @@ class MemoryStore:
             kept = Attributes(stored.info.content_type, stored.info.metadata)
             self._keep(key, stored.body, kept)
 
-    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+    def check_versions(self) -> None:
+        """Make sure that the bucket keeps versions.
+
+        Raises:
+            Unsupported: it does not.
+        """
+        if not self._bucket.keeps_versions:
+            raise Unsupported(f"the bucket keeps no versions of its objects: {self.uri}")
+
+    def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
+        """Yield the objects, each with the ID of its current version."""
+        return ((info, str(info.version)) for info in self.list(after=after))
+
+    def presign(
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
         """Refuse: memory has no URLs."""
-        del request, now
+        del request, now, version_id
         raise Unsupported(f"cannot presign, {self.uri} is in memory: {key!r}")
 
     def local_path(self, key: str) -> str | None:
@@ -264,12 +279,13 @@ class MemoryStore:
         if self._missing:
             raise BucketNotFound(f"no such bucket: {self.uri}")
 
-    def _find(self, key: str) -> Stored:
+    def _find(self, key: str, version_id: str = "") -> Stored:
         self._check_bucket()
-        try:
-            return self._bucket.objects[self._prefix + key]
-        except KeyError:
-            raise ObjectNotFound(f"no such object in {self.uri}: {key!r}") from None
+        full, bucket = self._prefix + key, self._bucket
+        found = bucket.versions.get((full, version_id)) if version_id else bucket.objects.get(full)
+        if found is None:
+            raise ObjectNotFound(f"no such object in {self.uri}: {key!r} {version_id}".rstrip())
+        return found
 
 
 class _Spool(io.BytesIO):
@@ -418,73 +434,6 @@ class MemoryUploads:
 def _described(number: int, data: bytes) -> UploadedPart:
     crc32c = google_crc32c.value(data)
     return UploadedPart(number, len(data), f"{crc32c:08x}", crc32c)
-
-
-class MemoryVersions:
-    """Reads versions; see `capabilities.VersionedStore`.
-
-    Args:
-        store: whose objects.
-        bucket: that holds them.
-        prefix: of every key in the bucket.
-    """
-
-    def __init__(self, store: MemoryStore, bucket: MemoryBucket, prefix: str) -> None:
-        self._store = store
-        self._bucket = bucket
-        self._prefix = prefix
-
-    @property
-    def uri(self) -> str:
-        """The URI of the namespace."""
-        return self._store.uri
-
-    def check_versions(self) -> None:
-        """Make sure that the bucket keeps versions.
-
-        Raises:
-            Unsupported: it does not.
-        """
-        if not self._bucket.keeps_versions:
-            raise Unsupported(f"the bucket keeps no versions of its objects: {self.uri}")
-
-    def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
-        """Yield the objects, each with the ID of its current version."""
-        return ((info, str(info.version)) for info in self._store.list(after=after))
-
-    def get(
-        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
-    ) -> bytes:
-        """Return a range of a version."""
-        return _part_of(self._find(key, version_id), start, length)
-
-    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
-        """Open a version for reading."""
-        return io.BytesIO(self._find(key, version_id).body)
-
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Describe a version."""
-        return self._find(key, version_id).info
-
-    def presign(
-        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
-    ) -> PresignedUrl:
-        """Refuse: memory has no URLs."""
-        del version_id
-        return self._store.presign(key, request, now=now)
-
-    def _find(self, key: str, version_id: str) -> Stored:
-        try:
-            return self._bucket.versions[self._prefix + key, version_id]
-        except KeyError:
-            raise ObjectNotFound(
-                f"no such version in {self.uri}: {key!r}, {version_id!r}"
-            ) from None
-
-
-def _part_of(stored: Stored, start: int, length: int | None) -> bytes:
-    check_range(start, length)
-    return stored.body[start:] if length is None else stored.body[start : start + length]
 
 
 def open_namespace(uri: NamespaceUri, *, region: str, account: Account) -> MemoryStore:

@@ -25,7 +25,7 @@ STORES: dict[str, ObjectStore] = {
 }
 HAVE = {
     "HasUploads": {"s3", "gs", "az", "memory"},
-    "HasVersions": {"s3", "gs", "az", "memory"},
+    "VersionedStore": {"s3", "gs", "az", "memory"},
     "DeletesMatching": {"gs", "az", "local", "memory"},
     "CopiesFrom": {"s3", "gs", "az"},
     "OpensRanges": {"s3"},
@@ -41,7 +41,7 @@ HAVE = {
 def declared(
     store: MemoryStore,
 ) -> tuple[
-    capabilities.DeletesMatching, capabilities.HasUploads, capabilities.HasVersions, ObjectStore
+    capabilities.DeletesMatching, capabilities.HasUploads, capabilities.VersionedStore, ObjectStore
 ]:
     """Have mypy check an adapter that names no protocol as its base class."""
     return store, store, store, store
