@@ -832,22 +832,6 @@ def test_directories_of_temporaries_are_removed_if_they_are_empty(
         assert (tmp_path / other).exists()
 
 
-def test_a_file_that_is_read_in_small_pieces_is_whole(
-    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    body = bytes(range(200))
-    store.put("a", body, ANY)
-    read = os.pread
-
-    def short_read(descriptor: int, size: int, start: int) -> bytes:
-        return read(descriptor, min(size, 7), start)
-
-    monkeypatch.setattr(os, "pread", short_read)
-    assert store.get("a") == body
-    assert store.get("a", start=10, length=30) == body[10:40]
-    assert store.get("a", start=190, length=30) == body[190:]
-
-
 def test_an_end_of_a_file_is_read(store: DirectoryStore) -> None:
     store.put("a", b"0123456789", ANY)
     expected = {-1: b"9", -2: b"89", -10: b"0123456789", -11: b"0123456789"}

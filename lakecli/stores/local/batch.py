@@ -28,12 +28,10 @@ from itertools import groupby
 from threading import Condition, Lock
 from typing import BinaryIO
 
-from lakecli.stores.contract import key_bytes
 from lakecli.stores.local.directory import (
     LOCK_NAME,
     TEMPORARY,
     RootDirectory,
-    are_possible,
     split_key,
 )
 from lakecli.stores.local.files import (
@@ -80,8 +78,6 @@ class LocalBatch:
         self._own: list[tuple[str, int]] = []
         """Name and descriptor of the directory of spools, if there is one."""
         self._unpublished: set[str] = set()
-        self._parents: dict[str, bytes] = {}
-        """Directories of keys that files can have."""
         weakref.finalize(
             self,
             _clean_up,
@@ -101,26 +97,20 @@ class LocalBatch:
         self._put(key, body, is_content=True)
 
     def _put(self, key: str, body: bytes, *, is_content: bool) -> None:
-        above, _, last = key.rpartition("/")
-        parent, name = self._parents.get(above), key_bytes(last)
-        if parent is None or not are_possible((name,)):
-            parent = b"/".join(split_key(key)[:-1])
-            if b"/" in parent:  # else the key may be that of the directory of temporaries
-                self._parents[above] = parent
+        names = split_key(key)
         try:
-            # Here rather than in functions: each call costs as much as a system call.
             with self._lock:
                 staging_dirs = self._open_dirs.get(is_content) or self._open(is_content=is_content)
                 staging_dirs.writers += 1
             try:
-                is_new = staging_dirs.write(parent, name, body)
+                is_new = staging_dirs.write(b"/".join(names[:-1]), names[-1], body)
             finally:
                 with self._lock:
                     staging_dirs.writers -= 1
                     if self._idle is not None and not staging_dirs.writers:
                         self._idle.notify_all()
             if not is_new:  # the first writer may yet fail, so this body is written as well
-                self._write(split_key(key), body, is_content=is_content)
+                self._write(names, body, is_content=is_content)
         except OSError as error:
             raise self._files.translate(error, key) from error
 
@@ -410,9 +400,7 @@ class StagingDirs:
     def remove(self) -> None:
         """Remove all unpublished files, and the directory itself."""
         with suppress(OSError):
-            for place in names_in(self._descriptor):
-                with suppress(OSError):
-                    _remove_directory_of_files(self._descriptor, place)
+            _remove_all(self._descriptor)
         os.close(self._descriptor)
         with suppress(OSError):
             os.rmdir(self._name, dir_fd=self._temporaries)
@@ -462,25 +450,15 @@ def _changed_at(descriptor: int) -> int:
 
 
 def _remove_all(descriptor: int) -> int:
-    """Remove the files of a directory and of its subdirectories; return how many."""
+    """Remove the files of a directory and of those in it; return how many."""
     removed = 0
     for name in names_in(descriptor):
         status = status_of(descriptor, name)
-        if status is None:
-            continue
-        if not stat.S_ISDIR(status.st_mode):
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            with closing(os.open(name, _DIRECTORY, dir_fd=descriptor)) as opened:
+                removed += _remove_all(opened)
+            os.rmdir(name, dir_fd=descriptor)
+        elif status is not None:
             os.unlink(name, dir_fd=descriptor)
             removed += 1
-            continue
-        removed += _remove_directory_of_files(descriptor, name)
     return removed
-
-
-def _remove_directory_of_files(parent: int, name: bytes) -> int:
-    """Remove a directory that has files only; return how many."""
-    with closing(os.open(name, _DIRECTORY, dir_fd=parent)) as opened:
-        names = names_in(opened)
-        for each in names:
-            os.unlink(each, dir_fd=opened)
-    os.rmdir(name, dir_fd=parent)
-    return len(names)

@@ -268,12 +268,6 @@ class RootDirectory:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
 
-    def has_temporaries(self) -> bool:
-        """Return whether there are temporary files, in use or left over."""
-        with suppress(FileNotFoundError), self.opened(TEMPORARY) as temporaries:
-            return not names_in(temporaries) <= {LOCK_NAME}
-        return False
-
     def remove_own(self) -> None:
         """Remove the directory of temporaries and its lock if lakecli has no other files here.
 

@@ -86,18 +86,15 @@ class DirectoryStore:
         """Return a range of an object; see `ObjectStore.get`."""
         check_range(start, length)
         descriptor, status = self._open_file(key)
-        with closing(descriptor), self._directory.translated(key):
-            size = status.st_size
-            first = max(size + start, 0) if start < 0 else min(start, size)
-            last = size if length is None else min(first + length, size)
-            return _read(descriptor, first, last - first)
+        with os.fdopen(descriptor, "rb") as file, self._directory.translated(key):
+            file.seek(max(status.st_size + start, 0) if start < 0 else start)
+            return file.read(length)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version: a published file never changes."""
         descriptor, status = self._open_file(key)
-        with closing(descriptor), self._directory.translated(key):
-            size = status.st_size if length is None else min(length, status.st_size)
-            return _read(descriptor, 0, size), version_of(status)
+        with os.fdopen(descriptor, "rb") as file, self._directory.translated(key):
+            return file.read(length), version_of(status)
 
     def open(self, key: str) -> BinaryIO:
         """Open an object's file for reading."""
@@ -237,8 +234,6 @@ class DirectoryStore:
     def clear_temporaries(self, *, older_than: timedelta) -> int:
         """Remove the temporary files of killed processes; see `clear_temporaries`."""
         with self._directory.translated("temporary files"):
-            if not self._directory.has_temporaries():
-                return 0
             from lakecli.stores.local.batch import clear_temporaries
 
             age_ns = int(older_than.total_seconds()) * 10**9
@@ -270,17 +265,6 @@ class DirectoryStore:
 
     def _not_found(self, key: str) -> ObjectNotFound:
         return ObjectNotFound(f"no such object in {self.uri}: {key!r}")
-
-
-def _read(descriptor: int, start: int, length: int) -> bytes:
-    data = os.pread(descriptor, length, start)
-    if len(data) == length:
-        return data
-    pieces = [data]
-    while data and (missing := length - sum(map(len, pieces))):
-        data = os.pread(descriptor, missing, start + length - missing)
-        pieces.append(data)
-    return b"".join(pieces)
 
 
 def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterator[ObjectInfo]:
