@@ -191,6 +191,11 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
             ) from None
         return name
 
+    def prepare(self) -> str:
+        """Check that the bucket exists; see `registry.prepare_namespace`."""
+        self.check_bucket()
+        return ""
+
     @abstractmethod
     def check_bucket(self) -> None:
         """Make sure that the bucket exists.

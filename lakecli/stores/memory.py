@@ -21,7 +21,6 @@ from typing import BinaryIO, Final
 
 import google_crc32c
 
-from lakecli.base.model import Account
 from lakecli.errors import IntegrityError, Unsupported
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.contract import (
@@ -41,7 +40,6 @@ from lakecli.stores.contract import (
     put_content,
 )
 from lakecli.stores.presigning import PresignedUrl, PresignRequest
-from lakecli.stores.uri import NamespaceUri
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +128,11 @@ class MemoryStore:
         """The URI of the namespace; only this process can open it."""
         place = f"{self._name}/{self._prefix}" if self._name else self._prefix
         return "memory://" + place.rstrip("/")
+
+    def prepare(self) -> str:
+        """Check that the bucket exists; see `registry.prepare_namespace`."""
+        self._check_bucket()
+        return ""
 
     def get(
         self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
@@ -277,7 +280,10 @@ class MemoryStore:
 
     def _check_bucket(self) -> None:
         if self._missing:
-            raise BucketNotFound(f"no such bucket: {self.uri}")
+            raise BucketNotFound(
+                f"no bucket {self._name!r} in the memory of this process",
+                hint="memory:// is for tests and examples of the library: see lakecli.stores",
+            )
 
     def _find(self, key: str, version_id: str = "") -> Stored:
         self._check_bucket()
@@ -436,20 +442,7 @@ def _described(number: int, data: bytes) -> UploadedPart:
     return UploadedPart(number, len(data), f"{crc32c:08x}", crc32c)
 
 
-def open_namespace(uri: NamespaceUri, *, region: str, account: Account) -> MemoryStore:
-    """Return the store of a named bucket; see `registry.open_store`."""
-    del region, account
-    bucket = BUCKETS.get(uri.bucket)
-    prefix = f"{uri.path}/" if uri.path else ""
-    return MemoryStore(bucket, prefix, missing=bucket is None, name=uri.bucket)
-
-
-def prepare_namespace(uri: NamespaceUri, *, account: Account) -> str:
-    """Check that the bucket exists; see `registry.prepare_namespace`."""
-    del account
-    if uri.bucket not in BUCKETS:
-        raise BucketNotFound(
-            f"no bucket {uri.bucket!r} in the memory of this process",
-            hint="memory:// is for tests and examples of the library: see lakecli.stores",
-        )
-    return ""
+def open_named(name: str, path: str) -> MemoryStore:
+    """Return the store of a prefix in a named bucket, without a slash at its end."""
+    bucket = BUCKETS.get(name)
+    return MemoryStore(bucket, f"{path}/" if path else "", missing=bucket is None, name=name)

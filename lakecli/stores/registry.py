@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import NamespaceUri, parse
 
 
-class Adapter(Protocol):
-    """The functions of an adapter's module."""
+class NamespaceStore(ObjectStore, Protocol):
+    """A store of an adapter."""
 
-    def open_namespace(self, uri: NamespaceUri, *, region: str, account: Account) -> ObjectStore:
-        """Return the store of a namespace, without a request; see `open_store`."""
-
-    def prepare_namespace(self, uri: NamespaceUri, *, account: Account) -> str:
-        """Prepare a namespace for a new repository; see the function of that name."""
-
-
-# A new adapter needs a row here, its scheme in `uri.parse`, and a module with two functions.
-ADAPTERS = {
-    "az": "lakecli.stores.azure.store",
-    "gs": "lakecli.stores.gs.store",
-    "local": "lakecli.stores.local.store",
-    "memory": "lakecli.stores.memory",
-    "s3": "lakecli.stores.s3.store",
-}
+    def prepare(self) -> str:
+        """Prepare the namespace for a new repository; see `prepare_namespace`."""
 
 
 def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:
@@ -41,8 +27,7 @@ def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> 
     Raises:
         UsageError: a malformed URI or an unsupported scheme.
     """
-    parsed = parse(uri)
-    return _adapter(parsed.scheme).open_namespace(parsed, region=region, account=account)
+    return _open(parse(uri), region, account)
 
 
 def prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
@@ -62,9 +47,30 @@ def prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
         UsageError: a malformed URI or an unsupported scheme.
         BucketNotFound: no such bucket.
     """
-    parsed = parse(uri)
-    return _adapter(parsed.scheme).prepare_namespace(parsed, account=account)
+    return _open(parse(uri), "", account).prepare()
 
 
-def _adapter(scheme: str) -> Adapter:
-    return cast("Adapter", import_module(ADAPTERS[scheme]))
+# A new adapter needs a case here, and its scheme in `uri.parse`.
+def _open(uri: NamespaceUri, region: str, account: Account) -> NamespaceStore:
+    match uri.scheme:
+        case "s3":
+            from lakecli.stores.s3.store import S3Store
+
+            return S3Store(uri.bucket, uri.path, region=region, account=account)
+        case "gs":
+            from lakecli.stores.gs.store import GsStore
+
+            return GsStore(uri.bucket, uri.path)
+        case "az":
+            from lakecli.stores.azure.store import AzureStore
+
+            name, _, container = uri.bucket.partition("/")
+            return AzureStore(name, container, uri.path)
+        case "local":
+            from lakecli.stores.local.store import DirectoryStore
+
+            return DirectoryStore(uri.path)
+        case _:
+            from lakecli.stores.memory import open_named
+
+            return open_named(uri.bucket, uri.path)

@@ -74,8 +74,10 @@ class Weighing(CountingStore):
 
     read = written = 0
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        data = super().get(key, start=start, length=length)
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
+        data = super().get(key, start=start, length=length, version_id=version_id)
         self.read += len(data)
         return data
 

@@ -121,13 +121,15 @@ class RecordingStore(MemoryStore):
         self.reads: list[tuple[str, int, int | None]] = []
         self.heads: list[str] = []
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
         self.reads.append((key, start, length))
-        return super().get(key, start=start, length=length)
+        return super().get(key, start=start, length=length, version_id=version_id)
 
-    def head(self, key: str) -> ObjectInfo:
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         self.heads.append(key)
-        return super().head(key)
+        return super().head(key, version_id=version_id)
 
 
 def put_foreign(store: ObjectStore, model: Model, *, size: int) -> MetarangeId:

@@ -294,7 +294,9 @@ def test_wrong_bytes_are_detected() -> None:
 
 def test_wrong_ranges_are_detected() -> None:
     class Rangeless(FaultyStore):
-        def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        def get(
+            self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        ) -> bytes:
             return super().get(key)
 
     found = probe(Rangeless())

@@ -374,11 +374,13 @@ class Moody(FaultyStore):
         super().__init__()
         self._fails = fails
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
         error = self._fails(key)
         if error is not None:
             raise error
-        return super().get(key, start=start, length=length)
+        return super().get(key, start=start, length=length, version_id=version_id)
 
 
 def in_store(repository: Repository, store: FaultyStore) -> Repository:

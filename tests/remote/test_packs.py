@@ -254,9 +254,11 @@ def test_an_object_larger_than_any_pack_is_not_fetched(monkeypatch: pytest.Monke
     reads: list[int | None] = []
 
     class Measured(MemoryStore):
-        def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        def get(
+            self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        ) -> bytes:
             reads.append(length)
-            return super().get(key, start=start, length=length)
+            return super().get(key, start=start, length=length, version_id=version_id)
 
     store = Measured()
     data = bytes(100_000)

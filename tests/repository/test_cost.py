@@ -33,19 +33,21 @@ class CountingStore(MemoryStore):
     requests = 0
     answered = 0
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
         self.requests += 1
-        body = super().get(key, start=start, length=length)
+        body = super().get(key, start=start, length=length, version_id=version_id)
         self.answered += len(body)
         return body
 
-    def head(self, key: str) -> Any:
+    def head(self, key: str, *, version_id: str = "") -> Any:
         self.requests += 1
-        return super().head(key)
+        return super().head(key, version_id=version_id)
 
-    def open(self, key: str) -> Any:
+    def open(self, key: str, *, version_id: str = "") -> Any:
         self.requests += 1
-        body = super().open(key)
+        body = super().open(key, version_id=version_id)
         self.answered += body.seek(0, 2)
         body.seek(0)
         return body

@@ -255,7 +255,9 @@ def test_an_unreachable_store_ends_the_download(repository: Repository, tmp_path
     put(repository, {b"t/%d" % number: b"%d" % number for number in range(9)})
 
     class Down(MemoryStore):
-        def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        def get(
+            self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        ) -> bytes:
             raise Unreachable("down")
 
     repository = through(repository, Down())

@@ -162,8 +162,8 @@ class Breaking(MemoryStore):
         self.after = after
         self.ranges: list[int] = []
 
-    def open(self, key: str) -> BinaryIO:
-        stream, after = super().open(key), self.after
+    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+        stream, after = super().open(key, version_id=version_id), self.after
 
         class Stream(io.RawIOBase):
             def read(self, size: int = -1) -> bytes:
@@ -173,9 +173,11 @@ class Breaking(MemoryStore):
 
         return Stream()  # type: ignore[return-value]
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
         self.ranges.append(start)
-        return super().get(key, start=start, length=length)
+        return super().get(key, start=start, length=length, version_id=version_id)
 
 
 def test_reading_resumes_after_a_broken_connection(
@@ -208,7 +210,9 @@ class Signing(MemoryStore):
         super().__init__()
         self.requests: list[tuple[str, PresignRequest]] = []
 
-    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+    def presign(
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
         self.requests.append((key, request))
         return PresignedUrl("https://signed", now + request.expires_in)
 

@@ -151,7 +151,7 @@ class TestS3(HostileContract):
             store = S3Store("bucket")
             if region:
                 with pytest.raises(Unreachable, match="the region is malformed"):
-                    store.find_region()
+                    store.prepare()
             assert store.region == ""
             if region:
                 with pytest.raises(IntegrityError, match="the region is malformed"):

@@ -10,16 +10,18 @@ import pytest
 
 from lakecli.errors import UsageError
 from lakecli.stores.contract import ANY, BucketNotFound
-from lakecli.stores.registry import ADAPTERS, open_store, prepare_namespace
+from lakecli.stores.registry import open_store, prepare_namespace
 from tests.stores.contract import ObjectStoreContract
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
 
 
-@pytest.mark.parametrize("scheme", ADAPTERS)
-def test_every_adapter_runs_the_contract(scheme: str) -> None:
-    adapter = ADAPTERS[scheme].split(".")[2]
+@pytest.mark.parametrize(
+    "uri", ["s3://bucket", "gs://bucket", "az://account/container", "/directory", "memory://bucket"]
+)
+def test_every_adapter_runs_the_contract(uri: str) -> None:
+    adapter = type(open_store(uri)).__module__.split(".")[2]
     module = import_module(f"tests.stores.test_{adapter}")
     assert any(
         isinstance(item, type)

@@ -196,24 +196,24 @@ def test_the_region_is_learned_from_the_bucket(aws_environment: pytest.MonkeyPat
         assert prepare_namespace("s3://bucket/prefix") == "eu-central-1"
         store = S3Store("bucket")
         assert store.region == ""
-        assert store.find_region() == "eu-central-1"
+        assert store.prepare() == "eu-central-1"
         assert store.region == "eu-central-1"
         assert store.get("k") == b""
         assert "/eu-central-1/s3/" in server.requests[-1].headers["Authorization"]
         # A server other than AWS may use any name for its region.
         aws_environment.setenv("AWS_DEFAULT_REGION", "chosen-1")
-        assert S3Store("bucket").find_region() == "chosen-1"
-        assert S3Store("bucket", region="explicit-1").find_region() == "explicit-1"
+        assert S3Store("bucket").prepare() == "chosen-1"
+        assert S3Store("bucket", region="explicit-1").prepare() == "explicit-1"
 
 
 def test_the_region_is_learned_without_list_permission(aws_environment: pytest.MonkeyPatch) -> None:
     told = Answer(403, headers={"x-amz-bucket-region": "eu-central-1"})
     with StubServer(told) as server:
         aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
-        assert S3Store("bucket").find_region() == "eu-central-1"
+        assert S3Store("bucket").prepare() == "eu-central-1"
         server.answers = [Answer(403)]
         with pytest.raises(PermissionDenied):
-            S3Store("bucket").find_region()
+            S3Store("bucket").prepare()
 
 
 def test_preparing_needs_the_bucket(bucket: str) -> None:

@@ -44,17 +44,19 @@ class CountingStore(MemoryStore):
             self.counts.clear()
             self.keys.clear()
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
         self.count("get", key)
-        return super().get(key, start=start, length=length)
+        return super().get(key, start=start, length=length, version_id=version_id)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         self.count("get", key)
         return super().get_versioned(key, length=length)
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
         self.count("get", key)
-        return super().open(key)
+        return super().open(key, version_id=version_id)
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
@@ -62,9 +64,9 @@ class CountingStore(MemoryStore):
         self.count("put", key)
         return super().put(key, body, condition, attributes)
 
-    def head(self, key: str) -> ObjectInfo:
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         self.count("head", key)
-        return super().head(key)
+        return super().head(key, version_id=version_id)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         self.count("list", prefix)

@@ -76,9 +76,11 @@ class FaultyStore(MemoryStore):
         elif error is not None:
             raise error
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
         self.ask("get")
-        body = super().get(key, start=start, length=length)
+        body = super().get(key, start=start, length=length, version_id=version_id)
         if self.reads_late:
             return self._previous.get(key, body)
         return body[::-1] if self.garbles else body
@@ -87,9 +89,9 @@ class FaultyStore(MemoryStore):
         version = super().head(key).version
         return self.get(key, length=length), version
 
-    def head(self, key: str) -> ObjectInfo:
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         self.ask("head")
-        return super().head(key)
+        return super().head(key, version_id=version_id)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         self.ask("list")
@@ -115,7 +117,9 @@ class FaultyStore(MemoryStore):
         self.ask("delete")
         super().delete(keys)
 
-    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+    def presign(
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
         self.ask("presign")
         url = f"http://store.example/{len(self._urls)}"
         self._urls[url] = key

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.stores import registry
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from lakecli.stores.contract import ObjectStore
     from lakecli.stores.presigning import PresignRequest
     from lakecli.stores.uri import NamespaceUri
 
@@ -84,7 +82,12 @@ class JailStore(MemoryStore):
     def uri(self) -> str:
         return self._uri
 
-    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+    def prepare(self) -> str:
+        return ""
+
+    def presign(
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
         self._jail.requests.add(self._where)
         self._jail.signed.append(f"{self._uri}/{key}")
         return PresignedUrl("https://signed.invalid/x", now + request.expires_in)
@@ -168,21 +171,14 @@ class Jail:
         if not _WATCH.installed:
             sys.addaudithook(_WATCH)
             _WATCH.installed = True
-        real = registry._adapter
+        real = registry._open
 
-        def adapter(scheme: str) -> Any:
-            if scheme == "local":
-                return real(scheme)
-            return SimpleNamespace(
-                open_namespace=self._open, prepare_namespace=lambda _uri, **_: ""
-            )
+        def opened(uri: NamespaceUri, *options: Any) -> registry.NamespaceStore:
+            return real(uri, *options) if uri.scheme == "local" else JailStore(self, uri)
 
-        patch.setattr(registry, "_adapter", adapter)
+        patch.setattr(registry, "_open", opened)
         _WATCH.jail = self
         try:
             yield
         finally:
             _WATCH.jail = None
-
-    def _open(self, uri: NamespaceUri, **_: object) -> ObjectStore:
-        return JailStore(self, uri)

@@ -21,7 +21,6 @@ from io import BytesIO
 from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from lakecli.base.model import Account
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import Unsupported
 from lakecli.stores.azure.errors import AzureTranslator
@@ -60,7 +59,6 @@ from lakecli.stores.contract import (
 from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, name_below
 from lakecli.stores.streams import ReadStream, read_exactly
-from lakecli.stores.uri import NamespaceUri
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties, StorageStreamDownloader
@@ -405,16 +403,3 @@ class _DownloadStream(ReadStream):
                 return self._download.read(size)
         except ConditionFailed:
             raise self._store._replaced(self._key) from None  # noqa: SLF001 - of this module
-
-
-def open_namespace(uri: NamespaceUri, *, region: str, account: Account) -> AzureStore:
-    """Return the store of a container; see `registry.open_store`."""
-    del region, account  # an account is found by its name alone
-    name, _, container = uri.bucket.partition("/")
-    return AzureStore(name, container, uri.path)
-
-
-def prepare_namespace(uri: NamespaceUri, *, account: Account) -> str:
-    """Check that the container exists; see `registry.prepare_namespace`."""
-    open_namespace(uri, region="", account=account).check_bucket()
-    return ""

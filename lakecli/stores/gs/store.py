@@ -17,7 +17,6 @@ from io import BytesIO
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from lakecli.base.model import Account
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.stores.capabilities import PART_SIZE, Access, WritesGarbled, not_versioned
@@ -42,7 +41,6 @@ from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigning import PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, etag_of, name_below
 from lakecli.stores.streams import ReadStream, read_exactly
-from lakecli.stores.uri import NamespaceUri
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob
@@ -429,19 +427,6 @@ class _ObjectStream(ReadStream):
                 f"received other bytes than their checksum says: {self._name}",
                 hint="repeat the command; if it happens again, suspect the network in between",
             )
-
-
-def open_namespace(uri: NamespaceUri, *, region: str, account: Account) -> GsStore:
-    """Return the store of a bucket; see `registry.open_store`."""
-    del region, account  # buckets are found by their names alone
-    return GsStore(uri.bucket, uri.path)
-
-
-def prepare_namespace(uri: NamespaceUri, *, account: Account) -> str:
-    """Check that the bucket exists; see `registry.prepare_namespace`."""
-    del account
-    GsStore(uri.bucket, uri.path).check_bucket()
-    return ""
 
 
 def _generation_of(version_id: str) -> int | None:

@@ -18,7 +18,6 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO
 
-from lakecli.base.model import Account
 from lakecli.errors import Unsupported
 from lakecli.stores.capabilities import Access
 from lakecli.stores.contract import (
@@ -49,7 +48,6 @@ from lakecli.stores.local.files import (
     version_of,
     write_all,
 )
-from lakecli.stores.uri import NamespaceUri
 
 if TYPE_CHECKING:
     from lakecli.stores.local.batch import LocalBatch
@@ -81,6 +79,11 @@ class DirectoryStore:
     def uri(self) -> str:
         """``local://`` and the path of the directory."""
         return f"local://{self._directory.root}"
+
+    def prepare(self) -> str:
+        """Make the directory and those above it; see `registry.prepare_namespace`."""
+        self._directory.make_root()
+        return ""
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
         """Return a range of an object; see `ObjectStore.get`."""
@@ -421,16 +424,3 @@ def _copy_body(source: int, descriptor: int) -> None:
     while piece := os.pread(source, COPY_SIZE, offset):
         write_all(descriptor, piece)
         offset += len(piece)
-
-
-def open_namespace(uri: NamespaceUri, *, region: str, account: Account) -> DirectoryStore:
-    """Return the store of a directory; see `registry.open_store`."""
-    del region, account
-    return DirectoryStore(uri.path)
-
-
-def prepare_namespace(uri: NamespaceUri, *, account: Account) -> str:
-    """Make the directory and those above it; see `registry.prepare_namespace`."""
-    del account
-    RootDirectory(uri.path, clock_ns=time.time_ns).make_root()
-    return ""

@@ -44,7 +44,6 @@ from lakecli.stores.s3.reading import S3Reader, info_of
 from lakecli.stores.s3.uploads import SINGLE_LIMIT, S3Uploads
 from lakecli.stores.s3.versions import arguments_of, headers_of, version_of
 from lakecli.stores.streams import parts_of, read_exactly, size_left, spooled
-from lakecli.stores.uri import NamespaceUri
 
 _NOT_IN_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # compiled on first use
 
@@ -55,7 +54,7 @@ class S3Store(CloudStore, OpensRanges):
     Args:
         bucket: its name.
         prefix: of every key, without a slash at its end; may be empty.
-        region: of the bucket, as `find_region` learned it; ``""`` leaves it to the SDK's
+        region: of the bucket, as `prepare` learned it; ``""`` leaves it to the SDK's
             configuration.
         account: the profile, endpoint and region to use instead of the configured ones.
     """
@@ -79,7 +78,7 @@ class S3Store(CloudStore, OpensRanges):
         """Of the bucket, or ``""`` while it is unknown."""
         return self._connection.region
 
-    def find_region(self) -> str:
+    def prepare(self) -> str:
         """Ask the store for the bucket's region, and use it from now on.
 
         Raises:
@@ -348,13 +347,3 @@ class S3Store(CloudStore, OpensRanges):
         """Make sure that the bucket exists."""
         with self.translated():
             self._connection.client().head_bucket(Bucket=self.bucket)
-
-
-def open_namespace(uri: NamespaceUri, *, region: str, account: Account) -> S3Store:
-    """Return the store of a bucket; see `registry.open_store`."""
-    return S3Store(uri.bucket, uri.path, region=region, account=account)
-
-
-def prepare_namespace(uri: NamespaceUri, *, account: Account) -> str:
-    """Find out the region of a bucket; see `registry.prepare_namespace`."""
-    return S3Store(uri.bucket, uri.path, account=account).find_region()
