@@ -100,7 +100,7 @@ def topic_page(topic: Topic) -> str:
             lines += [".PP", ".nf", *map(_text, block.text.splitlines()), ".fi"]
         else:
             lines += [".PP", _text(block.text)]
-    lines += [".SH SEE ALSO", ".BR lakecli (1)"]
+    lines += _see_also(["lakecli"])
     return "\n".join(lines) + "\n"
 
 
@@ -125,13 +125,10 @@ def main_page(commands: Sequence[CommandHelp], topics: Sequence[Topic] = ()) -> 
         lines += _tagged(rf"\fB{int(code)}\fR", _text(meaning[:1].upper() + meaning[1:]) + ".")
     lines += _definitions("ENVIRONMENT", ENVIRONMENT)
     lines += _definitions("FILES", FILES)
-    lines += _see_also([page_name(command.words) for command in commands])
-    if topics:
-        lines[-1] += ","
-    lines += [
-        rf".BR {_text(page_name(topic.name))} (7)" + ("," if topic != topics[-1] else "")
-        for topic in topics
-    ]
+    lines += _see_also(
+        [page_name(command.words) for command in commands],
+        [page_name(topic.name) for topic in topics],
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -226,10 +223,10 @@ def _option_text(option: OptionHelp) -> str:
     return _text(option.summary + (f" ({', '.join(extra)})" if extra else "")) + "."
 
 
-def _see_also(pages: Sequence[str]) -> list[str]:
-    *others, last = pages
-    references = [rf".BR {_text(page)} (1)," for page in others]
-    return [".SH SEE ALSO", *references, rf".BR {_text(last)} (1)"]
+def _see_also(pages: Sequence[str], topics: Sequence[str] = ()) -> list[str]:
+    named = [*((page, 1) for page in pages), *((topic, 7) for topic in topics)]
+    *others, last = (rf".BR {_text(name)} ({section})" for name, section in named)
+    return [".SH SEE ALSO", *(f"{other}," for other in others), last]
 
 
 def siblings(command: CommandHelp, commands: Iterable[CommandHelp]) -> list[str]:

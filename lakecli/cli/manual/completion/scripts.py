@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from lakecli.cli.manual.completion.table import Option, Table
+from lakecli.cli.manual.completion.table import ANY, Option, Table
 
 SHELLS: Final = {"bash": "lakecli.bash", "zsh": "_lakecli", "fish": "lakecli.fish"}
 """The file of each shell's script."""
@@ -23,7 +23,6 @@ SHELLS: Final = {"bash": "lakecli.bash", "zsh": "_lakecli", "fish": "lakecli.fis
 _HEADER: Final = (
     "Written by `python -m lakecli.cli.manual.generate` from the command tree; do not edit."
 )
-_ANY: Final = "*"
 
 
 def completion_script(shell: str, table: Table) -> str:
@@ -36,7 +35,9 @@ def completion_script(shell: str, table: Table) -> str:
         "OPTIONS": _lines(syntax.names(*row) for row in flags.items()),
         "SHARED": syntax.items(_rows(table.shared)),
         "VALUES": _lines(syntax.value(*row) for row in _values(table)),
-        "ARGUMENTS": _lines(syntax.value(*row) for row in _arguments(table)),
+        "ARGUMENTS": _lines(
+            syntax.value(words, *row) for words, rows in table.arguments.items() for row in rows
+        ),
     }
     script = (Path(__file__).parent / f"template.{shell}").read_text("utf-8")
     for name, text in parts.items():
@@ -54,18 +55,10 @@ def _rows(options: Sequence[Option]) -> list[tuple[str, str]]:
 
 def _values(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yield a command, one of its options, and what completes the option's value."""
-    for words, options in [*table.options.items(), (_ANY, table.shared)]:
+    for words, options in [*table.options.items(), (ANY, table.shared)]:
         for option in options:
             if option.value is not None:
                 yield words, option.flag, option.value
-
-
-def _arguments(table: Table) -> Iterator[tuple[str, str, str]]:
-    """Yield a command, the number of an argument or ``*``, and what completes the argument."""
-    for words, completers in table.arguments.items():
-        for number, completer in enumerate(completers, 1):
-            last = number == len(completers) and words in table.endless
-            yield words, _ANY if last else str(number), completer
 
 
 class _Syntax(NamedTuple):
@@ -122,9 +115,9 @@ def _quoted(text: str) -> str:
 
 def _pattern(words: str, last: str) -> str:
     """Return the pattern of bash and zsh for a command and an option or argument of it."""
-    if words == _ANY:
-        return _ANY + _quoted(f" {last}")
-    return _quoted(f"{words} ") + _ANY if last == _ANY else _quoted(f"{words} {last}")
+    if words == ANY:
+        return ANY + _quoted(f" {last}")
+    return _quoted(f"{words} ") + ANY if last == ANY else _quoted(f"{words} {last}")
 
 
 _SYNTAX: Final = {

@@ -11,6 +11,9 @@ from lakecli.cli.manual.topics import topic_names
 from lakecli.cli.reading import Kind
 from lakecli.cli.tree import GROUPS, READ_IN_PLACE
 
+ANY: Final = "*"
+"""Any number of arguments, and any command."""
+
 FILES: Final = {
     Kind.FILE: "file",
     Kind.DIRECTORY: "directory",
@@ -48,16 +51,14 @@ class Table(NamedTuple):
     Attributes:
         words: the words that may follow the first words of a command, with summaries.
         options: of each command.
-        arguments: what completes each argument of a command; the last one is repeated if the
-            command is in `endless`.
-        endless: commands whose last argument is repeatable.
+        arguments: of each command, the number of each argument, or `ANY` for one that may be
+            repeated, and what completes it.
         shared: options that every command takes.
     """
 
     words: dict[str, list[tuple[str, str]]]
     options: dict[str, list[Option]]
-    arguments: dict[str, list[str]]
-    endless: frozenset[str]
+    arguments: dict[str, list[tuple[str, str]]]
     shared: list[Option]
 
 
@@ -74,8 +75,7 @@ def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
 
 def make_table(commands: Iterable[CommandHelp]) -> Table:
     """Return the tables of all commands."""
-    table = Table({"": []}, {}, {}, frozenset(), _options(global_options()))
-    endless = set()
+    table = Table({"": []}, {}, {}, _options(global_options()))
     for command in commands:
         group, _, last = command.words.rpartition(" ")
         if group and group not in table.words:
@@ -85,19 +85,20 @@ def make_table(commands: Iterable[CommandHelp]) -> Table:
         table.options[command.words] = _options(command.options)
         mark = IN_PLACE if command.words in READ_IN_PLACE else ""
         table.arguments[command.words] = [
-            completer(argument.kind, argument.choices) + (mark if argument.kind in URIS else "")
-            for argument in command.arguments
+            (
+                ANY if argument.repeatable else str(number),
+                completer(argument.kind, argument.choices) + mark * (argument.kind in URIS),
+            )
+            for number, argument in enumerate(command.arguments, 1)
         ]
-        if command.arguments and command.arguments[-1].repeatable:
-            endless.add(command.words)
     # `help` is no command: what it names has a page, and a group or a command may share its name.
     named = dict.fromkeys([*topic_names(), *(name for name, _ in table.words[""])])
     table.words[""].append(("help", "Show the help of a command or a topic"))
     table.options["help"] = []
-    table.arguments["help"] = [completer(None, sorted(named))]
+    table.arguments["help"] = [("1", completer(None, sorted(named)))]
     for words in table.words.values():
         words.sort()
-    return table._replace(endless=frozenset(endless))
+    return table
 
 
 def _options(options: Iterable[OptionHelp]) -> list[Option]:
