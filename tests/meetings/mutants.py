@@ -11,7 +11,7 @@ from lakecli.gc import known_refs, sweep
 from lakecli.gc.lease import SweepLease
 from lakecli.kv.operations import iter_operations
 from lakecli.repository.guard.gc_guard import GcGuard
-from lakecli.repository.moving import clean_branches
+from lakecli.repository.moving import clean_branches, transaction
 from lakecli.repository.pending import unsent_moves
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.sharing import automatic, references, rollback
@@ -57,12 +57,12 @@ def _stage_nothing_new(team: Team, person: str) -> None:
 
 
 def _no_seal(patch: pytest.MonkeyPatch) -> None:
-    def leave(repository: Repository, name: str, _seal: object) -> Branch:
+    def leave(repository: Repository, name: str) -> Branch:
         with repository.lake.kv.read() as txn:
             clean_branches.check_clean(view_of_branch(repository, txn, name))
             return branch_at(repository, txn, name)
 
-    patch.setattr(clean_branches, "seal_clean", leave)
+    patch.setattr(transaction, "_seal_clean", leave)
 
 
 def _merge_onto_clean(team: Team) -> None:

@@ -67,7 +67,7 @@ def _counts_all_as_seen(patch: pytest.MonkeyPatch) -> None:
 
 def _moves_blindly(patch: pytest.MonkeyPatch) -> None:
     """`fs mv` and `fs rm` stage without looking again at what they have read."""
-    patch.setattr("lakecli.repository.staged.stager._is_as_seen", lambda *_: True)
+    patch.setattr("lakecli.repository.staged.stager.all", lambda _: True, raising=False)
 
 
 def _undoes_during_a_commit(patch: pytest.MonkeyPatch) -> None:
