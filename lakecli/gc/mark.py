@@ -20,7 +20,15 @@ from lakecli.gc.joined import open_live
 from lakecli.gc.live import LiveSet
 from lakecli.gc.options import Work
 from lakecli.gc.reach import Reach
-from lakecli.gc.report import KINDS, Doomed, GarbageCounter, Summary, summarise
+from lakecli.gc.report import (
+    KINDS,
+    Action,
+    Doomed,
+    GarbageCounter,
+    GcReport,
+    Summary,
+    summarise,
+)
 from lakecli.gc.roots import Roots, expired_reflog, gather, superseded_packs
 from lakecli.gc.shared import LakeFsAhead, check_not_ahead, check_not_newer, check_stopped
 from lakecli.remote.collection import iter_expired
@@ -45,30 +53,16 @@ class Marked:
     """What a mark found.
 
     Attributes:
-        commits: number of commits that keep their objects.
-        ranges: number of ranges read.
-        entries: number of entries in these ranges.
-        lost: tables that this clone's own work needs and that are missing.
-        objects: number of data objects in the namespace.
-        size: bytes of these.
+        report: receives what is counted.
         others: condemned objects other than data.
         garbage: counts what is condemned.
         foreign: number of objects that lakecli did not write, by kind.
-        tables: number of ranges and metaranges in the namespace.
-        summary: what is condemned, by branch and tag.
     """
 
-    commits: int = 0
-    ranges: int = 0
-    entries: int = 0
-    lost: tuple[str, ...] = ()
-    objects: int = 0
-    size: int = 0
+    report: GcReport
     others: list[Doomed] = field(default_factory=list)
     garbage: GarbageCounter = field(default_factory=GarbageCounter)
     foreign: Counter[str] = field(default_factory=Counter)
-    tables: int = 0
-    summary: Summary = field(default_factory=Summary)
 
     def doom(self, doomed: Doomed) -> None:
         """Condemn an object other than data."""
@@ -76,11 +70,12 @@ class Marked:
         self.garbage.add(doomed.kind, doomed.size)
 
 
-def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
+def mark(work: Work, report: GcReport, *, sink: Callable[[str, bytes], None]) -> Marked:
     """Find everything that may be condemned now, without changing anything.
 
     Args:
         work: what the collection works with.
+        report: receives what is counted, and what may be condemned.
         sink: receives the condemned data objects, as (name of the part, records).
 
     Raises:
@@ -89,21 +84,24 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
         LakeFsWrites: lakeFS has not stopped.
         LakeFsAhead: it has written since the last refs dump.
     """
-    marked = Marked()
+    marked = Marked(report)
     with open_live(work.runner) as live:
         roots, reach = reach_all(work, live)
-        marked.commits = roots.commits
+        report.commits = roots.commits
         _mark_tables(work, marked, reach)
-        marked.ranges, marked.entries = len(reach.ranges), reach.entries
-        marked.lost = tuple(sorted(reach.lost))
+        report.ranges, report.entries = len(reach.ranges), reach.entries
+        report.lost = tuple(sorted(reach.lost))
         marked.foreign["table"] += reach.foreign
         _mark_data(work, marked, live, sink)
     for each in iter_rest(work, roots):
         marked.doom(each)
     for _ in abandoned(work.repository.store, work.times.cutoff):
         marked.garbage.add("upload")
-    objects = marked.garbage.objects("data", "lakefs")
-    marked.summary = summary_of(work, roots, marked.others, objects=objects)
+    report.garbage = marked.garbage.totals()
+    if report.garbage:
+        report.action = Action.CONDEMNED
+        objects = marked.garbage.objects("data", "lakefs")
+        report.summary = summary_of(work, roots, marked.others, objects=objects)
     return marked
 
 
@@ -118,7 +116,7 @@ def reach_all(work: Work, live: LiveSet, reach: Reach | None = None) -> tuple[Ro
     Raises:
         LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
     """
-    reach = reach or new_reach(work, live)
+    reach = reach or Reach(work, live)
     roots = gather(work, live)
     # No rule lets go the tree of a branch or tag, whatever the list of deleted trees says.
     collected = frozenset(iter_expired(work.repository.store)) - roots.heads
@@ -128,16 +126,10 @@ def reach_all(work: Work, live: LiveSet, reach: Reach | None = None) -> tuple[Ro
     return roots, reach
 
 
-def new_reach(work: Work, live: LiveSet) -> Reach:
-    """Return a reach that has read nothing."""
-    old_layout = work.lakefs is not None and work.lakefs.old_layout
-    return Reach(work.location, work.runner, live, progress=work.progress, old_layout=old_layout)
-
-
 def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
     """Follow recent tables that no root reaches yet, and condemn old ones."""
     tables = list_tables(work, marked.foreign)
-    marked.tables = len(tables)
+    marked.report.tables = len(tables)
     unreached = tables.keys() - reach.tables
     kinds = kinds_of(work, tables, unreached)
     marked.foreign["table"] += len(unreached) - len(kinds)
@@ -276,8 +268,8 @@ def _mark_data(
             later.add(listed.name)
         if work.lakefs is not None and listed.newest:
             check_stopped(work.repository, work.lakefs, listed.newest)
-        marked.objects += listed.objects
-        marked.size += listed.size
+        marked.report.objects += listed.objects
+        marked.report.size += listed.size
         marked.foreign["object"] += listed.foreign
         if listed.records:
             objects, size = total_of(listed.records)

@@ -14,14 +14,13 @@ from typing import Final, NamedTuple
 from lakecli.base.identity import h
 from lakecli.base.layout import sstable_key
 from lakecli.base.model import MetarangeId
-from lakecli.base.progress import Progress
 from lakecli.committed.cache import MissingTable
 from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
-from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.store_location import OpenStore, StoreLocation
 from lakecli.gc.data_objects import DIGEST
 from lakecli.gc.live import LiveSet
+from lakecli.gc.options import Work
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ObjectNotFound
@@ -63,11 +62,8 @@ class Reach:
     """Reads trees and ranges, and records what they refer to.
 
     Args:
-        location: where parts find the namespace.
-        runner: reads the tables.
+        work: what the collection works with; its progress counts the tables that are read.
         live: receives the data objects in use.
-        old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
-        progress: counts the tables that are read.
 
     Attributes:
         trees: hex IDs of the metaranges read.
@@ -78,20 +74,9 @@ class Reach:
         foreign: number of tables that lakecli did not write.
     """
 
-    def __init__(
-        self,
-        location: StoreLocation | OpenStore,
-        runner: Runner,
-        live: LiveSet,
-        *,
-        progress: Progress,
-        old_layout: bool,
-    ) -> None:
-        self._old_layout = old_layout
-        self._location = location
-        self._runner = runner
+    def __init__(self, work: Work, live: LiveSet) -> None:
+        self._work = work
         self._live = live
-        self._progress = progress
         self.trees: set[str] = set()
         self.ranges: set[str] = set()
         self.dumps: frozenset[str] = frozenset()
@@ -128,14 +113,13 @@ class Reach:
         for ids, read in self._read(read_trees, set(trees) - self.trees):
             for tree in read.missing:
                 if must_exist and tree not in collected:
-                    raise MissingTable(sstable_key(tree), self._location.store().uri)
+                    raise MissingTable(sstable_key(tree), self._work.repository.store.uri)
             self.trees.update(ids)
             wanted.update(_ids_of(read.references))
+        lakefs = self._work.lakefs
+        old_layout = lakefs is not None and lakefs.old_layout
         task = partial(
-            read_ranges,
-            must_exist=must_exist,
-            old_layout=self._old_layout,
-            scratch=self._live.scratch,
+            read_ranges, must_exist=must_exist, old_layout=old_layout, scratch=self._live.scratch
         )
         for ids, read in self._read(task, wanted - self.ranges):
             self.ranges.update(ids)
@@ -148,13 +132,14 @@ class Reach:
         self, task: Callable[..., TablesRead], ids: Collection[str]
     ) -> Iterator[tuple[Sequence[str], TablesRead]]:
         """Yield the parts of some tables as they are read; count what is missing or foreign."""
-        self._progress.expect(parts=len(ids))
+        work = self._work
+        work.progress.expect(parts=len(ids))
         parts = batches(sorted(ids), PART_TABLES)
-        for part, read in self._runner.run(partial(task, location=self._location), parts):
+        for part, read in work.runner.run(partial(task, location=work.location), parts):
             self.lost.update(read.missing)
             self.foreign += read.foreign
             yield part, read
-            self._progress.advance(parts=len(part))
+            work.progress.advance(parts=len(part))
 
 
 def _ids_of(packed: bytes) -> Iterator[str]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
@@ -326,7 +327,8 @@ class GcStatus(NamedTuple):
     summary: Summary | None = None
 
 
-class GcReport(NamedTuple):
+@dataclass(slots=True)
+class GcReport:
     """What a run did.
 
     Attributes:

@@ -37,7 +37,7 @@ from lakecli.gc.report import Action, GcReport, GcStatus, Summary, fields_of
 from lakecli.gc.roots import check_refs, reflog_cutoff
 from lakecli.gc.rules import find_rules
 from lakecli.gc.shared import SharedNamespace, check_not_shared, check_published
-from lakecli.gc.sweep import Sweep, SweepResult, deleter
+from lakecli.gc.sweep import Sweep, deleter
 from lakecli.remote import collection
 from lakecli.remote.collection import (
     LEASE,
@@ -160,7 +160,7 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
         seen, accepted = run.accept(seen)
     run.observe()
     if seen.state.phase is Phase.IDLE:
-        return run.condemn(seen)._replace(accepted=accepted)
+        return run.condemn(seen, accepted)
     if options.dry_run:
         return run.preview(seen)
     run.confirm_stopped()
@@ -269,7 +269,7 @@ class _Run:
         """Record the refs as they were read last, for the next collection."""
         put_last(self._store, self._known.seen_now())
 
-    def condemn(self, seen: ObservedState) -> GcReport:
+    def condemn(self, seen: ObservedState, accepted: tuple[LostRef, ...]) -> GcReport:
         """Mark garbage, and condemn it."""
         lake, options = self._repository.lake, self._options
         check_published(self._repository, self._taken)
@@ -278,8 +278,10 @@ class _Run:
         epoch, mark_id = seen.state.epoch + 1, lake.runtime.new_id().hex()
         marks = Marks(self._store, f"{epoch}-{mark_id}")
         lake.runtime.on_step("gc:mark")
+        report = GcReport(Action.FOUND_NOTHING, self._status(seen), accepted=accepted)
         marked = mark(
             self._work(seen.state.epoch, options.grace),
+            report,
             sink=(lambda _part, _records: None) if options.dry_run else marks.put_data,
         )
         if not options.force_shared:
@@ -290,13 +292,12 @@ class _Run:
                     marks.delete()
                 raise
         self.confirm_stopped()
-        garbage = marked.garbage.totals()
         if not options.dry_run:
             self._record_refs()
-        if garbage and not options.dry_run:
+        if report.summary is not None and not options.dry_run:
             lake.runtime.on_step("gc:write-marks")
             marks.put_others(marked.others)
-            marks.put_summary(marked.summary)
+            marks.put_summary(report.summary)
             move_state(
                 self._repository,
                 seen,
@@ -305,21 +306,8 @@ class _Run:
                 mark=marks.name,
                 grace=options.grace,
             )
-        report = GcReport(
-            action=Action.CONDEMNED if garbage else Action.FOUND_NOTHING,
-            status=self._status(collection.look(self._store)),
-            garbage=garbage,
-            commits=marked.commits,
-            entries=marked.entries,
-            ranges=marked.ranges,
-            objects=marked.objects,
-            size=marked.size,
-            lost=marked.lost,
-            tables=marked.tables,
-            summary=marked.summary if garbage else None,
-        )
-        if garbage and not options.dry_run:
             self._write_report(report, epoch)
+        report.status = self._status(collection.look(self._store))
         return report
 
     def confirm_stopped(self) -> None:
@@ -330,7 +318,7 @@ class _Run:
     def preview(self, seen: ObservedState) -> GcReport:
         """Report what a sweep would delete now."""
         with open_live(self._runner) as live:
-            return self._swept(self._new_sweep(seen.state, live).run(None), seen)
+            return self._new_sweep(seen.state, live).run(None, self._status(seen))
 
     def has_to_wait(self, seen: ObservedState) -> GcReport | None:
         """Return the report if it is too early to sweep, or to continue an interrupted sweep."""
@@ -367,12 +355,12 @@ class _Run:
             )
             try:
                 self._check_age(state)
-                swept = sweep.run(
+                report = sweep.run(
                     deleter(repository, lease),
+                    self._status(seen),
                     beat=lease.check,
                     log=lambda summary: self._write_log(summary, state.epoch),
                 )
-                report = self._swept(swept, seen)
                 self._write_report(report, state.epoch)
                 self._record_refs()
             except (Exception, KeyboardInterrupt):
@@ -383,7 +371,8 @@ class _Run:
                         self._end(lease.state)
                 raise
         self._end(lease.state)
-        return report._replace(status=status(repository, grace=options.grace))
+        report.status = status(repository, grace=options.grace)
+        return report
 
     def _new_sweep(self, state: GcState, live: LiveSet) -> Sweep:
         work = self._work(state.epoch, state.grace)
@@ -439,16 +428,6 @@ class _Run:
             except (ObjectNotFound, TooLarge, Unparsable, Invalid):
                 continue
         return 0
-
-    def _swept(self, swept: SweepResult, seen: ObservedState) -> GcReport:
-        return GcReport(
-            Action.SWEPT,
-            self._status(seen),
-            swept.garbage,
-            swept.spared,
-            tables=swept.tables,
-            summary=swept.summary,
-        )
 
     def _write_log(self, summary: Summary, epoch: int) -> None:
         """Write what a sweep is about to delete, before the first deletion."""

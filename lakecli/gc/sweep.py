@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from lakecli.base.identity import h
 from lakecli.base.layout import SSTABLES, data_digest, lakefs_object
@@ -31,13 +31,13 @@ from lakecli.gc.mark import (
     iter_rest,
     kinds_of,
     list_tables,
-    new_reach,
     reach_all,
     summary_of,
 )
 from lakecli.gc.marks import Marks, add_expired
 from lakecli.gc.options import Work
-from lakecli.gc.report import Doomed, GarbageCounter, GarbageTotal, Summary
+from lakecli.gc.reach import Reach
+from lakecli.gc.report import Action, Doomed, GarbageCounter, GcReport, GcStatus, Summary
 from lakecli.gc.roots import Roots
 from lakecli.gc.shared import check_not_ahead, check_stopped
 from lakecli.remote.collection import iter_keeps
@@ -54,15 +54,6 @@ _KEPT: Final = 50_000
 """Kept keys held in memory, at most."""
 
 Delete = Callable[[Iterable[Garbage]], int]
-
-
-class SweepResult(NamedTuple):
-    """What a sweep deletes, by kind and by ref; what it spares; how many tables it leaves."""
-
-    garbage: tuple[GarbageTotal, ...]
-    spared: int
-    summary: Summary
-    tables: int
 
 
 class Sweep:
@@ -82,7 +73,7 @@ class Sweep:
         self._marks = marks
         self._epoch = epoch
         self._live = live
-        self._reach = new_reach(work, live)
+        self._reach = Reach(work, live)
         self._by_version = isinstance(self._store, DeletesMatching)
         self._garbage = GarbageCounter()
         self._spared = 0
@@ -103,14 +94,16 @@ class Sweep:
     def run(
         self,
         delete: Delete | None,
+        status: GcStatus,
         *,
         beat: Callable[[], None] = lambda: None,
         log: Callable[[Summary], None] = lambda _: None,
-    ) -> SweepResult:
+    ) -> GcReport:
         """Find garbage among the condemned objects, and delete it.
 
         Args:
             delete: deletes objects, and returns how many it kept; ``None``: only count.
+            status: for the report.
             beat: called every few seconds while Spark compares listings with what is in use.
             log: called before the first deletion with what is about to be deleted; of the data
                 objects, as many as were condemned.
@@ -137,10 +130,14 @@ class Sweep:
             if delete is not None:
                 self._spared += delete(objects)
         self._uploads(really=delete is not None)
-        deleted = self._garbage.objects("data", "lakefs")
-        left = len(tables) - self._garbage.objects("range", "metarange")
-        summary = summary._replace(objects=deleted)
-        return SweepResult(self._garbage.totals(), self._spared, summary, left)
+        return GcReport(
+            Action.SWEPT,
+            status,
+            self._garbage.totals(),
+            self._spared,
+            tables=len(tables) - self._garbage.objects("range", "metarange"),
+            summary=summary._replace(objects=self._garbage.objects("data", "lakefs")),
+        )
 
     def _check_lakefs(self) -> None:
         """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
@@ -68,7 +69,7 @@ def collect(directory: Path, runner: Runner, action: Action) -> GcReport:
         report = advance(lake.repository("demo"), runner, GcOptions())
     assert report.action is action
     grow_old(directory)
-    return report._replace(status=report.status._replace(since=None, sweep_at=None))
+    return replace(report, status=report.status._replace(since=None, sweep_at=None))
 
 
 def grow_old(directory: Path) -> None:
