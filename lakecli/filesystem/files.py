@@ -6,8 +6,9 @@ import io
 import os
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from fsspec.compression import compr
 from fsspec.spec import AbstractBufferedFile
@@ -15,10 +16,8 @@ from fsspec.spec import AbstractBufferedFile
 from lakecli.base.model import Entry
 from lakecli.filesystem.lakes import repository
 from lakecli.filesystem.paths import LakePath, finding, transferring
+from lakecli.filesystem.reading import ReadingFileSystem
 from lakecli.repository.upload import UploadOptions, deposit
-
-if TYPE_CHECKING:
-    from lakecli.filesystem.system import LakeFileSystem
 
 WHOLE: Final = 1 << 20
 """Files up to this size are kept in memory until closed, larger ones in a temporary file."""
@@ -35,7 +34,7 @@ class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no typ
     """
 
     def __init__(
-        self, fs: LakeFileSystem, path: str, place: LakePath, entry: Entry, **kwargs: Any
+        self, fs: ReadingFileSystem, path: str, place: LakePath, entry: Entry, **kwargs: Any
     ) -> None:
         self._place = place
         self._value = entry
@@ -58,7 +57,7 @@ class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no typ
 
 
 def _reopen(
-    what: tuple[LakeFileSystem, str, LakePath, Entry], block_size: int, position: int
+    what: tuple[ReadingFileSystem, str, LakePath, Entry], block_size: int, position: int
 ) -> ReadFile:
     file = ReadFile(*what, block_size=block_size)
     file.seek(position)
@@ -93,6 +92,7 @@ class WrittenFile(_Discardable):
         fs: the file system.
         path: path in the file system.
         place: the branch, and the path on it.
+        record: stages an encoded entry, or adds it to the transaction.
         autocommit: stage the object on closing; otherwise in `commit`.
         options: ``content_type`` and ``metadata`` of the object.
     """
@@ -103,10 +103,11 @@ class WrittenFile(_Discardable):
 
     def __init__(
         self,
-        fs: LakeFileSystem,
+        fs: ReadingFileSystem,
         path: str,
         place: LakePath,
         *,
+        record: Callable[[LakePath, bytes], None],
         autocommit: bool,
         options: dict[str, Any],
     ) -> None:
@@ -116,6 +117,7 @@ class WrittenFile(_Discardable):
         self.mode = "wb"
         self.blocksize = WHOLE
         self.autocommit = autocommit
+        self._record = record
         self._place = place
         self._options = options
         self._memory = io.BytesIO()
@@ -165,7 +167,7 @@ class WrittenFile(_Discardable):
         if not self.closed:
             raise ValueError(f"file not closed when its transaction ended: {self.path}")
         if self._value is not None:
-            self.fs.record(self._place, self._value)
+            self._record(self._place, self._value)
 
     def discard(self) -> None:
         """Discard what was written, and what will be."""

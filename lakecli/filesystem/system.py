@@ -170,7 +170,9 @@ class LakeFileSystem(ReadingFileSystem):
         if mode == "xb" and self.isfile(path):
             raise FileExistsError(errno.EEXIST, "already exists", path)
         known = {key: value for key, value in options.items() if key in _OBJECT_OPTIONS}
-        return WrittenFile(self, path, place, autocommit=autocommit, options=known)
+        return WrittenFile(
+            self, path, place, record=self.record, autocommit=autocommit, options=known
+        )
 
     def _writable(self, path: str) -> LakePath:
         """Parse the path of an object on a branch."""
@@ -257,7 +259,9 @@ class LakeFileSystem(ReadingFileSystem):
             return
         entry = decode_entry(value)
         options = {"content_type": entry.content_type, "metadata": dict(entry.metadata)}
-        with WrittenFile(self, path2, target, autocommit=True, options=options) as file:
+        with WrittenFile(
+            self, path2, target, record=self.record, autocommit=True, options=options
+        ) as file:
             for piece in self._read(place, entry):
                 file.write(piece)
 
