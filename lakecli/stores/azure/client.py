@@ -322,28 +322,23 @@ class AzureClient:
         etag = Version(found.etag.strip('"'))
         blob.set_blob_metadata(found.metadata, **_options_of(Match(etag)))
 
-    def copy(self, source: str, target: str) -> str:
-        """Copy a blob inside the account; return the store's final status."""
-        return self._copy(self._blob(source), self._blob(target), {})
+    def copy(self, container: str, source: str, target: str, attributes: Attributes) -> str:
+        """Copy a blob of any container of the account; return the store's final status.
 
-    def copy_from(self, container: str, source: str, target: str, attributes: Attributes) -> str:
-        """Copy a blob of any container of the account; return the store's final status."""
+        Without any attribute the copy has those of the original.
+        """
         origin = self._service.get_container_client(container).get_blob_client(source)
         copied = self._blob(target)
         options = _options(attributes)
         settings = options.pop("content_settings", None)
-        status = self._copy(origin, copied, options)
-        if settings is not None and status == "success":
-            copied.set_http_headers(settings)
-        return status
-
-    def _copy(self, origin: BlobClient, copied: BlobClient, options: dict[str, Any]) -> str:
         status = str(copied.start_copy_from_url(origin.url, **options)["copy_status"])
         for number in Retries(COPIES).attempts():
             if number:
                 status = str(copied.get_blob_properties().copy.status)
             if status != "pending":
                 break
+        if settings is not None and status == "success":
+            copied.set_http_headers(settings)
         return status
 
     def delegated_key(self, *, now: datetime, lifetime: timedelta) -> UserDelegationKey:

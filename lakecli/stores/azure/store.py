@@ -252,13 +252,7 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata."""
-        target = self.full(key)
-        with self.translated(source) as origin:
-            self._check_copied(self.sdk().copy(origin, target), target)
-
-    def _check_copied(self, status: str, target: str) -> None:
-        if status != "success":
-            raise self.translator.not_copied(status, target)
+        self.copy_from(self, source, key, PLAIN)
 
     def copy_from(
         self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
@@ -269,8 +263,9 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
         target = self.full(key)
         attributes = attributes._replace(metadata=encode_metadata(attributes.metadata))
         with source.translated(source_key) as origin:
-            status = self.sdk().copy_from(source.container, origin, target, attributes)
-            self._check_copied(status, target)
+            status = self.sdk().copy(source.container, origin, target, attributes)
+            if status != "success":
+                raise self.translator.not_copied(status, target)
         return True
 
     def presign(

@@ -237,16 +237,13 @@ class GsClient:
                 failed.append((name, status))
         return failed
 
-    def copy(self, source: str, target: str) -> None:
-        """Copy an object with its attributes; large ones take several requests."""
-        self._rewrite(self._bucket.blob(source), self._bucket.blob(target))
+    def copy(self, bucket: str, source: str, target: str, attributes: Attributes) -> None:
+        """Copy an object of any bucket; large ones take several requests.
 
-    def copy_from(self, bucket: str, source: str, target: str, attributes: Attributes) -> None:
-        """Copy an object of any bucket, with other attributes than its own."""
+        Without any attribute the copy has those of the original.
+        """
         origin = self._client.bucket(bucket).blob(source)
-        self._rewrite(origin, self._new_blob(target, attributes))
-
-    def _rewrite(self, origin: Blob, copied: Blob) -> None:
+        copied = self._new_blob(target, attributes)
         token: str | None = None
         while True:
             token, _, _ = copied.rewrite(origin, token=token, **self._options)

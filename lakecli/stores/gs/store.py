@@ -211,7 +211,7 @@ class GsStore(MatchingCloudStore, WritesGarbled):
         """Copy one object with its content type and metadata."""
         target = self.full(key)
         with self.reading(source) as origin:
-            self.sdk().copy(origin, target)
+            self.sdk().copy(self.bucket, origin, target, PLAIN)
 
     def copy_from(
         self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
@@ -224,7 +224,7 @@ class GsStore(MatchingCloudStore, WritesGarbled):
             attributes = attributes._replace(content_type="application/octet-stream")
         target = self.full(key)
         with source.reading(source_key) as origin:
-            self.sdk().copy_from(source.bucket, origin, target, attributes)
+            self.sdk().copy(source.bucket, origin, target, attributes)
         return True
 
     def presign(
