@@ -22,7 +22,7 @@ from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.shareable import CannotShare
 from lakecli.repository.undo.back_in_bucket import _is_left_behind, _is_reversed
 from lakecli.repository.undo.log import find_operation, iter_log
-from lakecli.repository.undo.pushed import PushedRef, _has_seen, _has_seen_reset, moved_on
+from lakecli.repository.undo.pushed import PushedRef, _has_seen, moved_on
 from lakecli.repository.undo.unanswered import may_be_left
 from lakecli.repository.undo.undo import _holds, complete, redo, restore, undo
 from tests.support.clones import Clones, auto, here, make_commit, synced, there
@@ -140,12 +140,12 @@ def test_a_deleted_ref_whose_moves_are_unknown_was_not_moved_by_this_clone(world
     mine = make_commit(eve, b"mine").id
     tracked = Tracked(RefKind.BRANCH, "unknown", None, 1, WriteId("0" * 32), "")
     with eve.lake.kv.read() as txn:
-        assert not _has_seen(txn, eve, tracked, before=world.first, after=None)
-        assert not _has_seen(txn, eve, tracked, before=None, after=world.first)
-        assert not _has_seen_reset(txn, eve, tracked, before=mine, after=world.first)
+        assert not _has_seen(txn, eve, tracked, (world.first, None), resets=False)
+        assert not _has_seen(txn, eve, tracked, (None, world.first), resets=False)
+        assert not _has_seen(txn, eve, tracked, (mine, world.first), resets=True)
         main = TrackingStore(txn, eve.key).find(RefKind.BRANCH, "main")
         assert main is not None
-        assert not _has_seen_reset(txn, eve, main, before=mine, after=None)
+        assert not _has_seen(txn, eve, main, (mine, None), resets=True)
 
 
 def test_a_reset_to_where_the_bucket_only_went_forward_was_not_moved_there(world: World) -> None:
@@ -156,14 +156,14 @@ def test_a_reset_to_where_the_bucket_only_went_forward_was_not_moved_there(world
     with eve.lake.kv.read() as txn:
         tracked = TrackingStore(txn, eve.key).find(RefKind.BRANCH, "main")
         assert tracked is not None
-        assert not _has_seen_reset(txn, eve, tracked, before=mine, after=world.second)
+        assert not _has_seen(txn, eve, tracked, (mine, world.second), resets=True)
     push(eve, "main", options=FORCED)
     branch.reset(eve, "main", to=world.second)
     push(eve, "main", options=FORCED)
     with eve.lake.kv.read() as txn:
         tracked = TrackingStore(txn, eve.key).find(RefKind.BRANCH, "main")
         assert tracked is not None
-        assert _has_seen_reset(txn, eve, tracked, before=mine, after=world.second)
+        assert _has_seen(txn, eve, tracked, (mine, world.second), resets=True)
 
 
 def test_nothing_is_undone_where_no_ref_can_be_moved(

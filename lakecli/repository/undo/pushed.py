@@ -13,8 +13,8 @@ it there.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.model import CommitId, RefKind
@@ -154,27 +154,28 @@ def find_pushed(
             own_runs = _own_runs(moved)
             runs += ((tracked, _pushed_part(own, tracked) if remote else own) for own in own_runs)
     ours = find_ours(txn, repository, [each for _, run in runs for each in run])
-    seen: list[UndoneRef] = []
-    ends = []
+    since = min((operation.sequence for operation in taken), default=0)
+    newer = takewhile(lambda each: each.sequence >= since, log.iter_operations(txn, repository.key))
+    sent = {each.metadata[MOVE]: each.sequence for each in newer if MOVE in each.metadata}
+    pushed = []
     for tracked, run in runs:
         oldest = next((each for each in reversed(run) if each.key in ours), None)
         if oldest is None:
             continue
         before, after = commit_of(oldest.change.before), commit_of(run[0].change.after)
-        if before == after:
-            continue
         resets = any(each.operation.kind in anywhere for each in run)
-        has_seen = _has_seen_reset if resets else _has_seen
-        if has_seen(txn, repository, tracked, before=before, after=after):
-            other = next((each for each in run if each.key not in ours), None)
-            above = before if other is None else other.ends[1]
-            seen.append(UndoneRef(tracked, oldest, above))
-            ends.append(after)
-    back = find_back(txn, repository, seen)
-    return [
-        PushedRef(each.kind, each.name, before, after, each.commit_id, each.sequence)
-        for (each, *_), before, after in zip(seen, back, ends, strict=True)
-    ]
+        if before == after or not _has_seen(
+            txn, repository, tracked, (before, after), resets=resets
+        ):
+            continue
+        # Others may have pushed commits that a move which is not ours brought.
+        other = next((each for each in run if each.key not in ours), None)
+        above = before if other is None else other.ends[1]
+        own = {move for move, sequence in sent.items() if sequence >= oldest.operation.sequence}
+        back = _back(txn, repository, tracked, own, before=before, above=above)
+        where = (tracked.commit_id, tracked.sequence)
+        pushed.append(PushedRef(tracked.kind, tracked.name, back, after, *where))
+    return pushed
 
 
 def _own_runs(moves: Sequence[Moved]) -> Iterator[list[Moved]]:
@@ -208,70 +209,48 @@ def _has_seen(
     txn: ReadTransaction,
     repository: Repository,
     tracked: Tracked,
+    ends: tuple[CommitId | None, CommitId | None],
     *,
-    before: CommitId | None,
-    after: CommitId | None,
+    resets: bool,
 ) -> bool:
-    """Return whether the bucket has a move, or moves on top of it."""
-    stands = tracked.commit_id
+    """Return whether the bucket has a move, or moves on top of it.
+
+    Where a branch may have gone back or elsewhere (`resets`), that the bucket stands on its end
+    proves nothing: it may never have had its start. One of the bucket's moves has to have left a
+    commit behind.
+    """
+    refs = RefStore(txn, repository.key)
+    (before, after), stands = ends, tracked.commit_id
+    is_branch = tracked.kind is RefKind.BRANCH
+    moves = iter_known_moves(txn, repository.key, tracked.kind, tracked.name)
     if after is None or stands is None:
-        moves = iter_known_moves(txn, repository.key, tracked.kind, tracked.name)
         last = next(moves, None)
         if after is not None or stands is not None or last is None or last.after is not None:
             return False
         # A branch that was deleted may have had commits that were never pushed.
-        return last.before == before or _reached(txn, repository, tracked, last.before, before)
-    if tracked.kind is RefKind.TAG:
-        return stands == after
-    refs = RefStore(txn, repository.key)
-    if before is not None and is_ancestor(refs, stands, before):
+        return last.before == before or (is_branch and _reaches(refs, before, last.before))
+    if not resets or before is None or is_ancestor(refs, before, after):
+        if not is_branch:
+            return stands == after
+        is_older = before is not None and is_ancestor(refs, stands, before)
+        return not is_older and is_ancestor(refs, after, stands)
+    if not is_ancestor(refs, after, stands) or is_ancestor(refs, before, stands):
         return False
-    return is_ancestor(refs, after, stands)
-
-
-def _reached(
-    txn: ReadTransaction,
-    repository: Repository,
-    tracked: Tracked,
-    ancestor: CommitId | None,
-    descendant: CommitId | None,
-) -> bool:
-    """Return whether a ref is a branch, and one of its positions reaches another that is here."""
-    refs = RefStore(txn, repository.key)
-    return (
-        tracked.kind is RefKind.BRANCH
-        and ancestor is not None
-        and descendant is not None
-        and refs.find_commit(ancestor) is not None
-        and is_ancestor(refs, ancestor, descendant)
+    return any(
+        move.before is not None
+        and _reaches(refs, stands, move.after)
+        and not _reaches(refs, stands, move.before)
+        for move in moves
     )
 
 
-def _has_seen_reset(
-    txn: ReadTransaction,
-    repository: Repository,
-    tracked: Tracked,
-    *,
-    before: CommitId | None,
-    after: CommitId | None,
-) -> bool:
-    """Return whether the bucket has a move of a branch that may have gone back or elsewhere.
-
-    That the bucket stands on `after` proves nothing there: it may never have had `before`. One of
-    its moves has to have left a commit behind.
-    """
-    refs = RefStore(txn, repository.key)
-    stands = tracked.commit_id
-    if before is None or after is None or stands is None or is_ancestor(refs, before, after):
-        return _has_seen(txn, repository, tracked, before=before, after=after)
-    if not is_ancestor(refs, after, stands) or is_ancestor(refs, before, stands):
-        return False
-    moves = iter_known_moves(txn, repository.key, tracked.kind, tracked.name)
-    return any(
-        is_ancestor(refs, move.after, stands)
-        and (refs.find_commit(move.before) is None or not is_ancestor(refs, move.before, stands))
-        for move in moves
-        if move.before is not None and move.after is not None and refs.find_commit(move.after)
+def _reaches(refs: RefStore, commit_id: CommitId | None, ancestor: CommitId | None) -> bool:
+    """Return whether a commit reaches another one, which may not be here."""
+    return (
+        commit_id is not None
+        and ancestor is not None
+        and refs.find_commit(ancestor) is not None
+        and is_ancestor(refs, ancestor, commit_id)
     )
 
 
@@ -294,7 +273,7 @@ def _other_way(repository: Repository, pushed: PushedRef) -> str:
 
 if TYPE_CHECKING:
     Position = CommitId | None
-    Ref = tuple[str, str]
+    Ref = tuple[RefKind, str]
 
 RESET: Final = "branch reset"
 """The kind of an operation that moves a branch anywhere."""
@@ -345,11 +324,8 @@ def find_ours(
         asked.setdefault(since.sequence, []).append(moved)
     if not asked:
         return ours
-    by_ref: dict[Ref, list[Moved]] = {}
-    for together in asked.values():
-        for moved in together:
-            by_ref.setdefault(moved.ref, []).append(moved)
-    sent = {ref: _Sent(txn, repository, found) for ref, found in by_ref.items()}
+    refs = {each.ref for together in asked.values() for each in together}
+    sent = {ref: _Sent(txn, repository, *ref) for ref in refs}
     for operation in log.iter_operations(txn, repository.key):
         ours |= {each.key for each in asked.pop(operation.sequence, ()) if sent[each.ref].has(each)}
         if not asked:
@@ -393,21 +369,19 @@ class _Sent:
     Args:
         txn: the state of the local store.
         repository: the repository of the ref.
-        asked: the moves that `has` is called with, all of that ref.
+        kind: a branch or a tag.
+        name: the name of the ref.
     """
 
     def __init__(
-        self, txn: ReadTransaction, repository: Repository, asked: Sequence[Moved]
+        self, txn: ReadTransaction, repository: Repository, kind: RefKind, name: str
     ) -> None:
-        ref = asked[0].change
-        known = list(iter_known_moves(txn, repository.key, ref.kind, ref.name))
+        known = list(iter_known_moves(txn, repository.key, kind, name))
         self._known = {(each.before, each.after) for each in known}
         """The moves of the ref in the bucket; a commit that was shared at once is one."""
         self._creation = next((each for each in known if each.before is None), None)
-        ends = [each.ends for each in asked if is_branch_moved(each)]
         refs = RefStore(txn, repository.key)
-        self._back = _LeftBehind(refs, {before for before, _ in ends if before is not None})
-        self._forward = _LeftBehind(refs, {after for _, after in ends if after is not None})
+        self._back, self._forward = _LeftBehind(refs), _LeftBehind(refs)
         self._pushed_to: set[Position] = set()
         self._has_created = False
 
@@ -443,124 +417,64 @@ class _Sent:
 
 
 class _LeftBehind:
-    """The commits that moves of a branch left behind, as far as they matter.
+    """The commits that moves of a branch left behind."""
 
-    Args:
-        refs: the commits.
-        asked: the positions that `has_common` is called with.
-    """
-
-    def __init__(self, refs: RefStore, asked: set[CommitId]) -> None:
+    def __init__(self, refs: RefStore) -> None:
         self._refs = refs
-        self._asked = asked
-        self._lowest_asked = min(map(self._generation, asked), default=0)
         self._seen: set[tuple[Position, Position]] = set()
         self._left: set[CommitId] = set()
-        """The positions asked for that one of the moves left behind."""
-        self._starts: set[CommitId] = set()
+        self._starts: set[Position] = set()
         """The positions that one of the moves left behind by going elsewhere."""
-        self._lowest_start = sys.maxsize
 
     def add(self, start: Position, end: Position) -> None:
         """Add a move."""
-        if (start, end) in self._seen:
-            return
+        if (start, end) not in self._seen and (left := self._left_by(start, end)):
+            self._left |= left
+            self._starts.add(start)
         self._seen.add((start, end))
-        for commit_id in self._iter_left(start, end, self._lowest_asked):
-            if commit_id == start:
-                self._starts.add(commit_id)
-                self._lowest_start = min(self._lowest_start, self._generation(commit_id))
-            if commit_id in self._asked:
-                self._left.add(commit_id)
 
     def has_common(self, start: Position, end: Position) -> bool:
         """Return whether a move leaves a commit behind that one of those added left behind, too.
 
         That is either the one that it starts from, or the one that the other starts from.
         """
-        if not self._starts:
+        if not self._starts or not (left := self._left_by(start, end)):
             return False
-        left = self._iter_left(start, end, self._lowest_start)
-        return any(
-            commit_id in self._starts or (commit_id == start and commit_id in self._left)
-            for commit_id in left
-        )
+        return start in self._left or not self._starts.isdisjoint(left)
 
-    def _iter_left(self, start: Position, end: Position, lowest: int) -> Iterator[CommitId]:
-        """Yield the commits that `start` reaches and `end` does not, down to a generation."""
+    def _left_by(self, start: Position, end: Position) -> set[CommitId]:
+        """Return the commits that `start` reaches and `end` does not; without any, it is behind."""
         if start is None or self._refs.find_commit(start) is None:
-            return
-        for commit in iter_unreached(self._refs, start, [] if end is None else [end]):
-            yield commit.id
-            if commit.generation < lowest:
-                return
-
-    def _generation(self, commit_id: CommitId) -> int:
-        commit = self._refs.find_commit(commit_id)
-        return 0 if commit is None else commit.generation
-
-
-class UndoneRef(NamedTuple):
-    """A ref whose moves are undone.
-
-    Attributes:
-        tracked: the ref as it is in the bucket.
-        oldest: the oldest of its moves that this clone made there.
-        above: where all its moves began, if this clone made each of them there; else where the
-            newest of the others ended, which may have brought commits that others had pushed.
-    """
-
-    tracked: Tracked
-    oldest: Moved
-    above: Position
-
-
-def find_back(
-    txn: ReadTransaction, repository: Repository, undone: Sequence[UndoneRef]
-) -> list[Position]:
-    """Return the positions in the bucket that refs go back to.
-
-    Args:
-        txn: the state of the local store.
-        repository: the repository of the refs.
-        undone: the refs. One that others have moved last there may stay where it is.
-    """
-    if not undone:
-        return []
-    sent: dict[Ref, list[tuple[int, str]]] = {each.oldest.ref: [] for each in undone}
-    since = min(each.oldest.operation.sequence for each in undone)
-    for operation in log.iter_operations(txn, repository.key):
-        if operation.sequence < since:
-            break  # `_back` uses none of them
-        for ref, made in _iter_sent(operation):
-            if ref in sent:
-                sent[ref].append((operation.sequence, made))
-    return [_back(txn, repository, each, sent[each.oldest.ref]) for each in undone]
-
-
-def _iter_sent(operation: Operation) -> Iterator[tuple[Ref, str]]:
-    """Yield the refs that an operation pushed or shared at once, and their moves."""
-    fields = operation.metadata
-    if operation.kind == "push":
-        ref = fields.get("kind", ""), fields.get("ref", "")
-        yield ref, fields[MOVE]
-    elif MOVE in fields:
-        for change in operation.refs:
-            yield (change.kind, change.name), fields[MOVE]
+            return set()
+        ends = [] if end is None else [end]
+        return {commit.id for commit in iter_unreached(self._refs, start, ends)}
 
 
 def _back(
-    txn: ReadTransaction, repository: Repository, undone: UndoneRef, sent: Sequence[tuple[int, str]]
+    txn: ReadTransaction,
+    repository: Repository,
+    tracked: Tracked,
+    own: Collection[str],
+    *,
+    before: Position,
+    above: Position,
 ) -> Position:
-    """Return the position in the bucket that a ref goes back to."""
-    tracked, moved, above = undone
-    own = {each for sequence, each in sent if sequence >= moved.operation.sequence}
+    """Return the position in the bucket that a ref goes back to.
+
+    Args:
+        txn: the state of the local store.
+        repository: the repository of the ref.
+        tracked: the ref. If others have moved it last there, it may stay where it is.
+        own: the write IDs of moves that this clone made since the oldest one that is undone.
+        before: where the oldest of the undone moves that this clone made there began.
+        above: where all its moves began, if this clone made each of them there; else where the
+            newest of the others ended, which may have brought commits that others had pushed.
+    """
     stood: Position = tracked.commit_id
     for move in iter_known_moves(txn, repository.key, tracked.kind, tracked.name):
         if move.after != stood or move.write_id not in own:
             break  # what is older may have been put back by others
         stood = move.before
-    before, _ = moved.ends
     refs = RefStore(txn, repository.key)
     if stood == tracked.commit_id:
         return above
