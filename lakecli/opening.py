@@ -12,14 +12,13 @@ import os
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from time import sleep
 
 from lakecli.errors import LakeWarning, NotFound, Unreachable
+from lakecli.remote.move import MoveOutcome
 from lakecli.repository.contract import Home, Notice, Repository, Runtime
 from lakecli.repository.handle.lake import Lake, LocalRepository
-from lakecli.repository.records.ref_changes import State
 from lakecli.repository.sharing.automatic import SharedMover
 from lakecli.repository.undo.back_in_bucket import put_back
 from lakecli.settings.home import chosen_home, home_paths, read_file
@@ -93,12 +92,8 @@ def open_repository(
     if not (settings.sync(name) if sync is None else parse_sync(sync)):
         return lake.repository(name)
 
-    mover = SharedMover(
-        lake.runtime.new_id(),
-        who=lambda: committer(settings, os.environ),
-        sleep=sleep,
-        put_back=put_back,
-    )
+    who = partial(committer, settings, os.environ)
+    mover = SharedMover(lake.runtime.new_id(), who=who, put_back=put_back)
     repository = lake.repository(name, mover=mover)
     catch_up(repository)
     return repository
@@ -119,7 +114,7 @@ def catch_up(repository: Repository) -> None:
         repository.notify(Notice(message, error.hint))
         return
     for finished in caught_up.finished:
-        if finished.state is State.LOST:
+        if finished.state is MoveOutcome.LOST:
             repository.notify(Notice(finished.text()))
     for unsent in caught_up.unsent:
         repository.notify(Notice(unsent.message, unsent.hint))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from io import BytesIO, TextIOWrapper
-from time import sleep
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from lakecli.base.progress import ignore_step
@@ -337,7 +336,7 @@ class Context:
         from lakecli.repository.sharing.automatic import SharedMover
         from lakecli.repository.undo.back_in_bucket import put_back
 
-        mover = SharedMover(self.new_id(), who=self.committer, sleep=sleep, put_back=put_back)
+        mover = SharedMover(self.new_id(), who=self.committer, put_back=put_back)
         opened = self.keep(LocalRepository(self.lake(), repository.record, mover=mover))
         if repository.is_here():
             self._catch_up(opened)

@@ -69,6 +69,8 @@ class MoveOutcome(StrEnum):
 
     APPLIED = "applied"
     LOST = "lost"
+    OPEN = "open"
+    """It is not made yet, and may be; `apply` never returns this."""
 
 
 class Result(NamedTuple):
@@ -91,7 +93,6 @@ def apply(
     intent: Intent,
     *,
     retries: Retries,
-    reads: int = READS,
     on_step: Callable[[str], None] = ignore_step,
 ) -> Result:
     """Move a ref by compare-and-set; safe to repeat, with the same intent, after any failure.
@@ -100,7 +101,6 @@ def apply(
         store: of the namespace.
         intent: the move.
         retries: how often to send the conditional PUT, and how long to wait before reads and PUTs.
-        reads: failed reads in a row after a PUT was sent until its outcome counts as unknown.
         on_step: called with the name of each step before it begins: ``read``, ``spill``, ``put``,
             ``pause``. Before ``put`` it may raise `Outdated`.
 
@@ -117,7 +117,7 @@ def apply(
         PermissionDenied: the store refuses access; the rest is as for `Unreachable`.
         NotOurs: the object is not a ref that lakecli wrote; the rest is as for `Unreachable`.
     """
-    return _Attempt(store, intent, retries, reads, on_step).run()
+    return _Attempt(store, intent, retries, on_step).run()
 
 
 def look_up(store: ObjectStore, intent: Intent) -> Result | None:
@@ -143,13 +143,11 @@ class _Attempt:
         store: ObjectStore,
         intent: Intent,
         retries: Retries,
-        reads: int,
         on_step: Callable[[str], None],
     ) -> None:
         self._store = store
         self._intent = intent
         self._retries = retries
-        self._reads = reads
         self._on_step = on_step
         self._since = intent.since
         self._seen = 0
@@ -188,7 +186,7 @@ class _Attempt:
 
         Before anything was sent, one failure is enough: the store's adapter has retried already.
         """
-        for number in range(self._reads):
+        for number in range(READS):
             if number:
                 self._pause(number - 1)
             self._on_step("read")

@@ -17,8 +17,9 @@ from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import NO_ACCOUNT, Account, Branch, Commit, RepositoryRecord
 from lakecli.base.progress import NO_PROGRESS, Progress, ignore_step
 from lakecli.base.retry import elapsed
+from lakecli.errors import LakeError
 from lakecli.kv.local_store import LocalStore
-from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, Resumed
+from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, UnsentMove
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,25 +179,18 @@ class OwnLake(Protocol):
 class Repository(Protocol):
     """One repository of a lake: what each verb takes as its first argument."""
 
-    @property
-    def lake(self) -> OwnLake:
-        """The lake that it belongs to."""
-
-    @property
-    def record(self) -> RepositoryRecord:
-        """What the local store holds of it."""
-
-    @property
-    def mover(self) -> BranchMover:
-        """Moves its branches: here only, or in the bucket first."""
-
-    @property
-    def key(self) -> bytes:
-        """The 16 bytes that its rows in the local store begin with."""
-
-    @property
-    def notices(self) -> list[Notice]:
-        """What verbs found out, for the caller to show and to clear."""
+    lake: OwnLake
+    """The lake that it belongs to."""
+    record: RepositoryRecord
+    """What the local store holds of it."""
+    mover: BranchMover
+    """Moves its branches: here only, or in the bucket first."""
+    key: bytes
+    """The 16 bytes that its rows in the local store begin with."""
+    notices: list[Notice]
+    """What verbs found out, for the caller to show and to clear."""
+    reads: Reads | None
+    """How many reads of trees each tier answered; ``None`` if there were none."""
 
     @property
     def name(self) -> str:
@@ -235,10 +229,6 @@ class Repository(Protocol):
     def trees(self) -> TreeStore:
         """The committed trees in the storage namespace, cached in the lake's home."""
 
-    @property
-    def reads(self) -> Reads | None:
-        """How many reads of trees each tier answered; ``None`` if there were none."""
-
     def note_reads(self) -> None:
         """Keep the counts of reads of trees for `lakecli doctor`, those since the last call."""
 
@@ -265,13 +255,7 @@ class AddressResolver(Protocol):
 
 
 class ObjectGuard(Protocol):
-    """Protects objects from garbage collection before something refers to them.
-
-    Attributes:
-        sleep: waits for some seconds.
-    """
-
-    sleep: Callable[[float], None]
+    """Protects objects from garbage collection before something refers to them."""
 
     @property
     def is_active(self) -> bool:
@@ -290,7 +274,14 @@ class ObjectGuard(Protocol):
 
 
 class BranchMover(Protocol):
-    """Moves branches to the commits that were built for them."""
+    """Moves branches to the commits that were built for them.
+
+    Attributes:
+        resumed: notes that earlier commands left, and that `catch_up` sent or gave up, each with
+            why the bucket refused it; ``None``: it has it. Who tells what became of them clears it.
+    """
+
+    resumed: list[tuple[UnsentMove, LakeError | None]]
 
     @property
     def command_id(self) -> bytes:
@@ -331,9 +322,6 @@ class BranchMover(Protocol):
             OutcomeUnknown: the next command finds out whether it moved.
             Unreachable: nothing moved.
         """
-
-    def take_resumed(self) -> tuple[Resumed, ...]:
-        """Return what `catch_up` has resumed, the first time; then nothing."""
 
     def finish(self, repository: Repository) -> None:
         """Send the moves that were made here and noted; called when the command has succeeded.

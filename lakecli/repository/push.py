@@ -25,7 +25,7 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending import tracking
 from lakecli.repository.pending.intents import finish_pending
-from lakecli.repository.records.ref_changes import Finished, State
+from lakecli.repository.records.ref_changes import Finished
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch, take_packs
 from lakecli.repository.sharing.publish import publish, refused, stale
@@ -385,7 +385,7 @@ def _interrupted(
             return NotFound(
                 f"no {each.intent.kind} {name!r} in {repository.uri}; {each.text()}",
                 hint=f"delete it in the bucket too: lakecli push --delete {uri}"
-                if each.state is State.APPLIED and each.intent.after is not None
+                if each.state is MoveOutcome.APPLIED and each.intent.after is not None
                 else f"see what is in the bucket: lakecli status {repository.uri}",
             )
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Turns, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lakecli.base.model import CommitId
     from lakecli.remote.move import Intent
@@ -34,6 +35,13 @@ put_faults = st.one_of(
 )
 get_faults = st.one_of(st.none(), st.none(), st.just(Fault("timeout")), st.just(Fault("500")))
 positions = st.sampled_from([None, commit(101), commit(102)])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_reads() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakecli.remote.move.READS", 2)
+        yield
 
 
 class _KilledError(BaseException):
@@ -107,7 +115,7 @@ def _outcome(
 ) -> MoveOutcome | None:
     retries = Retries(RetryPolicy(2), random=lambda: 0.5, sleep=lambda _: None)
     try:
-        return apply(store, move, retries=retries, reads=2, on_step=on_step).outcome
+        return apply(store, move, retries=retries, on_step=on_step).outcome
     except OutcomeUnknown:
         return None
     except LakeError:

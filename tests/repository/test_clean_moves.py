@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import ConflictError, DirtyBranch, NothingToDo
+from lakecli.remote.move import MoveOutcome
 from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
@@ -18,7 +19,6 @@ from lakecli.repository.pending.intents import finish_pending
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.view import view_of_branch
-from lakecli.repository.records.ref_changes import State
 from lakecli.repository.revert import revert
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, restore, undo
@@ -429,7 +429,7 @@ def test_the_command_after_a_killed_merge_removes_staged_entries_without_changes
     ada.lake.runtime = calm
     assert staged(ada)
     (finished,) = finish_pending(ada)
-    assert finished.state is State.APPLIED
+    assert finished.state is MoveOutcome.APPLIED
     assert not staged(ada)
     assert read(ada, "main") == read(ada, "main@") == checksums(AFTER)
 

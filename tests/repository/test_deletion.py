@@ -11,9 +11,9 @@ from lakecli.errors import LostRace, NotFound, Refused
 from lakecli.kv.bucket import IntentStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
-from lakecli.repository.pending import unsent_moves
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
+from lakecli.repository.records.ref_changes import UnsentMove
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.back_in_bucket import _find
 from lakecli.repository.undo.log import iter_log
@@ -350,9 +350,7 @@ def test_only_the_operation_whose_move_was_refused_is_put_back(world: World) -> 
 
     def found(name: str, after: CommitId | None) -> str | None:
         """Return the kind of the operation that is put back."""
-        note = unsent_moves.make(
-            ada, RefKind.BRANCH, name, operation="test", before=world.pushed, after=after
-        )
+        note = UnsentMove(RefKind.BRANCH, name, "test", world.pushed, after, ())
         with ada.lake.kv.read() as txn:
             operation = _find(txn, ada, note)
         return None if operation is None else operation.kind

@@ -30,7 +30,7 @@ from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.records.commits import describe_commit
 from lakecli.repository.records.namespace import NewerRepository
-from lakecli.repository.records.ref_changes import LocalMove, State
+from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references, rollback
 from lakecli.repository.sharing.fetch import fetch
@@ -66,8 +66,8 @@ def repository(
     tmp_path: Path, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Repository]:
     assert bucket is not None
-    monkeypatch.setattr(publishing, "sleep", lambda _seconds: None)
     with machine(tmp_path, "one") as lake:
+        lake.runtime = lake.runtime._replace(sleep=lambda _seconds: None)
         yield repo.create(lake, "demo", NAMESPACE, range_entries=16)
 
 
@@ -152,12 +152,12 @@ def test_the_next_command_finishes_an_interrupted_push(
     with pytest.raises(KilledError):
         push(repository, "main", options=ME)
     (finished,) = finish_pending(repository)
-    assert (finished.state, finished.intent.after) == (State.OPEN, made.id)
+    assert (finished.state, finished.intent.after) == (MoveOutcome.OPEN, made.id)
     assert there(repository) == (None, 0)  # only a push sends anything
     with pytest.raises(KilledError):
         push(repository, "main", options=ME)
     (finished,) = finish_pending(repository)
-    assert finished.state is State.APPLIED
+    assert finished.state is MoveOutcome.APPLIED
     assert (position(repository), intents(repository), pushes(repository)) == (made.id, 0, 1)
     assert finish_pending(repository) == []
 
@@ -174,7 +174,7 @@ def test_an_interrupted_push_that_others_overtook_is_reported(
             push(repository, "main", options=ME)
         push(other, "main", options=ME)
     (finished,) = finish_pending(repository)
-    assert finished.state is State.LOST
+    assert finished.state is MoveOutcome.LOST
     assert (intents(repository), pushes(repository)) == (0, 0)
     fetch(repository)
     assert position(repository) == theirs.id
@@ -221,7 +221,7 @@ def test_the_next_command_finishes_the_local_part(
         )
     assert branch.show(repository, "main") == before
     (finished,) = finish_pending(repository)
-    assert finished.state is State.APPLIED
+    assert finished.state is MoveOutcome.APPLIED
     assert branch.show(repository, "main").commit_id == made.id
     assert pushes(repository) == 0
     with repository.lake.kv.read() as txn:
@@ -280,7 +280,7 @@ def test_a_move_that_an_earlier_command_sent_is_not_forgotten_if_the_store_fails
     bucket.errors.clear()
     assert intents(repository) == 1
     (finished,) = finish_pending(repository)
-    assert (finished.state, pushes(repository)) == (State.APPLIED, 1)
+    assert (finished.state, pushes(repository)) == (MoveOutcome.APPLIED, 1)
 
 
 def test_the_first_move_of_a_ref_is_found_though_others_have_moved_it_on(
@@ -560,9 +560,8 @@ def test_a_sweep_that_runs_when_the_ref_has_moved_is_waited_for(
         bucket.delete([entry_of(b"a").physical_address])
         collect(bucket, Phase.IDLE, 1)
 
-    runtime = repository.lake.runtime._replace(on_step=on_step)
+    runtime = repository.lake.runtime._replace(on_step=on_step, sleep=sleep)
     monkeypatch.setattr(repository.lake, "runtime", runtime)
-    repository.guard.sleep = sleep
     with pytest.raises(NotInBucket, match="was moved in the bucket, but") as raised:
         push(repository, "main", options=ME)
     assert raised.value.paths == (b"a",)

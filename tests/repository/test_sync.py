@@ -83,7 +83,7 @@ def test_a_lost_race_is_followed_by_a_pause_that_grows(
     ada, bob, _ = clones
     monkeypatch.setattr(type(bob.lake), "random_number", lambda _lake: 1.0)
     slept: list[float] = []
-    mover = SharedMover(b"bob", who=lambda: "bob", sleep=slept.append, put_back=put_back)
+    mover = SharedMover(b"bob", who=lambda: "bob", put_back=put_back)
     shared = LocalRepository(bob.lake, bob.record, mover=mover)
     races = 0
 
@@ -93,7 +93,7 @@ def test_a_lost_race_is_followed_by_a_pause_that_grows(
             races -= 1
             put(ada, {b"a": b"%d" % len(slept)}, "ada's")
 
-    bob.lake.runtime = bob.lake.runtime._replace(on_step=commit_first)
+    bob.lake.runtime = bob.lake.runtime._replace(on_step=commit_first, sleep=slept.append)
     for number, wanted in enumerate((3, 1)):
         races = wanted
         stage(shared, "main", {b"b": b"%d" % number})

@@ -526,8 +526,7 @@ class TestNotes:
 
 
 def make_move(repository: Repository, *, before: CommitId, after: CommitId) -> UnsentMove:
-    id_ = unsent_moves._row("unsent", RefKind.BRANCH, "main")
-    return UnsentMove(id_, RefKind.BRANCH, "main", "test", before, after, ())
+    return UnsentMove(RefKind.BRANCH, "main", "test", before, after, ())
 
 
 def make_commit_id(repository: Repository) -> CommitId:

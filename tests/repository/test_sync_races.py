@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import sleep
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,7 +33,7 @@ def do(lake: Lake, _killer: Killer, name: str, rounds: int) -> None:
     """Stage and commit one file a round, as a command under ``sync = auto`` does."""
     for number in range(rounds):
         new_id = lake.runtime.new_id
-        mover = SharedMover(new_id(), who=lambda: name, sleep=sleep, put_back=put_back)
+        mover = SharedMover(new_id(), who=lambda: name, put_back=put_back)
         repository = lake.repository("demo", mover=mover)
         mover.catch_up(repository)
         path = f"{name}/{number}".encode()

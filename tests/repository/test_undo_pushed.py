@@ -18,6 +18,7 @@ from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pending import unsent_moves
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
+from lakecli.repository.records.ref_changes import UnsentMove
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.shareable import CannotShare
 from lakecli.repository.undo.back_in_bucket import _is_left_behind, _is_reversed
@@ -834,9 +835,7 @@ def test_a_branch_is_left_behind_by_what_is_to_be_sent(world: World) -> None:
     )
     for after, is_left in ((world.second, True), (world.first, False)):
         with ada.lake.kv.write() as txn:
-            note = unsent_moves.make(
-                ada, RefKind.BRANCH, "main", operation="undo", before=third, after=after
-            )
+            note = UnsentMove(RefKind.BRANCH, "main", "undo", third, after, ())
             unsent_moves.put(txn, ada, note)
             assert _is_left_behind(txn, ada, change) == is_left
             assert TrackingStore(txn, ada.key).position(RefKind.BRANCH, "main") == third

@@ -84,8 +84,9 @@ class Synced(NamedTuple):
 
 def synced(repository: Repository, who: str) -> Synced:
     """Return a handle that synchronises without waiting, with the same store and notices."""
-    new_id = repository.lake.runtime.new_id
-    mover = SharedMover(new_id(), who=lambda: who, sleep=lambda _seconds: None, put_back=put_back)
+    lake = repository.lake
+    lake.runtime = lake.runtime._replace(sleep=lambda _seconds: None)
+    mover = SharedMover(lake.runtime.new_id(), who=lambda: who, put_back=put_back)
     handle = LocalRepository(repository.lake, repository.record, mover=mover)
     handle.notices = repository.notices
     return Synced(handle, mover)

@@ -11,7 +11,6 @@ from lakecli.base.retry import Retries
 from lakecli.doctor import conditions
 from lakecli.repository import contract
 from lakecli.repository.guard import gc_guard
-from lakecli.repository.sharing import publish
 
 if TYPE_CHECKING:
     import pytest
@@ -41,5 +40,5 @@ def skip_waits(patch: pytest.MonkeyPatch) -> None:
     assert keywords is not None
     patch.setitem(keywords, "sleep", skip)
     patch.setattr(time, "sleep", skip)
-    for module in (conditions, gc_guard, publish):
+    for module in (conditions, gc_guard):
         patch.setattr(module, "sleep", skip, raising=False)

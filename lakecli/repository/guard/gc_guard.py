@@ -69,9 +69,6 @@ class GcGuard:
         monotonic: returns seconds that only grow, also while the machine is asleep.
         sleep: waits for some seconds.
         new_id: returns random bytes.
-
-    Attributes:
-        sleep: as given.
     """
 
     def __init__(
@@ -85,7 +82,7 @@ class GcGuard:
         self._store = store
         self._new_id = new_id
         self._monotonic = monotonic
-        self.sleep = sleep
+        self._sleep = sleep
         self._lock = Lock()
         self._state = NEVER_RAN
         self._read_at: float | None = None
@@ -226,7 +223,7 @@ class GcGuard:
     def _await_sweep(self) -> None:
         if self._read().phase is Phase.SWEEPING:
             wait_for_sweep(
-                self._store, Retries(SWEEPS, sleep=self.sleep, monotonic=self._monotonic)
+                self._store, Retries(SWEEPS, sleep=self._sleep, monotonic=self._monotonic)
             )
             self._read()
 

@@ -22,8 +22,9 @@ from __future__ import annotations
 from typing import Final
 
 from lakecli.base.model import Branch, Commit
+from lakecli.errors import LakeError
 from lakecli.repository.contract import Repository
-from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, Resumed
+from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, UnsentMove
 
 
 class LocalMover:
@@ -31,6 +32,9 @@ class LocalMover:
 
     command_id = b""
     """Nothing goes to the bucket."""
+
+    def __init__(self) -> None:
+        self.resumed: list[tuple[UnsentMove, LakeError | None]] = []
 
     def catch_up(self, repository: Repository) -> CaughtUp:
         """Do nothing: nothing is fetched."""
@@ -58,10 +62,6 @@ class LocalMover:
             return True
 
         return intents.when_none_under_way(repository, act)
-
-    def take_resumed(self) -> tuple[Resumed, ...]:
-        """Return nothing: nothing was to be sent."""
-        return ()
 
     def finish(self, repository: Repository) -> None:
         """Do nothing: nothing is to be sent."""

@@ -39,7 +39,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.pending import operations, tracking
 from lakecli.repository.pending.branch_moves import is_built_from, land
 from lakecli.repository.records import ref_changes
-from lakecli.repository.records.ref_changes import Finished, LocalMove, State
+from lakecli.repository.records.ref_changes import Finished, LocalMove
 
 _ID_FIELD: Final = "write_id"
 """Rows without it are notes of `lakecli.repository.pending.unsent_moves`."""
@@ -195,13 +195,12 @@ def finish_pending(repository: Repository) -> list[Finished]:
     for each in begun:
         result = look_up(repository.store, each.intent)
         if result is None:
-            finished.append(Finished(each.intent, State.OPEN))
+            finished.append(Finished(each.intent, MoveOutcome.OPEN))
             continue
         repository.lake.runtime.on_step("track")
         with repository.lake.kv.write() as txn:
             record_outcome(txn, repository, each, result)
-        applied = result.outcome == MoveOutcome.APPLIED
-        finished.append(Finished(each.intent, State.APPLIED if applied else State.LOST))
+        finished.append(Finished(each.intent, result.outcome))
     return finished
 
 

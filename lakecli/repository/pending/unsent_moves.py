@@ -39,7 +39,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import iter_known_moves
 from lakecli.repository.contract import Repository
-from lakecli.repository.records.ref_changes import UnsentMove, commit_of, is_local
+from lakecli.repository.records.ref_changes import UnsentMove, commit_of, ends_of, is_local
 
 RENAME: Final = "branch rename"
 """The kind of the operation that makes a branch and deletes another one."""
@@ -82,7 +82,7 @@ def note(
     rows = IntentStore(txn, repository.key)
     renamed = _renamed(txn, repository, operation)
     for change in operation.refs:
-        before, after = commit_of_ref(change)
+        before, after = ends_of(change)
         if before == after:
             continue
         rows.delete(_row(_HELD, change.kind, change.name))
@@ -114,42 +114,25 @@ def _renamed(txn: ReadTransaction, repository: Repository, operation: Operation)
     return found.replaces if found is not None and found.replaces else name
 
 
-def make(
-    repository: Repository,
-    kind: RefKind,
-    name: str,
-    *,
-    operation: str,
-    before: CommitId | None,
-    after: CommitId | None,
-) -> UnsentMove:
-    """Return a note of one move of a ref by this command; see `UnsentMove`."""
-    by = (repository.mover.command_id.hex(),) if repository.syncs else ()
-    id_ = _row(_UNSENT, kind, name)
-    return UnsentMove(id_, kind, name, operation, before, after, by)
-
-
 def put(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> None:
     """Write a note; it takes the place of another one of the same ref."""
-    fields = {_UNSENT: True, **move._asdict()}
-    del fields["id"]
-    IntentStore(txn, repository.key).put(move.id, fields)
+    row = _row(_UNSENT, move.kind, move.name)
+    IntentStore(txn, repository.key).put(row, {_UNSENT: True, **move._asdict()})
 
 
 def iter_unsent(txn: ReadTransaction, repository: Repository) -> Iterator[UnsentMove]:
     """Yield the notes of a repository."""
-    for id_, fields in IntentStore(txn, repository.key).iter():
+    for _, fields in IntentStore(txn, repository.key).iter():
         if fields.get(_UNSENT):
-            yield _load(id_, fields)
+            yield _load(fields)
 
 
 def find_unsent(
     txn: ReadTransaction, repository: Repository, kind: RefKind, name: str
 ) -> UnsentMove | None:
     """Return the note of a ref, or ``None``."""
-    id_ = _row(_UNSENT, kind, name)
-    fields = IntentStore(txn, repository.key).find(id_)
-    return None if fields is None else _load(id_, fields)
+    fields = IntentStore(txn, repository.key).find(_row(_UNSENT, kind, name))
+    return None if fields is None else _load(fields)
 
 
 def is_held(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bool:
@@ -212,7 +195,7 @@ def forget(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> N
     if present is None:
         return
     if (present.before, present.after) == (move.before, move.after):
-        rows.delete(move.id)
+        rows.delete(_row(_UNSENT, move.kind, move.name))
     elif present.before == move.before:
         put(txn, repository, present._replace(before=move.after, lease=None))
 
@@ -225,7 +208,7 @@ def forget_rest_of_renaming(
         return
     rest = find_unsent(txn, repository, RefKind.BRANCH, move.replaces)
     if rest is not None and rest.after is None:
-        IntentStore(txn, repository.key).delete(rest.id)
+        IntentStore(txn, repository.key).delete(_row(_UNSENT, rest.kind, rest.name))
 
 
 def renew_hold(txn: WriteTransaction, repository: Repository, kind: RefKind, name: str) -> None:
@@ -267,11 +250,6 @@ def note_taken_back(
     return back
 
 
-def commit_of_ref(change: RefChange) -> tuple[CommitId | None, CommitId | None]:
-    """Return the position of a branch or tag before and after a change."""
-    return commit_of(change.before), commit_of(change.after)
-
-
 def _extend(
     txn: WriteTransaction,
     repository: Repository,
@@ -282,7 +260,7 @@ def _extend(
     replaces: str,
 ) -> None:
     """Extend the note of a ref by a move; with `starts`, make one if there is none."""
-    before, after = commit_of_ref(change)
+    before, after = ends_of(change)
     found = find_unsent(txn, repository, change.kind, change.name)
     if found is None and not starts:
         return
@@ -298,10 +276,9 @@ def _extend(
     if before == after:
         IntentStore(txn, repository.key).delete(_row(_UNSENT, change.kind, change.name))
         return
-    id_ = _row(_UNSENT, change.kind, change.name)
     kind, name = change.kind, change.name
     replaces = replaces or ("" if found is None else found.replaces)
-    made = UnsentMove(id_, kind, name, operation.kind, before, after, by, replaces, lease)
+    made = UnsentMove(kind, name, operation.kind, before, after, by, replaces, lease)
     put(txn, repository, made)
 
 
@@ -314,10 +291,10 @@ def hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> No
         IntentStore(txn, repository.key).put(id_, fields)
 
 
-def _load(id_: bytes, fields: Mapping[str, Any]) -> UnsentMove:
+def _load(fields: Mapping[str, Any]) -> UnsentMove:
     texts = {name: fields[name] for name in ("name", "operation", "replaces")}
     ends = {name: fields[name] and CommitId(fields[name]) for name in ("before", "after", "lease")}
-    return UnsentMove(id_, RefKind(fields["kind"]), by=tuple(fields["by"]), **texts, **ends)
+    return UnsentMove(RefKind(fields["kind"]), by=tuple(fields["by"]), **texts, **ends)
 
 
 def _row(what: str, kind: RefKind, name: str) -> bytes:
@@ -335,7 +312,8 @@ def find_lease(
         repository: the repository of the ref.
         deletion: of the ref, here.
     """
-    there, here = _there(txn, repository, deletion), commit_of(deletion.before)
+    there = _there(txn, repository, deletion)
+    here = commit_of(deletion.before)
     if there is None or here is None or there == here:
         return None if here is None else there
     if deletion.kind is RefKind.BRANCH and is_ancestor(RefStore(txn, repository.key), there, here):
@@ -374,4 +352,4 @@ def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefCh
 
 
 def _there(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> CommitId | None:
-    return TrackingStore(txn, repository.key).position(RefKind(deletion.kind), deletion.name)
+    return TrackingStore(txn, repository.key).position(deletion.kind, deletion.name)

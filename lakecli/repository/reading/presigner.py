@@ -6,7 +6,7 @@ import os
 import re
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.base.model import Entry
 from lakecli.repository.contract import Repository
@@ -27,13 +27,13 @@ def is_shown(content_type: str) -> bool:
     return _SHOWN.fullmatch(content_type) is not None
 
 
-class Presigner:
+class Presigner(NamedTuple):
     """Presigns URLs for the objects of one repository, all as of one moment.
 
     Sends no request to the storage namespace. For another bucket in S3 it requests the region once,
     since a signature is valid for one region.
 
-    Args:
+    Attributes:
         repository: the repository of the objects.
         now: the moment of signing.
         expires_in: how long the URLs are valid from then on.
@@ -41,20 +41,11 @@ class Presigner:
         may_be_unsigned: leave signatures that take long to the caller; see `PresignRequest`.
     """
 
-    def __init__(
-        self,
-        repository: Repository,
-        *,
-        now: datetime,
-        expires_in: timedelta,
-        inline: bool = False,
-        may_be_unsigned: bool = False,
-    ) -> None:
-        self._inline = inline
-        self._may_be_unsigned = may_be_unsigned
-        self._repository = repository
-        self._now = now
-        self._expires_in = expires_in
+    repository: Repository
+    now: datetime
+    expires_in: timedelta
+    inline: bool = False
+    may_be_unsigned: bool = False
 
     def presign(self, path: bytes, entry: Entry) -> PresignedUrl:
         """Return a URL that reads an entry's bytes without credentials.
@@ -66,14 +57,14 @@ class Presigner:
             Unsupported: the store has no URLs.
             LakeError: the entry's address cannot be followed; see `AddressResolver`.
         """
-        store, key = self._repository.addresses.locate(entry.physical_address)
+        store, key = self.repository.addresses.locate(entry.physical_address)
         name = path[path.rfind(b"/") + 1 :]
         request = PresignRequest(
             "GET",
-            self._expires_in,
+            self.expires_in,
             entry.content_type,
             name.decode("ascii") if name.isascii() else os.fsdecode(name),
-            not (self._inline or is_shown(entry.content_type)),
-            self._may_be_unsigned,
+            not (self.inline or is_shown(entry.content_type)),
+            self.may_be_unsigned,
         )
-        return store.presign(key, request, now=self._now)
+        return store.presign(key, request, now=self.now)

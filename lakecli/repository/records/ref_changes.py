@@ -8,13 +8,12 @@ bucket is still to get; the others say what became of moves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.errors import LakeError
 from lakecli.kv.operations import Operation, RefChange
-from lakecli.remote.move import Intent
+from lakecli.remote.move import Intent, MoveOutcome
 
 FOLLOWED: Final = "sync"
 """The kind of operation by which refs followed the bucket."""
@@ -34,7 +33,13 @@ def is_local(operation: Operation, change: RefChange) -> bool:
 
 def moves_commit(change: RefChange) -> bool:
     """Return whether a change moved, made or deleted a branch or tag."""
-    return commit_of(change.before) != commit_of(change.after)
+    before, after = ends_of(change)
+    return before != after
+
+
+def ends_of(change: RefChange) -> tuple[CommitId | None, CommitId | None]:
+    """Return the position of a branch or tag before and after a change."""
+    return commit_of(change.before), commit_of(change.after)
 
 
 def commit_of(fields: Mapping[str, Any] | None) -> CommitId | None:
@@ -109,7 +114,6 @@ class UnsentMove(NamedTuple):
     """A note: a ref that was moved here and is still to be moved in the bucket.
 
     Attributes:
-        id: the key of its row.
         kind: a branch or a tag.
         name: the name of the ref.
         operation: the kind of the last operation that moved it.
@@ -121,7 +125,6 @@ class UnsentMove(NamedTuple):
         lease: another position in the bucket that it may be moved from; ``None``: none.
     """
 
-    id: bytes
     kind: RefKind
     name: str
     operation: str
@@ -130,14 +133,6 @@ class UnsentMove(NamedTuple):
     by: tuple[str, ...]
     replaces: str = ""
     lease: CommitId | None = None
-
-
-class State(StrEnum):
-    """What became of a move."""
-
-    APPLIED = "applied"
-    LOST = "lost"
-    OPEN = "open"
 
 
 class Finished(NamedTuple):
@@ -150,28 +145,16 @@ class Finished(NamedTuple):
     """
 
     intent: Intent
-    state: State
+    state: MoveOutcome
 
     def text(self) -> str:
         """Return what became of the move, in words."""
         what = f"an interrupted push of {self.intent.kind} {self.intent.name}"
-        if self.state is State.APPLIED:
+        if self.state is MoveOutcome.APPLIED:
             return f"{what} reached the bucket"
-        if self.state is State.LOST:
+        if self.state is MoveOutcome.LOST:
             return f"{what} failed: somebody else moved it first"
         return f"{what} did not reach the bucket"
-
-
-class Resumed(NamedTuple):
-    """A note that an earlier command left, and that was sent or refused.
-
-    Attributes:
-        note: the move.
-        error: why the bucket refused it; ``None``: it has it.
-    """
-
-    note: UnsentMove
-    error: LakeError | None
 
 
 class CaughtUp(NamedTuple):

@@ -38,7 +38,7 @@ from lakecli.repository.pending import intents, operations, staging_tokens, unse
 from lakecli.repository.pending.branch_moves import follow_head, is_built_from
 from lakecli.repository.pending.intents import CommitUnderWay, finish_pending
 from lakecli.repository.records import ref_changes
-from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, Resumed, UnsentMove
+from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, UnsentMove
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import publish
 from lakecli.repository.sharing.sending import push_note
@@ -190,7 +190,6 @@ class SharedMover:
     Args:
         command_id: random bytes that identify the command.
         who: returns who moves refs, for the shared reflog; called when one is moved.
-        sleep: waits for so many seconds.
         put_back: undoes a deletion or renaming here that the bucket refuses.
     """
 
@@ -199,22 +198,20 @@ class SharedMover:
         command_id: bytes,
         *,
         who: Callable[[], str],
-        sleep: Callable[[float], None],
         put_back: Callable[[Repository, UnsentMove, str], bool],
     ) -> None:
         self.command_id = command_id
         self._who = who
-        self._sleep = sleep
         self._put_back = put_back
         self._lost = 0
-        self._resumed: tuple[Resumed, ...] = ()
+        self.resumed: list[tuple[UnsentMove, LakeError | None]] = []
 
     def catch_up(self, repository: Repository) -> CaughtUp:
         """Finish what earlier commands left, fetch, and let local refs follow."""
         finished = finish_pending(repository)
         fetch(repository)
         errors: list[LakeError] = []
-        resumed: list[Resumed] = []
+        self.resumed.clear()
         for note in _notes(repository):
             try:
                 push_note(repository, note, who=self._who, put_back=self._put_back)
@@ -222,18 +219,13 @@ class SharedMover:
                 raise
             except LakeError as error:
                 errors.append(error)
-                if note.id not in {each.id for each in _notes(repository)}:
-                    resumed.append(Resumed(note, error))
+                noted = {(each.kind, each.name) for each in _notes(repository)}
+                if (note.kind, note.name) not in noted:
+                    self.resumed.append((note, error))
             else:
-                resumed.append(Resumed(note, None))
+                self.resumed.append((note, None))
         follow(repository)
-        self._resumed = tuple(resumed)
         return CaughtUp(tuple(finished), tuple(errors))
-
-    def take_resumed(self) -> tuple[Resumed, ...]:
-        """Return what `catch_up` has resumed, the first time; then nothing."""
-        taken, self._resumed = self._resumed, ()
-        return taken
 
     def move(
         self, repository: Repository, branch: Branch, commit: Commit, landing: LocalMove
@@ -263,7 +255,8 @@ class SharedMover:
         if result.outcome == MoveOutcome.APPLIED:
             self._lost = 0
             return True
-        retries = Retries(REF_MOVES, sleep=self._sleep, random=repository.lake.random_number)
+        lake = repository.lake
+        retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.random_number)
         retries.pause(self._lost)
         self._lost += 1
         fetch(repository)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
-from time import sleep
 from typing import Final
 
 from lakecli.base.ids import PackId, WriteId
@@ -163,7 +162,7 @@ def request_move(
         is_push: as of `publish`.
     """
     lake = repository.lake
-    retries = Retries(REF_MOVES, sleep=sleep, random=lake.random_number)
+    retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.random_number)
 
     def on_step(name: str) -> None:
         lake.runtime.on_step(name)
@@ -208,8 +207,8 @@ def _is_lost(
 
 
 def _settled(repository: Repository) -> GcState:
-
-    return wait_for_sweep(repository.store, Retries(SWEEPS, sleep=repository.guard.sleep))
+    retries = Retries(SWEEPS, sleep=repository.lake.runtime.sleep)
+    return wait_for_sweep(repository.store, retries)
 
 
 def _new_commits(

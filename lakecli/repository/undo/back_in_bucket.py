@@ -151,9 +151,10 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
     Raises:
         LostRace, AlreadyExists, …: as of `lakecli.repository.sharing.sending.push_note`.
     """
-    resumed = [each for each in repository.mover.take_resumed() if each.note.operation == kind]
-    notes = [each.note for each in resumed]
-    for error in (each.error for each in resumed if each.error is not None):
+    resumed = [each for each in repository.mover.resumed if each[0].operation == kind]
+    repository.mover.resumed.clear()
+    notes = [note for note, _ in resumed]
+    for error in (error for _, error in resumed if error is not None):
         raise error
     if not repository.syncs:
         with repository.lake.kv.read() as txn:
@@ -163,7 +164,7 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
             push_note(repository, each, who=lambda: committer)
     return [
         PushedRef(kind, name, after, before, after, 0)
-        for _, kind, name, _, before, after, *_ in notes
+        for kind, name, _, before, after, *_ in notes
     ]
 
 
@@ -212,14 +213,8 @@ def _renamed(made: PushedRef, pushed: Sequence[PushedRef]) -> str:
 
 def _note_of(repository: Repository, appended: Operation, pushed: PushedRef) -> UnsentMove:
     """Return the note of a ref as it is made; other commands may have extended it since."""
-    return unsent_moves.make(
-        repository,
-        pushed.kind,
-        pushed.name,
-        operation=appended.kind,
-        before=pushed.after,
-        after=pushed.before,
-    )
+    by = (repository.mover.command_id.hex(),) if repository.syncs else ()
+    return UnsentMove(pushed.kind, pushed.name, appended.kind, pushed.after, pushed.before, by)
 
 
 def put_back(repository: Repository, refused: UnsentMove, committer: str) -> bool:

@@ -28,7 +28,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref, iter_known_moves
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending.intents import finish_pending
-from lakecli.repository.records.ref_changes import MOVE, commit_of, is_local
+from lakecli.repository.records.ref_changes import MOVE, commit_of, ends_of, is_local
 from lakecli.repository.sharing.shareable import check_writable
 from lakecli.repository.undo import log as op_log
 
@@ -273,7 +273,7 @@ def _other_way(repository: Repository, pushed: PushedRef) -> str:
 
 if TYPE_CHECKING:
     Position = CommitId | None
-    Ref = tuple[RefKind, str]
+    Ref = tuple[str, str]
 
 RESET: Final = "branch reset"
 """The kind of an operation that moves a branch anywhere."""
@@ -296,7 +296,7 @@ class Moved(NamedTuple):
     @property
     def ends(self) -> tuple[Position, Position]:
         """Its position before and after."""
-        return commit_of(self.change.before), commit_of(self.change.after)
+        return ends_of(self.change)
 
     @property
     def key(self) -> tuple[bytes, str, str]:
@@ -325,7 +325,7 @@ def find_ours(
     if not asked:
         return ours
     refs = {each.ref for together in asked.values() for each in together}
-    sent = {ref: _Sent(txn, repository, *ref) for ref in refs}
+    sent = {each: _Sent(txn, repository, RefKind(each[0]), each[1]) for each in refs}
     for operation in log.iter_operations(txn, repository.key):
         ours |= {each.key for each in asked.pop(operation.sequence, ()) if sent[each.ref].has(each)}
         if not asked:
@@ -359,8 +359,7 @@ def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
     for change in operation.refs:
         found = sent.get((change.kind, change.name))
         if found is not None and not is_local(operation, change):
-            ends = commit_of(change.before), commit_of(change.after)
-            found.add_change(*ends, move, is_new=operation.kind not in TO_KNOWN)
+            found.add_change(*ends_of(change), move, is_new=operation.kind not in TO_KNOWN)
 
 
 class _Sent:
