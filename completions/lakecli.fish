@@ -15,11 +15,11 @@ function __lakecli_words
                 'checkout' 'Bring a linked directory to another branch, tag or commit' \
                 'cherry-pick' 'Apply the changes of one commit to a branch' \
                 'clone' 'Clone a repository from its storage namespace onto this machine' \
-                'commit' 'Commit the uncommitted changes of a branch, or the changed files of a linked directory' \
+                'commit' 'Commit the changes of a branch or of a linked directory' \
                 'completion' 'Print the completion script of a shell' \
                 'config' 'Read and change settings; alone on a terminal, ask for them' \
                 'diff' 'List the paths that differ' \
-                'doctor' 'Check that a storage namespace works, and what a repository has on this machine' \
+                'doctor' 'Check a storage namespace, or a repository on this machine' \
                 'export' 'Copy the committed objects of a ref to another bucket or directory' \
                 'fetch' 'Fetch the branches, tags and commits of the bucket' \
                 'find-merge-base' 'Show the commit that a merge of two refs would start from' \
@@ -35,7 +35,7 @@ function __lakecli_words
                 'plugin' 'List plugins: programs that add commands' \
                 'pull' 'Update a branch from the bucket: fetch, then fast-forward or merge' \
                 'push' 'Push a branch or tag, and its commits, to the bucket' \
-                'quickstart' 'Create a small repository from real files, and show each command as it runs' \
+                'quickstart' 'Create a small repository, and show each command as it runs' \
                 'redo' 'Redo the last undone operation' \
                 'reflog' 'Show how a branch or tag moved, newest move first' \
                 'refs-dump' 'Dump the refs of a repository for lakeFS' \
@@ -44,7 +44,7 @@ function __lakecli_words
                 'restore' 'Give files of a linked directory their committed contents' \
                 'rev-parse' 'Show the commit ID that a ref expression names' \
                 'show' 'Show a commit' \
-                'status' 'Show unpushed commits and uncommitted changes, for one branch or all' \
+                'status' 'Show unpushed commits and uncommitted changes' \
                 'tag' 'Create, list and delete tags' \
                 'undo' 'Undo the last operation on a repository' \
                 'use' 'Set the repository that commands without a URI mean, or show it' \
@@ -85,7 +85,7 @@ function __lakecli_words
                 'find' 'Find objects by name, size and time' \
                 'ls' 'List the objects whose paths begin with a prefix' \
                 'mv' 'Move an object, or all objects below a path, to a branch of this or another repository' \
-                'presign' 'Print presigned URLs: they read objects without credentials, for a limited time' \
+                'presign' 'Print presigned URLs: temporary access without credentials' \
                 'rm' 'Remove objects from a branch, or all objects at and below some paths' \
                 'stage' 'Add an object to a branch whose bytes are in a bucket already' \
                 'stat' 'Show size, checksum, times and metadata of an object' \
@@ -143,20 +143,20 @@ function __lakecli_options
     switch $argv[1]
         case 'annotate'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
                 '--first-parent' 'Name the merge that brought a change, not the merged commit' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'blame'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
                 '--first-parent' 'Name the merge that brought a change, not the merged commit' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'branch create'
             printf '%s\t%s\n' \
-                '-s' 'REF or lakefs://REPOSITORY/REF to start at' \
-                '--source' 'REF or lakefs://REPOSITORY/REF to start at'
+                '-s' 'Ref to start at, or lakefs://REPOSITORY/REF' \
+                '--source' 'Ref to start at, or lakefs://REPOSITORY/REF'
         case 'branch delete'
             printf '%s\t%s\n' \
                 '-y' 'Do not ask for confirmation' \
@@ -165,13 +165,13 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Start after this name' \
                 '--amount' 'Show at most N; 0 or -1 for all' \
-                '--at-op' 'Read the state right after this operation' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
                 '--long' 'Show the distance of each branch from the bucket, too' \
                 '--prefix' 'Only what begins with this' \
                 '-v' 'Show the distance of each branch from the bucket, too'
         case 'branch reset'
             printf '%s\t%s\n' \
-                '--force-with-lease' 'Move it even backwards, unless somebody else moved it in the bucket' \
+                '--force-with-lease' 'Move the branch or tag even backwards, unless somebody else moved it in the bucket' \
                 '--object' 'Only this object' \
                 '--prefix' 'Only what begins with this' \
                 '--to' 'Move the branch to this commit: a ref or its URI' \
@@ -187,7 +187,7 @@ function __lakecli_options
                 '--yes' 'Do not ask for confirmation'
         case 'branch show'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation'
+                '--at-op' 'Read the state right after an operation (lakecli op log)'
         case 'cat-sst'
             printf '%s\t%s\n' \
                 '--amount' 'Show at most N records; -1 shows all' \
@@ -203,8 +203,8 @@ function __lakecli_options
                 '-f' 'Overwrite changed files that differ in REF' \
                 '--force' 'Overwrite changed files that differ in REF' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism'
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)'
         case 'cherry-pick'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Commit even if nothing changes' \
@@ -229,18 +229,18 @@ function __lakecli_options
                 '--allow-empty-message' 'Commit without a message' \
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
-                '--meta' 'Metadata to record' \
+                '--meta' 'Metadata to record; quote a pair whose value has a comma: \'"KEY=A,B"\'' \
                 '--path' 'Commit only this object, or what is below it' \
                 '--prefix' 'Commit only paths that begin with this' \
-                '--strategy' 'Which side wins conflicts'
+                '--strategy' 'Resolve all conflicts: take the source\'s side or the destination\'s'
         case 'config list'
             printf '%s\t%s\n' \
                 '--show-origin' 'Show where each value comes from'
         case 'diff'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
                 '--conf' 'Spark setting, as for spark-submit' \
-                '--depth' 'With --stat, directories in a prefix' \
+                '--depth' 'With --stat, count by prefixes of up to N directories' \
                 '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
                 '--exit-code' 'Exit with 13 if there are differences' \
                 '--master' 'Spark master; default: local[*], this machine' \
@@ -259,17 +259,17 @@ function __lakecli_options
                 '--no-progress' 'Show no progress' \
                 '--no-success' 'Write no _SUCCESS at the end' \
                 '--no-verify' 'Let the store copy objects unverified; compare sizes only' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '--since' 'Only what differs from this ref, which was exported before' \
                 '--symlink' 'Copy nothing: write manifests of addresses for Trino, Athena and Hive' \
                 '--to-lakefs-import' 'Copy nothing: write a Parquet manifest of paths and addresses to the file DEST'
         case 'find-merge-base'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation'
+                '--at-op' 'Read the state right after an operation (lakecli op log)'
         case 'fs cat'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--null' 'Names of --files-from end with NUL, not with a newline' \
                 '--verify' 'Verify large objects, too, before writing any bytes' \
@@ -279,13 +279,13 @@ function __lakecli_options
                 '--content-type' 'Content type of the copies' \
                 '--meta' 'Metadata of the copies; \'\' for none' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'fs download'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
                 '--delete' 'With -r, delete files in DEST that PATH lacks' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--exclude' 'Not paths that match, as in .gitignore' \
@@ -295,20 +295,20 @@ function __lakecli_options
                 '--no-clobber' 'Refuse to replace a file that exists; not with -r' \
                 '--no-progress' 'Show no progress' \
                 '--null' 'Names of --files-from end with NUL, not with a newline' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '--part-size' 'Fetch large objects of a bucket in parts of this size; default: 8388608' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
                 '-z' 'Names of --files-from end with NUL, not with a newline'
         case 'fs du'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
                 '--depth' 'Levels of directories; 0 for the total' \
                 '--shared' 'Also show what other branches and tags have too'
         case 'fs find'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
                 '--max-size' 'Only objects of at most this size' \
                 '--min-size' 'Only objects of at least this size' \
                 '--name' 'Only names that match, such as \'*.csv\'' \
@@ -320,22 +320,22 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Start after this path' \
                 '--amount' 'Show at most N; 0 or -1 for all' \
-                '--at-op' 'Read the state right after this operation' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
                 '--summarize' 'Show the number and size of the listed objects at the end'
         case 'fs mv'
             printf '%s\t%s\n' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'fs presign'
             printf '%s\t%s\n' \
                 '--check' 'Show which URLs expired and which objects changed' \
                 '--count' 'With --put, number of URLs' \
-                '--expires' 'Lifetime of the URL: 90s, 30m, 12h, 7d' \
+                '--expires' 'Lifetime of the URL: 90s, 30m, 12h or 7d; default: 15m (presign.expires)' \
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--format' 'With -r, format of the manifest; default: by its suffix' \
                 '--inline' 'Let browsers display every object, even HTML and scripts' \
@@ -363,13 +363,13 @@ function __lakecli_options
                 '--content-type' 'Content type; default: by the suffix of PATH' \
                 '--incoming' 'Stage the object that was sent to this fs presign --put link' \
                 '--location' 'Stage an object outside the storage namespace' \
-                '--meta' 'Metadata to record' \
+                '--meta' 'Metadata to record; quote a pair whose value has a comma: \'"KEY=A,B"\'' \
                 '--mtime' 'With --location, its modification time in unix seconds; default: now' \
                 '--size' 'With --location, the size of the object'
         case 'fs stat'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation' \
-                '--expires' 'Lifetime of the URL: 90s, 30m, 12h, 7d' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--expires' 'Lifetime of the URL: 90s, 30m, 12h or 7d; default: 15m (presign.expires)' \
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--null' 'Names of --files-from end with NUL, not with a newline' \
                 '--pre-sign' 'Show a URL that reads the object without credentials' \
@@ -389,11 +389,11 @@ function __lakecli_options
                 '--follow' 'Follow symbolic links' \
                 '--include' 'Only paths that match, as in .gitignore' \
                 '--max-delete' 'Refuse to remove more than N objects' \
-                '--meta' 'Metadata to record' \
+                '--meta' 'Metadata to record; quote a pair whose value has a comma: \'"KEY=A,B"\'' \
                 '--no-progress' 'Show no progress' \
                 '--null' 'Names of --files-from end with NUL, not with a newline' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '-r' 'All files below the directory SRC' \
                 '--recursive' 'All files below the directory SRC' \
                 '-s' 'SRC as an option; PATH is then the only argument, and the whole path of a file' \
@@ -421,12 +421,12 @@ function __lakecli_options
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
                 '--force-shared' 'Collect even if a lakeFS server may use the namespace' \
-                '--grace' 'Minimum age of garbage, and delay until it is deleted; default: gc.grace' \
+                '--grace' 'Minimum age of garbage, and delay until it is deleted; at least 24h; default: 14d (gc.grace)' \
                 '--lakefs-stopped' 'Confirm, once, that lakeFS has stopped in a namespace that was taken over' \
                 '--master' 'Spark master; default: local[*], this machine' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '-y' 'Do not ask for confirmation' \
                 '--yes' 'Do not ask for confirmation'
         case 'gc set-config'
@@ -446,27 +446,27 @@ function __lakecli_options
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
                 '--follow' 'Follow symbolic links' \
-                '--from' 'Directory, prefix of a bucket, manifest or S3 Inventory' \
+                '--from' 'Directory, prefix of a bucket, manifest or S3 Inventory; must be given' \
                 '-m' 'Commit message' \
                 '--manifest' 'URI is a manifest, whatever its suffix' \
                 '--master' 'Spark master; default: local[*], this machine' \
                 '--message' 'Commit message' \
-                '--meta' 'Metadata to record' \
+                '--meta' 'Metadata to record; quote a pair whose value has a comma: \'"KEY=A,B"\'' \
                 '--mode' 'Replace everything below PREFIX, or merge into it' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '--pin-versions' 'Record the current version of each object' \
                 '--skip' 'Skip symbolic links and special files' \
-                '--to' 'lakefs://REPOSITORY/BRANCH/[PREFIX]' \
-                '--verify' 'Ask for objects of a manifest where they are'
+                '--to' 'lakefs://REPOSITORY/BRANCH/[PREFIX]; must be given' \
+                '--verify' 'Check which objects of a manifest exist with the listed size'
         case 'local checkout'
             printf '%s\t%s\n' \
                 '--all' 'All linked directories below DIRECTORY' \
                 '--follow' 'Follow symbolic links' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '-r' 'Branch, tag or commit to go to' \
                 '--ref' 'Branch, tag or commit to go to' \
                 '--skip' 'Skip symbolic links and special files' \
@@ -478,8 +478,8 @@ function __lakecli_options
                 '--gitignore' 'In a Git work tree, have Git ignore the directory' \
                 '--include' 'Only paths that match, as in .gitignore' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism'
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)'
         case 'local commit'
             printf '%s\t%s\n' \
                 '--allow-empty-message' 'Commit without a message' \
@@ -488,11 +488,11 @@ function __lakecli_options
                 '--include' 'Only paths that match, as in .gitignore' \
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
-                '--meta' 'Metadata to record' \
+                '--meta' 'Metadata to record; quote a pair whose value has a comma: \'"KEY=A,B"\'' \
                 '--no-progress' 'Show no progress' \
                 '--ours' 'Commit the directory\'s file where others have changed it too' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '--skip' 'Skip symbolic links and special files' \
                 '-y' 'Do not ask for confirmation' \
                 '--yes' 'Do not ask for confirmation'
@@ -517,8 +517,8 @@ function __lakecli_options
                 '--follow' 'Follow symbolic links' \
                 '--force' 'Overwrite changed files that the ref has changed too' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '--skip' 'Skip symbolic links and special files'
         case 'local status'
             printf '%s\t%s\n' \
@@ -532,7 +532,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Start after this commit' \
                 '--amount' 'Show at most N; 0 or -1 for all' \
-                '--at-op' 'Read the state right after this operation' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
                 '--author' 'Only commits of committers that match' \
                 '--dot' 'Write the history as a graph for Graphviz' \
                 '--first-parent' 'Follow only the first parent of merge commits' \
@@ -551,22 +551,22 @@ function __lakecli_options
                 '--until' 'Only commits until this time'
         case 'merge'
             printf '%s\t%s\n' \
-                '--allow-empty' 'Merge even if the source has nothing new' \
-                '--depth' 'With --stat, directories in a prefix' \
+                '--allow-empty' 'Merge even if the source has no new changes, unless both are at the same commit' \
+                '--depth' 'With --stat, count by prefixes of up to N directories' \
                 '--dry-run' 'Show what would be done, but do nothing' \
-                '--force' 'Merge even if the source has nothing new' \
+                '--force' 'Merge even if the source has no new changes, unless both are at the same commit' \
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
-                '--meta' 'Metadata to record' \
+                '--meta' 'Metadata to record; quote a pair whose value has a comma: \'"KEY=A,B"\'' \
                 '--squash' 'Commit the source\'s changes without its history' \
                 '--stat' 'Count paths and bytes by prefix instead of listing paths' \
-                '--strategy' 'Which side wins conflicts'
+                '--strategy' 'Resolve all conflicts: take the source\'s side or the destination\'s'
         case 'op log'
             printf '%s\t%s\n' \
                 '--amount' 'Show at most N; 0 or -1 for all'
         case 'op restore'
             printf '%s\t%s\n' \
-                '--remote' 'Undo it in the bucket too, if it was pushed' \
+                '--remote' 'Move pushed branches and tags back in the bucket, too' \
                 '-y' 'Do not ask for confirmation' \
                 '--yes' 'Do not ask for confirmation'
         case 'op show'
@@ -574,21 +574,21 @@ function __lakecli_options
                 '--amount' 'Show at most N; 0 or -1 for all'
         case 'op undo'
             printf '%s\t%s\n' \
-                '--remote' 'Undo it in the bucket too, if it was pushed'
+                '--remote' 'Move pushed branches and tags back in the bucket, too'
         case 'pull'
             printf '%s\t%s\n' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--ff-only' 'Refuse a pull that needs a merge' \
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
-                '--strategy' 'Which side wins conflicts'
+                '--strategy' 'Resolve all conflicts: take the source\'s side or the destination\'s'
         case 'push'
             printf '%s\t%s\n' \
                 '--all' 'Push all branches and tags' \
-                '-d' 'Delete it in the bucket, not on this machine' \
-                '--delete' 'Delete it in the bucket, not on this machine' \
+                '-d' 'Delete the branch or tag in the bucket, not here' \
+                '--delete' 'Delete the branch or tag in the bucket, not here' \
                 '--dry-run' 'Show what would be done, but do nothing' \
-                '--force-with-lease' 'Move it even backwards, unless somebody else moved it in the bucket'
+                '--force-with-lease' 'Move the branch or tag even backwards, unless somebody else moved it in the bucket'
         case 'reflog'
             printf '%s\t%s\n' \
                 '--after' 'Start after this number' \
@@ -621,23 +621,23 @@ function __lakecli_options
         case 'restore'
             printf '%s\t%s\n' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
+                '--parallelism' 'Transfer N objects at a time; default: 25 (transfer.parallelism)' \
                 '-s' 'Take the files of this branch, tag or commit; default: as last synced' \
                 '--source' 'Take the files of this branch, tag or commit; default: as last synced'
         case 'rev-parse'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
                 '--stdin' 'Read refs from standard input, one a line'
         case 'show commit'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation' \
-                '--depth' 'With --stat, directories in a prefix' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--depth' 'With --stat, count by prefixes of up to N directories' \
                 '--show-meta-range-id' 'Show the metarange ID too' \
                 '--stat' 'Count paths and bytes by prefix instead of listing paths'
         case 'status'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation'
+                '--at-op' 'Read the state right after an operation (lakecli op log)'
         case 'tag create'
             printf '%s\t%s\n' \
                 '-f' 'Move the tag if it exists' \
@@ -650,14 +650,14 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Start after this name' \
                 '--amount' 'Show at most N; 0 or -1 for all' \
-                '--at-op' 'Read the state right after this operation' \
+                '--at-op' 'Read the state right after an operation (lakecli op log)' \
                 '--prefix' 'Only what begins with this'
         case 'tag show'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation'
+                '--at-op' 'Read the state right after an operation (lakecli op log)'
         case 'undo'
             printf '%s\t%s\n' \
-                '--remote' 'Undo it in the bucket too, if it was pushed'
+                '--remote' 'Move pushed branches and tags back in the bucket, too'
         case 'use'
             printf '%s\t%s\n' \
                 '--unset' 'Remove the default'

@@ -63,22 +63,35 @@ BranchOrTagUri = Annotated[
 ]
 HereRepositoryUri = Annotated[
     LakeUri | None,
-    Argument("REPOSITORY", "lakefs://REPOSITORY; default: see `lakecli use`"),
+    Argument(
+        "REPOSITORY",
+        "lakefs://REPOSITORY; default: of this directory, or set by `lakecli use`",
+    ),
     Parser(read_repository, Kind.REPOSITORY),
 ]
 HereBranchUri = Annotated[
     LakeUri | None,
-    Argument("BRANCH", "lakefs://REPOSITORY/BRANCH; default: this directory"),
+    Argument(
+        "BRANCH",
+        "lakefs://REPOSITORY/BRANCH; default: of this directory, or set by `lakecli use`",
+    ),
     Parser(read_branch, Kind.BRANCH),
 ]
 HereRepositoryOrRefUri = Annotated[
     LakeUri | None,
-    Argument("REF", "lakefs://REPOSITORY[/BRANCH-OR-TAG]; default: see `lakecli use`"),
+    Argument(
+        "REF",
+        "lakefs://REPOSITORY/BRANCH-OR-TAG, or lakefs://REPOSITORY for its default branch; "
+        "default: of this directory, or set by `lakecli use`",
+    ),
     Parser(read_repository_or_ref, Kind.REF),
 ]
 HereRepositoryOrBranchUri = Annotated[
     LakeUri | None,
-    Argument("BRANCH", "lakefs://REPOSITORY[/BRANCH]; default: this directory"),
+    Argument(
+        "BRANCH",
+        "lakefs://REPOSITORY[/BRANCH]; default: of this directory, or set by `lakecli use`",
+    ),
     Parser(read_repository_or_ref, Kind.BRANCH),
 ]
 RefOrFileUri = Annotated[
@@ -98,7 +111,11 @@ RefUris = Annotated[
 ]
 PathOrDirectoryUri = Annotated[
     LakeUri,
-    Argument("PATH", "lakefs://REPOSITORY/REF/PATH; with --files-from, the directory of the names"),
+    Argument(
+        "PATH",
+        "lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH to read without a clone (lakecli "
+        "help remotes); with --files-from, the directory of the names",
+    ),
     Parser(read_prefix, Kind.PATH),
 ]
 NewPathUri = Annotated[
@@ -124,7 +141,11 @@ TagUris = Annotated[
 ]
 PathOrDirectoryUris = Annotated[
     list[LakeUri],
-    Argument("PATH", "lakefs://REPOSITORY/REF/PATH; with --files-from, the directory of the names"),
+    Argument(
+        "PATH",
+        "lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH to read without a clone (lakecli "
+        "help remotes); with --files-from, the directory of the names",
+    ),
     Parser(each(read_prefix), Kind.PATH, repeatable=True),
 ]
 BranchPathUris = Annotated[
@@ -149,15 +170,19 @@ OperationId = Annotated[
 
 AtOp = Annotated[
     str,
-    Option("--at-op", metavar="ID", help="Read the state right after this operation"),
+    Option("--at-op", metavar="ID", help="Read the state right after an operation; see op log"),
     Completion(Kind.OPERATION),
 ]
-Remote = Annotated[bool, Option("--remote", help="Undo it in the bucket too, if it was pushed")]
+Remote = Annotated[bool, Option("--remote", help="Move pushed refs back in the bucket, too")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation")]
 Message = Annotated[str, Option("--message", "-m", metavar="TEXT", help="Commit message")]
 Metadata = Annotated[
     Mapping[str, str],
-    Option("--meta", metavar="KEY=VALUE", help="Metadata to record"),
+    Option(
+        "--meta",
+        metavar="KEY=VALUE[,...]",
+        help="Metadata to record; quote a pair whose value has a comma: '\"KEY=A,B\"'",
+    ),
     Parser(read_metadata, repeatable=True),
 ]
 AllowEmptyMessage = Annotated[
@@ -184,7 +209,11 @@ After = Annotated[str, Option("--after", metavar="NAME", help="Start after this 
 Prefix = Annotated[str, Option("--prefix", metavar="TEXT", help="Only what begins with this")]
 Expires = Annotated[
     timedelta | None,
-    Option("--expires", metavar="TIME", help="Lifetime of the URL: 90s, 30m, 12h, 7d"),
+    Option(
+        "--expires",
+        metavar="TIME",
+        help="Lifetime of the URL: 90s, 30m, 12h or 7d; default: 15m (presign.expires)",
+    ),
     Parser(read_duration),
 ]
 Recursive = Annotated[bool, Option("--recursive", "-r", help="All objects below the path")]
@@ -193,7 +222,7 @@ ForceWithLease = Annotated[
     Option(
         "--force-with-lease",
         metavar="[=COMMIT]",
-        help="Move it even backwards, unless somebody else moved it in the bucket",
+        help="Move the branch or tag even backwards, unless somebody else moved it in the bucket",
     ),
     ValueIfBare(""),
 ]
@@ -210,7 +239,7 @@ ParentNumber = Annotated[
 ]
 Winner = Annotated[
     Side | None,
-    Option("--strategy", help="Which side wins conflicts"),
+    Option("--strategy", help="Resolve all conflicts: take the source's side or the destination's"),
 ]
 AllowEmptyCommit = Annotated[
     bool,
@@ -224,7 +253,7 @@ Parallelism = Annotated[
         "-p",
         min=1,
         metavar="N",
-        help="Transfer N objects at a time; default: transfer.parallelism",
+        help="Transfer N objects at a time; default: 25 (transfer.parallelism)",
     ),
 ]
 Engine = Annotated[
@@ -262,7 +291,7 @@ _Stat = Annotated[
     bool, Option("--stat", help="Count paths and bytes by prefix instead of listing paths")
 ]
 _Depth = Annotated[
-    int, Option("--depth", min=0, metavar="N", help="With --stat, directories in a prefix")
+    int, Option("--depth", min=0, metavar="N", help="With --stat, most directories in a prefix")
 ]
 
 

@@ -16,6 +16,7 @@ from lakecli.cli.line.declare import declaration
 from lakecli.cli.line.describe import CommandHelp, describe_all
 from lakecli.cli.manual.help import command_help
 from lakecli.cli.tree import COMMANDS, GROUPS, is_prefix
+from lakecli.settings.keys import BY_NAME
 
 DIRECTORY = Path(__file__).parents[2] / "lakecli" / "cli" / "commands"
 GOLDEN = Path(__file__).parent / "golden"
@@ -129,3 +130,15 @@ def _choices(parameter: Any) -> tuple[str, ...]:
 def test_every_golden_file_is_used() -> None:
     tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     assert [path.stem for path in GOLDEN.glob("*.txt") if f'"{path.stem}"' not in tests] == []
+
+
+def test_defaults_of_settings_are_told_with_their_values() -> None:
+    told = {
+        match
+        for command in ALL.values()
+        for option in command.options
+        for match in re.findall(r"default: (\S+) \(([a-z.]+)\)", option.summary)
+    }
+    assert {name for _, name in told} == {"gc.grace", "presign.expires", "transfer.parallelism"}
+    for value, name in told:
+        assert BY_NAME[name].default == value

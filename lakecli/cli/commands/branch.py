@@ -97,7 +97,7 @@ def branch_create(
     *,
     source: Annotated[
         str,
-        Option("--source", "-s", metavar="REF", help="REF or lakefs://REPOSITORY/REF to start at"),
+        Option("--source", "-s", metavar="REF", help="Ref to start at, or lakefs://REPOSITORY/REF"),
         Completion(Kind.REF),
     ],
 ) -> None:

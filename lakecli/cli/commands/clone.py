@@ -118,20 +118,23 @@ def clone(
     so they are not cloned.
 
     A repository may refer to objects outside its storage namespace. lakecli reads them with your
-    credentials only if you allow their places. clone looks for such objects in up to 16 ranges of
-    the default branch (a range lists about 6,000 paths), lists their places with counts, and asks
-    whether to allow them; without a terminal it prints the command that allows them (setting
-    trust.addresses). `lakecli fsck` counts all of them.
+    credentials only if you allow the buckets, prefixes or directories that they are in (setting
+    trust.addresses). clone looks for such objects in up to 16 ranges of the default branch (a range
+    lists about 6,000 paths), lists where they are with counts, and asks whether to allow these
+    locations. Without a terminal it prints the command that allows them. `lakecli fsck` counts all
+    such objects.
 
     With --from-lakefs the repository is made of a refs dump of lakeFS, which names its commits,
-    branches and tags; the objects are read where they are. Without --refs, the dump that a lakeFS
-    server left in the namespace is used. Nothing is written to the namespace: what is committed
-    goes into a directory of this machine and cannot be pushed. With --take-over, the namespace
-    becomes lakecli's; see lakecli help lakefs. If lakecli has the repository already, on this
-    machine under this name or in the bucket, what is new in the dump comes into it, as by lakecli
-    refs-restore --update. The first commit on a tree of lakeFS rewrites its ranges, once for each
-    tree; --rebuild does so for all branches at once, with --take-over also on Spark: by --engine
-    spark, or from 20,000,000 objects on.
+    branches and tags. The objects are read where they are. Without --refs, the dump that a lakeFS
+    server left in the namespace is used. Nothing is written to the namespace: new commits and
+    objects go into a directory of this machine and cannot be pushed. With --take-over, lakecli
+    owns the namespace and writes to it (`lakecli help lakefs`). If the repository exists already,
+    on this machine under this name or in the bucket, clone updates it from the dump, as `lakecli
+    refs-restore --update` does.
+
+    The first commit on top of a commit of lakeFS rewrites the list of paths of that commit, once
+    for each list. --rebuild does so for all branches at once. With --take-over it can run on Spark:
+    by --engine spark, or from 20,000,000 objects on.
 
     Examples:
         lakecli clone s3://my-bucket/sales lakefs://sales

@@ -61,21 +61,22 @@ def commit(
     prefixes: _Prefixes = (),
     epoch_time_seconds: _EpochTimeSeconds = -1,
 ) -> None:
-    """Commit the uncommitted changes of a branch, or the changed files of a linked directory.
+    """Commit the changes of a branch or of a linked directory.
 
-    All of them become one new commit, or none do. Changes that another command on this machine
-    stages during the commit stay uncommitted.
+    All uncommitted changes of the branch become one new commit, or none do. Changes that another
+    command on this machine stages during the commit stay uncommitted.
 
-    A path conflicts if it was staged here and then changed by commits that were pulled or fetched.
-    Conflicting paths are listed and nothing is committed. To resolve them, stage the paths again,
-    or choose a side for all of them: --strategy source-wins takes what is staged, dest-wins what is
-    committed.
+    With automatic sync (the setting sync, lakecli help remotes), the branch may have moved to
+    commits of others after a path was staged. If these commits changed the path differently, it is
+    a conflict: conflicts are listed and nothing is committed. To resolve them, stage the paths
+    again, or choose a side for all of them: --strategy source-wins takes what is staged, dest-wins
+    what is committed.
 
-    With --path or --prefix, which may be repeated, only these changes are committed. The others
-    stay uncommitted.
+    With --path or --prefix, only the changes of these paths are committed. The others stay
+    uncommitted.
 
     Without BRANCH, in a directory linked by `lakecli local`, the changed files of the directory are
-    committed, as by `local commit`; uncommitted changes of the branch stay uncommitted.
+    committed, as by `local commit`. Uncommitted changes of the branch stay uncommitted.
 
     Examples:
         lakecli commit -m "Correct the prices"

@@ -37,7 +37,11 @@ SPARK_FROM_RANGES: Final = 4_000
 
 _Left = Annotated[
     LakeUri | None,
-    Argument(metavar="REF", help="lakefs://REPOSITORY/REF; or a file of a linked directory"),
+    Argument(
+        metavar="REF",
+        help="lakefs://REPOSITORY/REF, or NAMESPACE@REF without a clone (lakecli help remotes); or "
+        "a file of a linked directory",
+    ),
     Parser(read_ref_or_own_file, Kind.REF_OR_OWN_FILE),
 ]
 _Right = Annotated[
@@ -74,20 +78,20 @@ def diff(
 ) -> ExitCode | None:
     """List the paths that differ.
 
-    With one branch: its uncommitted changes. With two refs: the changes that merging the second
-    into the first would make, conflicts included; uncommitted changes are ignored. With --two-way:
-    the changes that turn the first ref into the second; to include the uncommitted changes of a
-    second ref that is a branch, write BRANCH$. As in Git, A...B in one URI stands for two refs, and
-    A..B for two refs with --two-way.
+    With one branch, diff lists its uncommitted changes. With two refs, it lists the changes that
+    merging the second into the first would make, conflicts included; uncommitted changes are
+    ignored. With --two-way, it lists the changes that turn the first ref into the second. If the
+    second is a branch, write BRANCH$ to include its uncommitted changes. As in Git, A...B in one
+    URI stands for two refs, and A..B for two refs with --two-way.
 
-    Without a ref, in a directory linked by `lakecli local`: the files that have changed since the
-    directory was last synced, or those among the named files; --prefix is then relative to the
-    directory.
+    Without a ref, in a directory linked by `lakecli local`, diff lists the files that have changed
+    since the directory was last synced. If files are named, only these are compared. --prefix is
+    then relative to the directory.
 
     --stat counts the paths that were added, changed and removed, and those in conflict, with the
-    bytes added and removed, for each prefix of up to --depth directories. A prefix counts what is
-    not counted for a longer one. Unless stdout is a terminal, the columns are separated by tabs:
-    prefix, added, changed, removed, conflicts, bytes added, bytes removed.
+    bytes added and removed, for each prefix of up to --depth directories. Each path is counted
+    once, at the longest prefix shown. Unless stdout is a terminal, the columns are separated by
+    tabs: prefix, added, changed, removed, conflicts, bytes added, bytes removed.
 
     --engine spark compares two refs on Spark, with the same result. --engine auto uses Spark if it
     is installed and at least 4,000 ranges differ (a range lists about 6,000 paths).

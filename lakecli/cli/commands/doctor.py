@@ -110,7 +110,7 @@ def doctor(
         Parser(read_target, Kind.REPOSITORY),
     ],
 ) -> None:
-    """Check that a storage namespace works, and what a repository has on this machine.
+    """Check a storage namespace, or a repository on this machine.
 
     The checks cover credentials (their source is shown, never a secret); listing, reading, writing,
     overwriting, deleting and multipart uploads, each by doing it; create-only and compare-and-set

@@ -55,7 +55,11 @@ class FormatName(StrEnum):
 
 _Paths = Annotated[
     list[LakeUri],
-    Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
+    Argument(
+        metavar="PATH",
+        help="lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH without a clone (lakecli help "
+        "remotes)",
+    ),
     Parser(each(read_prefix), Kind.PATH, repeatable=True),
 ]
 _Format = Annotated[
@@ -117,26 +121,30 @@ def fs_presign(
     inline: _Inline = False,
     count: _Count = 1,
 ) -> ExitCode | None:
-    """Print presigned URLs: they read objects without credentials, for a limited time.
+    """Print presigned URLs: temporary access without credentials.
 
     Anyone who has the URL can read the object until the URL expires: at the time asked for, or
     earlier if the store limits signatures (seven days at most) or the credentials expire. URLs are
-    signed on this machine; no request is sent.
+    signed on this machine, without a request. Two kinds of credentials need one: those of Google
+    without a key file, and an Azure login (`lakecli help handoff`).
 
     Browsers display text, CSV, JSON, PDF, images, sound and video, and save all other types.
-    --inline lets them display HTML, SVG, XML and scripts too, which they may run.
+    --inline lets them display HTML, SVG, XML and scripts, too. A browser may run the scripts in
+    them.
 
-    Of several PATHs one URL is printed for each; if one does not exist, none is.
+    For several PATHs, one URL is printed for each. If one of the objects does not exist, no URL is
+    printed.
 
     With -r, one URL is printed for each object below PATH. --manifest FILE writes the URLs with
     sizes, checksums and expiry times to a file: JSON, CSV, or a web page with links, by the
     suffix of FILE or by --format, with --title as the title of the page; --format alone prints the
     manifest. --script FILE writes a shell script that downloads and verifies everything; it needs
-    curl. Only you can read these files. If some objects fail, the others are done, the failures are
-    listed, and the exit code is 3. --files-from FILE does the same for the objects that FILE names.
+    curl. The files are created with mode 0600, because whoever has a URL can read the object. If
+    some objects fail, the URLs of the others are written, the failures are listed, and the exit
+    code is 3. --files-from FILE does the same for the objects that FILE names.
 
     --check MANIFEST compares a JSON or CSV manifest with the current state of its ref. The exit
-    code is 13 if any URL has expired or its object differs from the ref.
+    code is 13 if a URL has expired, or if the ref has changed or removed its object.
 
     With --put, the URL accepts an upload of one object, for example by `curl -T FILE URL`. `lakecli
     fs stage --incoming` then adds the object to the branch.

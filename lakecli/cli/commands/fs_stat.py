@@ -78,9 +78,10 @@ def fs_stat(
     The physical address is the URI of the bytes, which needs credentials. With --pre-sign a
     presigned URL is shown instead, with its expiry time; anyone who has it can read the object.
 
-    With --files-from, one command answers for many paths, in their order, as they are when it
-    begins. Each answer is written at once, so a program can ask, read the answer and ask again. A
-    path without an object is answered too; the exit code is then 3. Empty lines are skipped.
+    With --files-from, one command answers for many paths, in the order of their names in FILE. All
+    answers show the state at the start. Each answer is written as soon as its name is read, so a
+    program can write a name, read the answer and write the next name. A path without an object is
+    reported as missing; the exit code is then 3. Empty lines are skipped.
 
     Examples:
         lakecli fs stat lakefs://demo/main/reports/2026.csv

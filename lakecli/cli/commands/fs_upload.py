@@ -44,12 +44,15 @@ if TYPE_CHECKING:
 
 _Source = Annotated[
     str,
-    Argument(metavar="SRC", help="File, directory (with -r), or - for standard input"),
+    Argument(metavar="SRC", help="A file, a directory (with -r), or - for standard input"),
     Completion(Kind.FILE),
 ]
 _More = Annotated[
     list[str],
-    Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]; before it, further files"),
+    Argument(
+        metavar="PATH",
+        help="More files, if any, and last the destination: lakefs://REPOSITORY/BRANCH/[PATH]",
+    ),
     Completion(Kind.PATH),
 ]
 _SourceOption = Annotated[
@@ -121,33 +124,33 @@ def fs_upload(
     """Upload files, a directory or standard input to a branch.
 
     Uploads are uncommitted changes of the branch. Uploading the same contents with the same type
-    and metadata again changes nothing, and bytes that the repository has already are not sent. An
-    object that lakeFS uploaded is recognised by its MD5, and keeps type and metadata unless others
+    and metadata again changes nothing. Bytes that the repository has already are not sent. If
+    lakeFS uploaded the object, uploading the same bytes changes nothing unless a type or metadata
     are given.
 
-    If PATH is a whole branch or ends in a slash, a file keeps its own name below PATH; with -s, as
-    in lakectl, PATH is the path of the object, even if it ends in a slash. Several files keep their
-    names below PATH. With -r, the files of the directory SRC keep their names below PATH, and
-    nothing on the branch is deleted; a SRC that is a file is uploaded as without -r. --files-from
-    FILE uploads the files that FILE names, relative to the directory SRC, or else to the current
-    directory.
+    If PATH is a whole branch or ends in a slash, a file keeps its own name below PATH. (With -s, as
+    in lakectl, PATH is the path of the object, even if it ends in a slash.) Several files keep
+    their names below PATH. With -r, the files of the directory SRC keep their names below PATH, and
+    nothing on the branch is deleted; if SRC is a file, -r has no effect. --files-from FILE uploads
+    the files that FILE names, relative to the directory SRC, or to the current directory if SRC is
+    not given.
 
     With -r and --delete, the objects below PATH become those of SRC, in one operation: objects that
-    SRC lacks are removed from the branch. Objects that --include and --exclude leave out stay, and
-    so does an object whose name exists in SRC, such as that of a link with --skip. If a file fails,
-    nothing is removed; a SRC without files is refused. If SRC lacks more than a tenth of the
-    objects below PATH, it is walked again, and a note says so; if the walks differ, nothing is
-    uploaded and the exit code is 7.
+    SRC lacks are removed from the branch. Objects that --include and --exclude leave out stay. With
+    --skip, an object also stays if SRC has a symbolic link or special file of its name. If a file
+    fails, nothing is removed. A SRC without files is refused. If SRC lacks more than a tenth of the
+    objects below PATH, it is read again, and a note says so; if the two lists of files differ,
+    nothing is uploaded and the exit code is 7.
 
     --dry-run lists every path with what would be done: new, changed, unchanged, excluded, deleted
-    or failed. With --json it prints one object for each, and the totals in the last one.
+    or failed. With --json it prints one object for each path, and a last one with the totals.
 
     Permissions of files are not recorded; `lakecli local commit` records the executable bit.
 
-    Below a directory, names that Git, lakecli or the system itself uses, such as .git,
-    .lakefs_ref.yaml and .DS_Store, are left out and reported.
-    Below a directory, symbolic links and special files fail unless --follow or --skip is given. If
-    some files fail, the others are uploaded, the failures are listed, and the exit code is 3.
+    In a directory, files with names that Git, lakecli or the system itself uses, such as .git,
+    .lakefs_ref.yaml and .DS_Store, are left out and reported. Symbolic links and special files in a
+    directory fail unless --follow or --skip is given. If some files fail, the others are uploaded,
+    the failures are listed, and the exit code is 3.
 
     Examples:
         lakecli fs upload report.csv lakefs://demo/main/reports/

@@ -212,7 +212,8 @@ def gc_run(
         Option(
             "--grace",
             metavar="TIME",
-            help="Minimum age of garbage, and delay until it is deleted; default: gc.grace",
+            help="Minimum age of garbage, and delay until it is deleted; at least 24h; "
+            "default: 14d (gc.grace)",
         ),
         Parser(read_duration),
     ] = None,
@@ -242,40 +243,42 @@ def gc_run(
 
     Garbage is what no branch, no tag and none of their recent positions reaches. Run this command
     from time to time; each run takes one step. The first run condemns garbage: it records what is
-    garbage, and deletes nothing. A run after the grace period and one hour sweeps: it checks again
-    what is in use, asks, and deletes the rest. Until the sweep, `lakecli gc undo` cancels the
-    condemnation. If a sweep is killed, the same command on any machine finishes it, 30 minutes
-    after the sweep's last sign of life. If a sweep fails, the next run starts over.
+    garbage, and deletes nothing. A later run, after the grace period plus one hour, sweeps: it
+    checks again what is in use, asks, and deletes the rest. Until the sweep, `lakecli gc undo`
+    cancels the condemnation. If a sweep is killed, the same command on any machine finishes it, 30
+    minutes after the sweep's last sign of life. If a sweep fails, the next run starts over.
 
-    The longer of the grace periods of the condemning and of the sweeping run counts. Give --grace
-    to both, or set gc.grace.
+    The grace period is that of the condemning or of the sweeping run, whichever is longer. Only
+    machines that run this command need the setting gc.grace; other clones need not know it.
 
     In use are: all branches and tags in the bucket and their positions in the last 30 days, by the
     clock of the bucket; whatever any clone uploaded or committed within the grace period; and the
     branches, tags, uncommitted changes and operation log of this clone. With retention rules
     (`lakecli gc set-config`), commits lose their objects a number of days after a newer commit
     replaced them at the head of a branch; without rules, every commit that is reached keeps its
-    objects. Work that another clone has kept unpushed for longer than the grace period may lose
-    objects; its push reports that.
+    objects.
 
-    Only objects that lakecli wrote are deleted: data, lists of paths (ranges and metaranges),
-    commit packs that others replace, old reflog entries, uploads by presigned URL that were never
-    staged, abandoned uploads, and leftovers of `lakecli doctor` and of jobs on Spark. If a lakeFS
-    server works in the same namespace, gc run refuses to start.
+    Work that another clone has kept unpushed for longer than the grace period may lose objects; its
+    push reports that. So run this command in the clone that has unpushed work, or push first.
+
+    Only objects that lakecli wrote are deleted: data, lists of paths (ranges and metaranges), old
+    commit packs (files with commits) whose commits a newer pack has too, old reflog entries,
+    uploads by presigned URL that were never staged, abandoned uploads, and leftovers of `lakecli
+    doctor` and of jobs on Spark. If a lakeFS server works in the same namespace, gc run refuses to
+    start.
 
     In a namespace that was taken over from lakeFS (`lakecli clone --from-lakefs --take-over`), what
     lakeFS wrote is garbage by the same rules, once its server and its garbage collection have
-    stopped there permanently. Confirm that with --lakefs-stopped, once for all machines. What
-    lakeFS's branches had uncommitted at the last refs dump is deleted too. gc run refuses if lakeFS
-    has written since that dump: bring its commits with lakecli refs-restore --update first. A
-    lakecli refs-dump withdraws the confirmation.
+    stopped there permanently. Confirm that with --lakefs-stopped, once for all machines. The
+    uncommitted changes of lakeFS's branches at the last refs dump are deleted, too. gc run refuses
+    if lakeFS has written since that dump: first bring its commits with `lakecli refs-restore
+    --update`. A `lakecli refs-dump` withdraws the confirmation.
 
-    If a branch or tag is missing in the bucket, or older than this clone or the last collection
-    saw it, gc run stops with exit code 8 and deletes nothing. Restore it from a clone that has it.
-    If a backup was restored and the present branches and tags are right, --accept-restored asks,
-    and the collection begins anew, with a whole grace period.
-
-    Run it in the clone that has unpushed work, or push first.
+    If a branch or tag has vanished from the bucket, or is older there than this clone or the last
+    collection saw it, gc run stops with exit code 8 and deletes nothing. (A deletion by lakecli
+    leaves a record in the bucket and does not count.) Restore the branch or tag from a clone that
+    has it. If a backup was restored and the present branches and tags are right, give
+    --accept-restored: it asks, and the collection begins anew, with a whole grace period.
 
     --engine spark reads lists of paths, lists data objects and compares both on Spark; what it
     finds passes through _lakecli/scratch/ in the namespace. --engine auto uses Spark if a --master

@@ -116,18 +116,18 @@ def import_(
         Option(
             "--from",
             metavar="URI",
-            help="Directory, prefix of a bucket, manifest or S3 Inventory",
+            help="Directory, prefix of a bucket, manifest or S3 Inventory; must be given",
         ),
         Completion(Kind.DIRECTORY),
     ] = "",
     target: Annotated[
         LakeUri | None,
-        Option("--to", metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PREFIX]"),
+        Option("--to", metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PREFIX]; must be given"),
         Parser(read_branch_prefix, Kind.PATH),
     ] = None,
     mode: Annotated[
         Mode,
-        Option("--mode", metavar="MODE", help="Replace everything below PREFIX, or merge into it"),
+        Option("--mode", help="Replace everything below PREFIX, or merge into it"),
     ] = Mode.REPLACE,
     copy: Annotated[
         bool, Option("--copy", help="Copy the bytes into the repository's namespace")
@@ -141,7 +141,7 @@ def import_(
     ] = False,
     verify: Annotated[
         Verify,
-        Option("--verify", metavar="WHICH", help="Ask for objects of a manifest where they are"),
+        Option("--verify", help="Check which objects of a manifest exist with the listed size"),
     ] = Verify.SAMPLE,
     links: LinkOptions,
     allow_empty: Annotated[
@@ -166,35 +166,35 @@ def import_(
     without a PREFIX, everything on the branch is replaced. PREFIX is a whole directory: `data` does
     not include `database/`. With --mode merge, paths that the source lacks are kept. An empty
     directory or prefix is refused, because an unmounted disk looks like one, unless --allow-empty
-    is given. If a directory or prefix lacks more than a tenth of what PREFIX has, it is listed
-    again; nothing is committed if the listings differ.
+    is given. If a directory or prefix lacks more than a tenth of the objects that PREFIX has, it is
+    listed again. If the two listings differ, nothing is committed.
 
     The branch refers to the objects where they are, with the checksum of the source (files of a
     directory are read once to compute it). If an object is deleted or overwritten there, it is lost
     here too. --copy copies the bytes into the repository.
 
     With --pin-versions each entry names the object's current version (`URI?versionId=ID`), and
-    reading, presigning and `fsck --external` use that version: overwriting the object changes
-    nothing here; only deleting that version does, which lifecycle rules may do. It needs a bucket
-    with versioning enabled on S3 or Google Cloud Storage, or an Azure storage account with
-    versioning enabled; the page lakecli-import(7) lists the permissions. S3 and Azure list old
-    versions too, a thousand per request. The address is part of an entry's identity: an object with
-    another version counts as changed even if its bytes are the same. lakeFS may not find objects by
-    such addresses.
+    reading, presigning and `fsck --external` use that version. Overwriting the object then changes
+    nothing here; deleting that version does, as lifecycle rules may. The bucket on S3 or Google
+    Cloud Storage, or the Azure storage account, must have versioning enabled; `lakecli help import`
+    lists the permissions. The listing includes old versions on S3 and Azure, a thousand per
+    request. An object with another version counts as changed even if its bytes are the same. lakeFS
+    may not find objects by such addresses.
 
     A source is a directory; a prefix of a bucket; a manifest, which is a Parquet, CSV or JSON lines
     file with the columns path, physical_address, size and checksum, and optionally mtime and
     content_type; or the manifest.json of an S3 Inventory. A manifest is recognised by its suffix
     (.parquet, .csv, .jsonl or .ndjson, the last three also with .gz), or by --manifest.
 
-    Objects that a manifest lists are asked for where they are, by HEAD requests in parallel: with
-    --verify sample, the default, about 1,000 of them, chosen at random; with all, every one; with
-    none, no one. If one is missing or has another size, nothing is committed. The number is shown
-    and is `verified` in JSON. --copy reads every object instead.
+    Objects that a manifest lists are verified by HEAD requests in parallel. --verify sample, the
+    default, checks about 1,000 objects, chosen at random; --verify all checks every one, and
+    --verify none checks none. If an object is missing or has another size, nothing is committed.
+    The number of checked objects is shown, and is `verified` in JSON. --copy reads every object
+    instead.
 
     --dry-run lists every path with what would be done: new, changed, unchanged, failed, or deleted
-    because PREFIX is replaced. With --json it prints one object for each, and the totals in the
-    last one.
+    because PREFIX is replaced. With --json it prints one object for each path, and a last one with
+    the totals.
 
     The branch must have no uncommitted changes. If two objects have the same path, or one cannot be
     read, nothing is committed. The same command continues an interrupted import. Files of a

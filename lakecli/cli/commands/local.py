@@ -81,7 +81,11 @@ def local_clone(
     path: PrefixUri,
     directory: Annotated[
         str,
-        Argument(metavar="DIRECTORY", help="An empty or missing directory; default: by PATH"),
+        Argument(
+            metavar="DIRECTORY",
+            help="An empty or missing directory; default: the last part of PATH, or the "
+            "repository's name",
+        ),
         Completion(Kind.DIRECTORY),
     ] = "",
     *,
@@ -98,7 +102,8 @@ def local_clone(
     itself uses, such as .git, .lakefs_ref.yaml and .DS_Store, are left out and reported.
 
     With --include and --exclude the directory is sparse: it has only the objects whose paths below
-    PATH match, as in .gitignore. That is remembered; commits of the directory change nothing else.
+    PATH match, as in .gitignore. Later commands keep to these patterns, and commits of the
+    directory change no other paths.
 
     Examples:
         lakecli local clone lakefs://demo/main/data/ ./data

@@ -69,7 +69,11 @@ def merge(
     ] = False,
     allow_empty: Annotated[
         bool,
-        Option("--allow-empty", "--force", help="Merge even if the source has nothing new"),
+        Option(
+            "--allow-empty",
+            "--force",
+            help="Merge even if the source has no new changes, unless both are at the same commit",
+        ),
     ] = False,
     allow_empty_message: Annotated[
         bool, Option("--allow-empty-message/--no-allow-empty-message", hidden=True)
@@ -84,8 +88,9 @@ def merge(
     listed and nothing is merged, unless --strategy chooses a side. The branch must have no
     uncommitted changes; those of the source are ignored.
 
-    An object that lakeFS uploaded has an MD5, one of lakecli a BLAKE3. If such objects of a path
-    have one size, a conflict may be none, and the error says so.
+    lakeFS records the MD5 of an object, lakecli the BLAKE3. If the two sides have objects of equal
+    size at a path, one with an MD5 and one with a BLAKE3, they may be identical. Such a path is
+    listed as a conflict, and the error says that it may be none.
 
     --dry-run lists the changes as `lakecli diff` does, conflicts included; with --stat it counts
     them by prefix.

@@ -138,18 +138,17 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
     its uncommitted changes, even a deleted repository. Run undo again to undo the operation before
     it, and redo to redo it. `lakecli op log` lists the operations of the last 30 days.
 
-    A pushed branch or tag stays as it is in the bucket, unless --remote is given or automatic sync
-    is on: then it moves back there too, but never behind what others had pushed before: commits
-    that a merge brought from there stay there. If somebody has moved it since, nothing is undone.
-    While another process is pushing it, undo is refused. Undoing a clone, fetch or pull affects
-    this machine only.
+    A pushed branch or tag stays as it is in the bucket. With --remote, or with automatic sync (the
+    setting sync, lakecli help remotes), it moves back in the bucket, too. Commits that others
+    pushed are never removed from a branch in the bucket. If somebody has moved the branch or tag
+    since, nothing is undone. While another process is pushing it, undo is refused. Undoing a clone,
+    fetch or pull affects this machine only.
 
-    If an undo is interrupted before all files of a working directory are back, before the bucket
-    has what is undone, or before its answer is printed, the next one completes it, and undoes
-    nothing else.
+    An interrupted undo is completed by the next undo, which then undoes nothing else.
 
-    Files that restore, checkout or pull --force had overwritten come back into their directory,
-    even if it was renamed. If it is not found, nothing is undone: move it back to its path first.
+    Files that restore, checkout or `local pull --force` had overwritten come back into their
+    directory, even if the directory was renamed. If it is not found, nothing is undone: move it
+    back to its path first.
 
     Examples:
         lakecli undo

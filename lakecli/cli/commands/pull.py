@@ -113,12 +113,14 @@ def pull(
     new commits changed the same paths: then these paths are listed and the branch does not move. A
     branch with unpushed commits is merged, and must have no uncommitted changes. A path that both
     sides changed differently is a conflict: conflicts are listed and the branch does not move,
-    unless --strategy chooses a side; source-wins takes the bucket's.
+    unless --strategy chooses a side: source-wins takes the bucket's side, dest-wins that of this
+    machine.
 
-    A branch or tag that is only in the bucket is created here.
+    If you name a branch or tag that is only in the bucket, it is created here.
 
-    Without REF, in a linked directory, its branch is updated, then the directory, as by `local
-    pull`: changed files stay, and those that were changed on both sides are listed.
+    Without REF, in a linked directory, the branch of the directory is updated, then the directory
+    itself, as by `local pull`: changed files stay, and files that were changed on both sides are
+    listed.
 
     Examples:
         lakecli pull

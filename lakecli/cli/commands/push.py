@@ -78,7 +78,7 @@ def push(
     *,
     all_refs: Annotated[bool, Option("--all", help="Push all branches and tags")] = False,
     delete: Annotated[
-        bool, Option("--delete", "-d", help="Delete it in the bucket, not on this machine")
+        bool, Option("--delete", "-d", help="Delete the branch or tag in the bucket, not here")
     ] = False,
     force_with_lease: ForceWithLease = None,
     dry_run: DryRun = False,
@@ -86,15 +86,16 @@ def push(
     """Push a branch or tag, and its commits, to the bucket.
 
     Push verifies that the objects of these commits are in the bucket, sends the commits, and then
-    moves the branch or tag, in one atomic step. A branch only moves forward: if the bucket has
-    commits that are not here, push refuses, and `lakecli pull` merges them. A tag that is in the
-    bucket already is not moved. Uncommitted changes are not pushed.
+    moves the branch or tag in the bucket by one atomic write. A branch only moves forward: if the
+    bucket has commits that are not here, push refuses, and `lakecli pull` merges them. A tag that
+    is in the bucket already is not moved. Uncommitted changes are not pushed.
 
-    --force-with-lease moves a branch or tag backwards or elsewhere, provided that nobody has moved
-    it in the bucket since the last fetch, or, with --force-with-lease=COMMIT, that it is at COMMIT
-    there.
+    --force-with-lease moves a branch or tag to a commit that is no descendant, provided that nobody
+    has moved it in the bucket since the last fetch. With --force-with-lease=COMMIT it must be at
+    COMMIT there.
 
-    If a push is interrupted, the next command that uses the bucket finishes or reports it.
+    If a push is interrupted, the next command that uses the bucket completes the push or reports
+    what became of it.
 
     Examples:
         lakecli push

@@ -51,9 +51,9 @@ def quickstart(
         Completion(Kind.DIRECTORY),
     ] = None,
 ) -> None:
-    """Create a small repository from real files, and show each command as it runs.
+    """Create a small repository, and show each command as it runs.
 
-    Uses up to 300 files or 20 MiB of DIR, or of Python's own library. The files are copied below
+    It uses up to 300 files or 20 MiB of DIR, or of Python's own library. The files are copied below
     lakecli's home, uploaded to a new repository there, committed, changed on a branch, compared,
     merged and tagged. The repository stays for you to try things. Each run creates another one.
     Nothing outside lakecli's home is changed, and no network is used.

@@ -85,14 +85,15 @@ class MoveJson(TypedDict):
 
 @answers(StatusJson)
 def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op: AtOp = "") -> None:
-    """Show unpushed commits and uncommitted changes, for one branch or all.
+    """Show unpushed commits and uncommitted changes.
 
-    Without BRANCH, in a directory linked by `lakecli local`: its branch, and what has changed in
-    the directory and on the branch since it was last synced, as `local status` shows it.
+    With lakefs://REPOSITORY, all branches are shown. Without BRANCH, in a directory linked by
+    `lakecli local`, the branch of the directory is shown, and what has changed in the directory and
+    on the branch since the directory was last synced, as by `local status`.
 
-    Branches are compared with the bucket as of the last fetch, pull or push; the bucket itself is
-    not read unless automatic sync is on. Uncommitted changes exist on this machine only; push does
-    not send them.
+    Branches are compared with the bucket as of the last fetch, pull or push. The bucket itself is
+    not read unless automatic sync is on (the setting sync, lakecli help remotes). Uncommitted
+    changes exist on this machine only; push does not send them.
 
     Examples:
         lakecli status
