@@ -143,13 +143,13 @@ function __lakecli_options
     switch $argv[1]
         case 'annotate'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '--first-parent' 'Name the merge that brought a change, not the merged commit' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'blame'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '--first-parent' 'Name the merge that brought a change, not the merged commit' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
@@ -165,7 +165,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Start after this name' \
                 '--amount' 'Show at most N; 0 or -1 for all' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '--long' 'Show the distance of each branch from the bucket, too' \
                 '--prefix' 'Only what begins with this' \
                 '-v' 'Show the distance of each branch from the bucket, too'
@@ -187,7 +187,7 @@ function __lakecli_options
                 '--yes' 'Do not ask for confirmation'
         case 'branch show'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)'
+                '--at-op' 'Read the state right after an operation; see op log'
         case 'cat-sst'
             printf '%s\t%s\n' \
                 '--amount' 'Show at most N records; -1 shows all' \
@@ -238,9 +238,9 @@ function __lakecli_options
                 '--show-origin' 'Show where each value comes from'
         case 'diff'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '--conf' 'Spark setting, as for spark-submit' \
-                '--depth' 'With --stat, count by prefixes of up to N directories' \
+                '--depth' 'With --stat, most directories in a prefix' \
                 '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
                 '--exit-code' 'Exit with 13 if there are differences' \
                 '--master' 'Spark master; default: local[*], this machine' \
@@ -266,10 +266,10 @@ function __lakecli_options
                 '--to-lakefs-import' 'Copy nothing: write a Parquet manifest of paths and addresses to the file DEST'
         case 'find-merge-base'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)'
+                '--at-op' 'Read the state right after an operation; see op log'
         case 'fs cat'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--null' 'Names of --files-from end with NUL, not with a newline' \
                 '--verify' 'Verify large objects, too, before writing any bytes' \
@@ -285,7 +285,7 @@ function __lakecli_options
                 '--recursive' 'All objects below the path'
         case 'fs download'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '--delete' 'With -r, delete files in DEST that PATH lacks' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--exclude' 'Not paths that match, as in .gitignore' \
@@ -303,12 +303,12 @@ function __lakecli_options
                 '-z' 'Names of --files-from end with NUL, not with a newline'
         case 'fs du'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '--depth' 'Levels of directories; 0 for the total' \
                 '--shared' 'Also show what other branches and tags have too'
         case 'fs find'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '--max-size' 'Only objects of at most this size' \
                 '--min-size' 'Only objects of at least this size' \
                 '--name' 'Only names that match, such as \'*.csv\'' \
@@ -320,7 +320,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Start after this path' \
                 '--amount' 'Show at most N; 0 or -1 for all' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
                 '--summarize' 'Show the number and size of the listed objects at the end'
@@ -368,7 +368,7 @@ function __lakecli_options
                 '--size' 'With --location, the size of the object'
         case 'fs stat'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '--expires' 'Lifetime of the URL: 90s, 30m, 12h or 7d; default: 15m (presign.expires)' \
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--null' 'Names of --files-from end with NUL, not with a newline' \
@@ -532,7 +532,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Start after this commit' \
                 '--amount' 'Show at most N; 0 or -1 for all' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '--author' 'Only commits of committers that match' \
                 '--dot' 'Write the history as a graph for Graphviz' \
                 '--first-parent' 'Follow only the first parent of merge commits' \
@@ -552,7 +552,7 @@ function __lakecli_options
         case 'merge'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Merge even if the source has no new changes, unless both are at the same commit' \
-                '--depth' 'With --stat, count by prefixes of up to N directories' \
+                '--depth' 'With --stat, most directories in a prefix' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--force' 'Merge even if the source has no new changes, unless both are at the same commit' \
                 '-m' 'Commit message' \
@@ -566,7 +566,7 @@ function __lakecli_options
                 '--amount' 'Show at most N; 0 or -1 for all'
         case 'op restore'
             printf '%s\t%s\n' \
-                '--remote' 'Move pushed branches and tags back in the bucket, too' \
+                '--remote' 'Move pushed refs back in the bucket, too' \
                 '-y' 'Do not ask for confirmation' \
                 '--yes' 'Do not ask for confirmation'
         case 'op show'
@@ -574,7 +574,7 @@ function __lakecli_options
                 '--amount' 'Show at most N; 0 or -1 for all'
         case 'op undo'
             printf '%s\t%s\n' \
-                '--remote' 'Move pushed branches and tags back in the bucket, too'
+                '--remote' 'Move pushed refs back in the bucket, too'
         case 'pull'
             printf '%s\t%s\n' \
                 '--dry-run' 'Show what would be done, but do nothing' \
@@ -627,17 +627,17 @@ function __lakecli_options
                 '--source' 'Take the files of this branch, tag or commit; default: as last synced'
         case 'rev-parse'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '--stdin' 'Read refs from standard input, one a line'
         case 'show commit'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
-                '--depth' 'With --stat, count by prefixes of up to N directories' \
+                '--at-op' 'Read the state right after an operation; see op log' \
+                '--depth' 'With --stat, most directories in a prefix' \
                 '--show-meta-range-id' 'Show the metarange ID too' \
                 '--stat' 'Count paths and bytes by prefix instead of listing paths'
         case 'status'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)'
+                '--at-op' 'Read the state right after an operation; see op log'
         case 'tag create'
             printf '%s\t%s\n' \
                 '-f' 'Move the tag if it exists' \
@@ -650,14 +650,14 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Start after this name' \
                 '--amount' 'Show at most N; 0 or -1 for all' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)' \
+                '--at-op' 'Read the state right after an operation; see op log' \
                 '--prefix' 'Only what begins with this'
         case 'tag show'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after an operation (lakecli op log)'
+                '--at-op' 'Read the state right after an operation; see op log'
         case 'undo'
             printf '%s\t%s\n' \
-                '--remote' 'Move pushed branches and tags back in the bucket, too'
+                '--remote' 'Move pushed refs back in the bucket, too'
         case 'use'
             printf '%s\t%s\n' \
                 '--unset' 'Remove the default'
