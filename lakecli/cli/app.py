@@ -10,10 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from signal import SIGINT, default_int_handler, getsignal, signal
 
-from lakecli.cli.context import Environment
-from lakecli.cli.out.output import Guarded
-from lakecli.cli.run import run
-
 _GARBAGE_THRESHOLD = 50_000
 """Objects allocated before Python's collector runs; the default is 700."""
 
@@ -64,6 +60,11 @@ def _run_process(argv: Sequence[str]) -> int:
         signal.setitimer(signal.ITIMER_REAL, complete.DEADLINE)
         complete.main(argv[1:], os.environ, sys.stdout)
         return 0
+    # Imported once the collector is off, which `main` has seen to.
+    from lakecli.cli.context import Environment
+    from lakecli.cli.out.output import Guarded
+    from lakecli.cli.run import run
+
     # Paths are bytes: bytes that are not UTF-8 came as surrogates and are written unchanged.
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
@@ -84,8 +85,6 @@ def _run_process(argv: Sequence[str]) -> int:
 
 def _note_interrupts() -> list[None]:
     """Return a list that receives an item for each interrupt, even a swallowed one."""
-    # The module `signal` makes enums of its numbers, 0.5 ms of every start.
-
     came: list[None] = []
 
     def note(_number: int, _frame: object) -> None:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import Final, NamedTuple
 
 from lakecli.base.identity import frame_map, tree_id
@@ -319,6 +318,8 @@ def _lakefs_name(
     properties: Mapping[str, bytes], keys: Sequence[bytes], values: Sequence[bytes]
 ) -> str:
     """Compute the name that lakeFS gives a table."""
+    from hashlib import sha256  # with OpenSSL, which lakecli's own tables do not need
+
     digest = sha256()
     for key, value in zip(keys, values, strict=True):
         digest.update(b"%d%b|%d%b|" % (len(key), key, len(value), value))

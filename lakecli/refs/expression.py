@@ -20,7 +20,6 @@ A time without an offset is UTC, and a date without a time is its midnight.
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -272,8 +271,8 @@ HINT: Final = (
     "3 days ago"
 )
 
-_AGO: Final = re.compile(r"([0-9]{1,9}|an?|one)[ .]([a-z]+?)s?[ .]ago")
-_OFFSET: Final = re.compile(r" +(?=[+-][0-9]{2}:?[0-9]{2}$|Z$)|(?<=[0-9]) *UTC$")
+_AGO: Final = r"([0-9]{1,9}|an?|one)[ .]([a-z]+?)s?[ .]ago"
+_OFFSET: Final = r" +(?=[+-][0-9]{2}:?[0-9]{2}$|Z$)|(?<=[0-9]) *UTC$"
 _MONTHS_IN_YEAR: Final = 12
 
 
@@ -314,11 +313,11 @@ def parse_when(text: str, now: datetime) -> datetime:
             return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         if words in WORDS:
             return _before(now, *WORDS[words])
-        ago = _AGO.fullmatch(words)
+        ago = re.fullmatch(_AGO, words)
         if ago and ago[2] in UNITS:
             return _before(now, int(ago[1]) if ago[1].isdecimal() else 1, UNITS[ago[2]])
         written = text.strip() if text.isprintable() else ""
-        when = datetime.fromisoformat(_OFFSET.sub(_written_closely, written))
+        when = datetime.fromisoformat(re.sub(_OFFSET, _written_closely, written))
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise UsageError(f"not a time: {text!r}", hint=HINT) from None
@@ -330,6 +329,8 @@ def _written_closely(found: re.Match[str]) -> str:
 
 def _before(now: datetime, count: int, unit: Unit) -> datetime:
     """Return the time some units before `now`; in a shorter month, its last day."""
+    from calendar import monthrange
+
     months = now.year * _MONTHS_IN_YEAR + now.month - 1 - count * unit.months
     year, month = divmod(months, _MONTHS_IN_YEAR)
     day = min(now.day, monthrange(year, month + 1)[1]) if year > 0 else 1

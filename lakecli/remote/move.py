@@ -16,14 +16,13 @@ A ref object is never deleted, so neither a version nor the object's absence eve
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from lakecli.base.ids import CommitId, PackId, WriteId
 from lakecli.base.layout import ref_key
-from lakecli.base.model import RefKind
+from lakecli.base.model import NO_METADATA, RefKind
 from lakecli.base.progress import ignore_step
 from lakecli.base.retry import Retries
 from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
@@ -215,7 +214,8 @@ class _Attempt:
         try:
             if len(new.moves) > MAX_MOVES:
                 self._on_step("spill")
-                new = replace(new, moves=spill(self._store, intent.kind, intent.name, new.moves))
+                kept = spill(self._store, intent.kind, intent.name, new.moves)
+                new = new._replace(moves=kept)
         except LakeError as error:
             if not self._is_sent:
                 raise
@@ -241,7 +241,7 @@ class _Attempt:
             if isinstance(error, Unreachable):
                 self._unanswered.add(version)
             return None
-        return Result(MoveOutcome.APPLIED, replace(new, version=written))
+        return Result(MoveOutcome.APPLIED, new._replace(version=written))
 
     def _pause(self, number: int) -> None:
         self._on_step("pause")
@@ -296,5 +296,5 @@ def _moved(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
         write_id=write_id,
         moves=(move, *(() if ref is None else ref.moves)),
         version=Version(""),
-        extra={} if ref is None else ref.extra,
+        extra=NO_METADATA if ref is None else ref.extra,
     )

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
 from lakecli.base.ids import CommitId, PackId, WriteId
 from lakecli.base.layout import MAX_REF_SIZE, MAX_SEQUENCE, ref_key
-from lakecli.base.model import NAMED_KINDS, RefKind
+from lakecli.base.model import NAMED_KINDS, NO_METADATA, RefKind
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import (
     Invalid,
@@ -143,8 +142,7 @@ class RecordedMove(NamedTuple):
     extra: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteRef:
+class RemoteRef(NamedTuple):
     """A ref object as it was read.
 
     Attributes:
@@ -165,7 +163,7 @@ class RemoteRef:
     write_id: WriteId
     moves: tuple[RecordedMove, ...]
     version: Version
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = NO_METADATA
 
 
 def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> RemoteRef:

@@ -19,7 +19,6 @@ from lakecli.base.progress import NO_PROGRESS, Progress, ignore_step
 from lakecli.base.retry import elapsed
 from lakecli.errors import LakeError
 from lakecli.kv.local_store import LocalStore
-from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, UnsentMove
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from lakecli.base.directories import StrPath
     from lakecli.committed.cache import Reads
     from lakecli.committed.tree_store import TreeStore
+    from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, UnsentMove
     from lakecli.stores.contract import ObjectStore
 
 DEFAULT_CACHE_SIZE = 10 << 30

@@ -9,7 +9,6 @@ import os
 import pwd
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.base.directories import make_private
@@ -207,6 +206,8 @@ def _load(path: StrPath) -> TOMLDocument:
 
 def _write(path: StrPath, text: str) -> None:
     """Replace the file atomically, readable by its owner only; follow a symbolic link."""
+    from pathlib import Path
+
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:

@@ -45,7 +45,6 @@ is an ETag.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol, runtime_checkable
 
@@ -206,8 +205,7 @@ class VersionedStore(ObjectStore, Protocol):
         """Sign a URL of a version; see `ObjectStore.presign`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """The credentials in use.
 
     Attributes:

@@ -131,6 +131,7 @@ def test_messages_of_libraries_are_escaped() -> None:
     code = (
         "import sys, threading, warnings\n"
         "from lakecli.cli import app\n"
+        "import lakecli.cli.run\n"
         "def run(argv, world):\n"
         "    warnings.warn('w\\x1b[31m')\n"
         "    thread = threading.Thread(target=lambda: 1 / len('t\\x1b' * 0))\n"
@@ -139,7 +140,7 @@ def test_messages_of_libraries_are_escaped() -> None:
         "    thread.start(); thread.join()\n"
         "    print('p\\x1b[31m', file=sys.stderr)\n"
         "    return 0\n"
-        "app.run = run\n"
+        "lakecli.cli.run.run = run\n"
         "app.main()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -223,11 +222,11 @@ def test_a_ref_that_could_not_be_read_is_not_written() -> None:
     ref = parse_ref(RefKind.BRANCH, "main", json.dumps(FIELDS).encode(), V)
     long = ref.moves[0]._replace(who="x" * 5_000)
     with pytest.raises(Unwritable, match="who"):
-        dump_ref(replace(ref, moves=(long, *ref.moves[1:])))
+        dump_ref(ref._replace(moves=(long, *ref.moves[1:])))
     with pytest.raises(Unwritable, match="who"):
         dump_moves((long,))
     with pytest.raises(Unwritable, match="bytes"):
-        dump_ref(replace(ref, extra={"new": "x" * (1 << 20)}))
+        dump_ref(ref._replace(extra={"new": "x" * (1 << 20)}))
 
 
 def test_a_ref_that_is_not_json_is_refused() -> None:

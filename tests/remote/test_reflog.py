@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from lakecli.base.layout import reflog_key, reflog_prefix
@@ -73,7 +71,7 @@ def test_the_moves_of_a_ref_that_has_none_in_its_object() -> None:
     advance(store, 49)
     ref = find_ref(store, RefKind.BRANCH, "main")
     assert ref is not None
-    bare = replace(ref, moves=(), sequence=32)
+    bare = ref._replace(moves=(), sequence=32)
     assert [move.sequence for move in iter_moves(store, bare)] == list(range(32, 0, -1))
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from lakecli.base.model import Commit
 from lakecli.base.uri import as_directory, ref_of
-from lakecli.cli.commands.log_format import DOT_END, DOT_START, Drawn, dot_text, draw, ref_names
 from lakecli.cli.context import Context
 from lakecli.cli.default_uri import ref_here
 from lakecli.cli.line.declare import Option
@@ -27,6 +26,7 @@ from lakecli.repository.log import LogOptions, log_graph
 from lakecli.repository.log import log as open_log
 
 if TYPE_CHECKING:
+    from lakecli.cli.commands.log_format import Drawn
     from lakecli.repository.contract import Repository
 
 T = TypeVar("T")
@@ -215,7 +215,7 @@ def _formatted(
     """Return the function that writes commits in a format, ``None`` without one."""
     if not text:
         return None
-    from lakecli.cli.commands.log_format import Surroundings, compile_format, needs_names
+    from lakecli.cli.commands.log_format import Surroundings, compile_format, needs_names, ref_names
     from lakecli.repository.tag import iter_tags
 
     line = compile_format(text)
@@ -241,6 +241,7 @@ def _paths(option: str, texts: Sequence[str]) -> list[bytes]:
 def _draw(
     context: Context, repository: Repository, ref: str, options: LogOptions
 ) -> Iterator[Iterator[Drawn]]:
+    from lakecli.cli.commands.log_format import draw, ref_names
     from lakecli.repository.tag import iter_tags
 
     with log_graph(repository, ref, options) as lines:
@@ -251,6 +252,7 @@ def _draw(
 
 
 def _write_dot(context: Context, commits: Iterable[Commit]) -> None:
+    from lakecli.cli.commands.log_format import DOT_END, DOT_START, dot_text
 
     context.out.say(*DOT_START)
     for commit in commits:

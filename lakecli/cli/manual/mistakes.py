@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import is_repository_name
@@ -159,6 +158,8 @@ def instead(words: tuple[str, ...], rest: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_file(word: str) -> bool:
+    from pathlib import Path
+
     return "://" not in word and Path(word).exists()
 
 

@@ -19,12 +19,14 @@ Both forms land by `lakecli.repository.pending.branch_moves.land`, the only code
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import Branch, Commit
 from lakecli.errors import LakeError
 from lakecli.repository.contract import Repository
-from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, UnsentMove
+
+if TYPE_CHECKING:
+    from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, UnsentMove
 
 
 class LocalMover:
@@ -38,6 +40,8 @@ class LocalMover:
 
     def catch_up(self, repository: Repository) -> CaughtUp:
         """Do nothing: nothing is fetched."""
+        from lakecli.repository.records.ref_changes import CaughtUp
+
         del repository
         return CaughtUp()
 
