@@ -33,9 +33,8 @@ from lakecli.base.retry import REQUESTS
 from lakecli.stores.bounded_requests import bound_answers
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import PLAIN, Attributes
-from lakecli.stores.gs.credentials import GsLogin
+from lakecli.stores.gs.credentials import DEFAULT_DOMAIN, GsLogin
 from lakecli.stores.gs.errors import TRANSIENT_STATUS
-from lakecli.stores.gs.presign import DEFAULT_DOMAIN
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, read_json, token_of
 from lakecli.stores.streams import read_exactly
 

@@ -34,9 +34,8 @@ from lakecli.stores.contract import (
     ObjectStore,
     Version,
 )
-from lakecli.stores.gs.credentials import GsLogin, describe
+from lakecli.stores.gs.credentials import GsLogin, Signer, describe, unsigned
 from lakecli.stores.gs.errors import GsTranslator
-from lakecli.stores.gs.presign import Signer, unsigned
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigning import PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, etag_of, name_below
