@@ -88,7 +88,8 @@ class S3Uploads:
         """Write an object of parts that are sent in parallel; each may be sent again."""
 
         def send(upload: UploadId, number: int, body: bytes) -> UploadedPart:
-            return self._put(key, upload, number, body, google_crc32c.value(body), attempts=None)
+            crc32c = google_crc32c.value(body)
+            return self.put_part(key, upload, number, body, crc32c=crc32c, attempts=None)
 
         return self._run(key, parts, send, condition, arguments)
 
@@ -127,21 +128,16 @@ class S3Uploads:
             return UploadId(upload_id_of(answer.get("UploadId")))
 
     def put_part(
-        self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
-    ) -> UploadedPart:
-        """Send one part by one request."""
-        return self._put(key, upload, number, body, crc32c, attempts=1)
-
-    def _put(
         self,
         key: str,
         upload: UploadId,
         number: int,
         body: bytes | BinaryIO,
-        crc32c: int,
         *,
-        attempts: int | None,
+        crc32c: int,
+        attempts: int | None = 1,
     ) -> UploadedPart:
+        """Send one part, by one request or by as many `attempts`; ``None``: as configured."""
         with self._of(key, upload) as target:
             client = self._connection.client(max_attempts=attempts)
             checksum = {"ChecksumCRC32C": _encoded(crc32c)} if _has_checksums(client) else {}
