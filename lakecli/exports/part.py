@@ -45,6 +45,7 @@ REPORTED_FAILURES: Final = 10_000
 MARKER: Final = re.compile(rb"(.*/|^)_SUCCESS", re.DOTALL)
 """Objects that mark a directory as complete, as lakeFS's exporter does; written last."""
 
+
 class Job(NamedTuple):
     """What all parts of an export share; sent to executors.
 

@@ -226,8 +226,6 @@ class Verify(StrEnum):
     ALL = "all"
 
 
-
-
 def choose(verify: Verify, size: int, seed: bytes) -> Choice:
     """Return the choice of the objects of a manifest, of which only the size is known."""
     if verify is Verify.NONE:

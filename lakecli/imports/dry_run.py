@@ -24,8 +24,6 @@ PIECE_STEPS: Final = 16_384
 """Paths that a part holds in memory."""
 
 
-
-
 class Lister:
     """Lists the paths of one part in their order, with those of objects that fail.
 

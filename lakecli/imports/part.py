@@ -56,14 +56,6 @@ AT_ONCE: Final = 16
 """Objects that one part copies at a time."""
 
 
-
-
-
-
-
-
-
-
 _open = threading.local()
 
 
@@ -76,8 +68,6 @@ def open_base(task: Task) -> tuple[TreeStore, Metarange]:
         _open.key = key
     found: tuple[TreeStore, Metarange] = _open.found
     return found
-
-
 
 
 def tell_nobody(_items: int, _size: int) -> None:

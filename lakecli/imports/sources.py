@@ -48,10 +48,6 @@ class ImportSource(Protocol):
         """
 
 
-
-
-
-
 def open_source(
     repository: Repository,
     text: str,

@@ -240,9 +240,7 @@ def _compare(
     return here, Pulling.FAST_FORWARD if forward else Pulling.MERGED
 
 
-def _follow(
-    repository: Repository, name: str, planned: CommitId | None, there: CommitId
-) -> bool:
+def _follow(repository: Repository, name: str, planned: CommitId | None, there: CommitId) -> bool:
     """Make or fast-forward a branch; return ``False`` if it is no longer as planned."""
     lake, staged = repository.lake, None
     if planned is not None:

@@ -595,4 +595,3 @@ def _walk_again(repository: Repository, listing: _Listing, lacking: str) -> None
             hint="if that is not meant, check the directory and undo the upload",
         )
     )
-

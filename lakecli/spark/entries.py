@@ -38,7 +38,6 @@ STAGED_BATCH: Final = 8_192
 """Staged records in one partition, which contains them."""
 
 
-
 def read_entries(
     spark: SparkSession,
     uri: str,

@@ -367,8 +367,6 @@ def _may_get_bit(found: os.stat_result | None, temporary: bytes, incoming: int) 
     return os.stat(temporary, dir_fd=incoming, follow_symlinks=False).st_nlink == 1
 
 
-
-
 class _Incoming(NamedTuple):
     """The directory of incoming files, and the names that it had at first."""
 

@@ -508,9 +508,7 @@ def test_portions_of_a_cluster_have_all_rows_once(
     for number, start in enumerate(range(0, len(rows), 100)):
         path = tmp_path / f"m/{number:02}.{form}"
         write[form.rpartition(".")[2]](path, rows[start : start + 100])
-    source = open_source(
-        repository, str(tmp_path / "m"), is_manifest=True, links=LinkPolicy.FAIL
-    )
+    source = open_source(repository, str(tmp_path / "m"), is_manifest=True, links=LinkPolicy.FAIL)
     assert isinstance(source, manifest.Manifest)
     runner = LocalRunner()
     portions = sorting.portions_of(source)

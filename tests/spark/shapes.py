@@ -443,10 +443,7 @@ def compare(
         for who, read in readers.items():
             part = {name: found[name] for name in samples.get(who, found)}
             shown = show(spark, part, read)
-            differences = {
-                name: _difference(expected[name], shown[name])
-                for name in part
-            }
+            differences = {name: _difference(expected[name], shown[name]) for name in part}
             wrong += [f"{who}: {name}: {text}" for name, text in differences.items() if text]
     refused = {name for name, seen in expected.items() if isinstance(seen, str)}
     declared = {name for name, case in found.items() if case.refused}
@@ -486,10 +483,7 @@ def rewrite(spark: Any, root: Path, found: Mapping[str, Case], uri: str, home: P
             frames["by lakecli"][name] = written
         read, by_spark, by_lakecli = (look(each) for each in frames.values())
     for name in found:
-        differences = (
-            _difference(before[name], by_lakecli[name])
-            for before in (read, by_spark)
-        )
+        differences = (_difference(before[name], by_lakecli[name]) for before in (read, by_spark))
         wrong += [f"{name}: {text}" for text in differences if text]
     return wrong
 

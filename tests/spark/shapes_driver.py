@@ -28,6 +28,7 @@ URI = "lakefs://demo/main/t"
 
 def readers(spark: Any, home: Path) -> dict[str, Any]:
     """Return the readers of tables in the repository `demo`, by their names."""
+
     def read(place: str, case: Case, *, native: bool | None = None) -> Any:
         return read_table(
             spark,

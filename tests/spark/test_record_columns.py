@@ -46,12 +46,8 @@ def _lists(columns: dict[str, Any]) -> dict[str, list[Any]]:
 @example([Entry("data/x", 1, "y", EPOCH, "text/plain", {"": "", "k": "ä"})] * 3)
 def test_batches_decode_to_the_same_columns_as_single_entries(entries: list[Entry]) -> None:
     values = [encode_entry(entry) for entry in entries]
-    found = record_columns.decode_batch(
-        [b"k"] * len(values), values, [*COLUMNS, "metadata"]
-    )
-    assert _lists(found) == _lists(
-        record_columns._one_by_one(values, [*COLUMNS, "metadata"])
-    )
+    found = record_columns.decode_batch([b"k"] * len(values), values, [*COLUMNS, "metadata"])
+    assert _lists(found) == _lists(record_columns._one_by_one(values, [*COLUMNS, "metadata"]))
     assert found["size"].to_pylist() == [entry.size for entry in entries]
     maps = [dict(pairs) for pairs in found["metadata"].to_pylist()]
     assert maps == [dict(entry.metadata) for entry in entries]

@@ -237,7 +237,7 @@ def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: byte
 class NewAttributes(NamedTuple):
     """New attributes of entries.
 
-    NewAttributes:
+    Attributes:
         content_type: the content type; ``None`` keeps that of each entry.
         metadata: replaces the user's metadata; ``None`` keeps that of each entry. Keys that
             clients record, such as the modification time of the file, are kept unless they are

@@ -233,7 +233,6 @@ class Memory:
                 self._changed.notify_all()
 
 
-
 class FailureBudget:
     """Distinguishes objects that cannot be reached from a store that cannot."""
 

@@ -163,8 +163,7 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
         for each in sorted(notes, key=lambda each: each.after is None):
             push_note(repository, each, who=lambda: committer)
     return [
-        PushedRef(kind, name, after, before, after, 0)
-        for kind, name, _, before, after, *_ in notes
+        PushedRef(kind, name, after, before, after, 0) for kind, name, _, before, after, *_ in notes
     ]
 
 
