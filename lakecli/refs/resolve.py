@@ -308,7 +308,7 @@ def _walk_ancestors(
         if not commit.parents:
             raise NotFound(
                 f"{str(expression)!r} goes past the first commit: {modifier.text!r} is applied to "
-                f"a commit that has only {gone} ancestor{'s' * (gone != 1)} by first parents"
+                f"a commit with {gone or 'no'} ancestor{'s' * (gone != 1)}, by first parents"
             )
         commit = get_parent(reader, commit, commit.parents[0])
     return commit

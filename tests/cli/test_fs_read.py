@@ -171,7 +171,7 @@ def test_download_tells_what_it_replaces(
     assert refused.exit_code == ExitCode.REFUSED
     assert (tmp_path / "mine.csv").read_text() == "mine"
     replaced = cli("fs", "download", f"{MAIN}/a.txt", "mine.csv")
-    assert replaced.stderr.endswith("with 4 B\n")
+    assert replaced.stderr.startswith("replaced the old file (4 B, of ")
     assert (tmp_path / "mine.csv").read_text() != "mine"
     assert cli("fs", "download", f"{MAIN}/a.txt", "new.csv", "--no-clobber").stderr == ""
     assert cli("fs", "download", "-r", MAIN + "/", "--no-clobber").exit_code == ExitCode.USAGE

@@ -152,7 +152,7 @@ def test_past_the_first_commit(refs: FakeRefs, text: str) -> None:
 
 
 def test_how_far_one_could_go_is_said(refs: FakeRefs) -> None:
-    with pytest.raises(NotFound, match="'~9' is applied to a commit that has only 3 ancestors"):
+    with pytest.raises(NotFound, match="'~9' is applied to a commit with 3 ancestors"):
         _resolve("main~9", refs)
     with pytest.raises(NotFound, match=r"'\^3' is applied to a commit with 2 parents$"):
         _resolve("main^3", refs)
