@@ -2,7 +2,7 @@
 
 LMDB's locks belong to a process and a file: opening a file twice in one process, or using an
 environment in a forked child, silently loses them. So handles of one directory share one
-`Environment`, and every transaction checks that this is still the process that opened it.
+`LmdbEnvironment`, and every transaction checks that this is still the process that opened it.
 
 Only this module imports LMDB. It translates its errors, and those of the disk, to lakecli's.
 """
@@ -64,11 +64,11 @@ _PAUSES: Final = (0.02, 0.05, 0.1, *[0.2] * 50)
 
 # The open environments of this process, by device and inode of the directory: LMDB allows only one
 # for each. Guarded by the lock, which also keeps two threads from opening at once.
-_open: Final[dict[tuple[int, int], Environment]] = {}
+_open: Final[dict[tuple[int, int], LmdbEnvironment]] = {}
 _open_lock: Final = Lock()
 
 
-class Environment:
+class LmdbEnvironment:
     """One open LMDB environment."""
 
     def __init__(
@@ -200,7 +200,7 @@ class Environment:
             self._sentinel.close()
 
 
-def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> Environment:
+def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> LmdbEnvironment:
     """Return this process's environment in a directory, opening it if it is not open yet.
 
     Raises:
@@ -228,14 +228,14 @@ def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> Envir
 
 def _open_new(
     directory: StrPath, map_size: int, identity: tuple[int, int], *, durable: bool
-) -> Environment:
+) -> LmdbEnvironment:
     sentinel = Sentinel(directory)
     try:
         _check_file(directory, sentinel)
         sentinel.begin()
         _allocate_lock_file(directory)
         lmdb_env = _open_map(directory, map_size, durable=durable)
-        shared = Environment(lmdb_env, directory, identity, sentinel)
+        shared = LmdbEnvironment(lmdb_env, directory, identity, sentinel)
     except BaseException:
         sentinel.close(cleanly=not sentinel.was_left_open)
         raise
@@ -278,7 +278,7 @@ def _check_file(directory: StrPath, sentinel: Sentinel) -> None:
     raise damaged_store(directory, problem)
 
 
-def release(shared: Environment) -> None:
+def release(shared: LmdbEnvironment) -> None:
     """Release one handle; the last one closes the environment."""
     with _open_lock:
         shared.handles -= 1

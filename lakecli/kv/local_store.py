@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.kv import lmdb_environment
-from lakecli.kv.lmdb_environment import Environment
+from lakecli.kv.lmdb_environment import LmdbEnvironment
 
 if TYPE_CHECKING:
     import lmdb
@@ -81,7 +81,7 @@ class LocalStore:
 
     read_only = False
 
-    def __init__(self, shared: Environment) -> None:
+    def __init__(self, shared: LmdbEnvironment) -> None:
         self._environment = shared
         self._closed = False
 
@@ -137,7 +137,7 @@ class LocalStore:
         """Close it."""
         self.close()
 
-    def usable(self) -> Environment:
+    def usable(self) -> LmdbEnvironment:
         """Return the environment, for this package's transactions.
 
         Raises:
@@ -174,7 +174,7 @@ class ReadTransaction:
 
     _writes = False
 
-    def __init__(self, shared: Environment) -> None:
+    def __init__(self, shared: LmdbEnvironment) -> None:
         self._environment = shared
         self._txn: lmdb.Transaction[bytes]
 

@@ -34,7 +34,7 @@ from lakecli.base.identity import h
 from lakecli.base.model import NO_METADATA, RefKind
 from lakecli.errors import IntegrityError, LakeError, NotFound
 from lakecli.kv import paths
-from lakecli.kv.lmdb_environment import Environment
+from lakecli.kv.lmdb_environment import LmdbEnvironment
 from lakecli.kv.local_store import (
     OWNER_SIZE,
     LocalStore,
@@ -356,7 +356,7 @@ class PastStore(LocalStore):
 class PastTransaction(ReadTransaction):
     """One moment of the store, with one repository as it was right after an operation."""
 
-    def __init__(self, shared: Environment, repository: bytes, operation: bytes) -> None:
+    def __init__(self, shared: LmdbEnvironment, repository: bytes, operation: bytes) -> None:
         super().__init__(shared)
         self._repository = repository
         self._operation = operation

@@ -125,15 +125,15 @@ _CALLS = ("open", "write", "copy_file_range", "fsync", "mkdir", "rename", "link"
 
 def after_each_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> list[int]:
     """Call `act` after each transaction of a local store; return the growing list of results."""
-    from lakecli.kv.lmdb_environment import Environment
+    from lakecli.kv.lmdb_environment import LmdbEnvironment
 
-    real = Environment.commit
+    real = LmdbEnvironment.commit
     commits: list[int] = []
 
-    def commit(self: Environment, txn: Any) -> None:
+    def commit(self: LmdbEnvironment, txn: Any) -> None:
         real(self, txn)
         commits.append(len(commits))
         act()
 
-    monkeypatch.setattr(Environment, "commit", commit)
+    monkeypatch.setattr(LmdbEnvironment, "commit", commit)
     return commits

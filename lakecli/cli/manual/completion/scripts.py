@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from lakecli.cli.manual.completion.table import ANY, Option, Table
+from lakecli.cli.manual.completion.table import ANY, CompletionOption, CompletionTable
 
 SHELLS: Final = {"bash": "lakecli.bash", "zsh": "_lakecli", "fish": "lakecli.fish"}
 """The file of each shell's script."""
@@ -25,7 +25,7 @@ _HEADER: Final = (
 )
 
 
-def completion_script(shell: str, table: Table) -> str:
+def completion_script(shell: str, table: CompletionTable) -> str:
     """Return the completion script of a shell of `SHELLS`."""
     syntax = _SYNTAX[shell]
     flags = {words: _rows(options) for words, options in table.options.items()}
@@ -49,11 +49,11 @@ def _lines(lines: Iterable[str]) -> str:
     return "\n".join(filter(None, lines))
 
 
-def _rows(options: Sequence[Option]) -> list[tuple[str, str]]:
+def _rows(options: Sequence[CompletionOption]) -> list[tuple[str, str]]:
     return [(option.flag, option.summary) for option in options]
 
 
-def _values(table: Table) -> Iterator[tuple[str, str, str]]:
+def _values(table: CompletionTable) -> Iterator[tuple[str, str, str]]:
     """Yield a command, one of its options, and what completes the option's value."""
     for words, options in [*table.options.items(), (ANY, table.shared)]:
         for option in options:

@@ -31,7 +31,7 @@ URIS: Final = frozenset(
 """Kinds for which a command that only reads takes the URI of a storage namespace, too."""
 
 
-class Option(NamedTuple):
+class CompletionOption(NamedTuple):
     """One spelling of an option.
 
     Attributes:
@@ -45,7 +45,7 @@ class Option(NamedTuple):
     value: str | None
 
 
-class Table(NamedTuple):
+class CompletionTable(NamedTuple):
     """The command tree for a script.
 
     Attributes:
@@ -57,9 +57,9 @@ class Table(NamedTuple):
     """
 
     words: dict[str, list[tuple[str, str]]]
-    options: dict[str, list[Option]]
+    options: dict[str, list[CompletionOption]]
     arguments: dict[str, list[tuple[str, str]]]
-    shared: list[Option]
+    shared: list[CompletionOption]
 
 
 def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
@@ -73,9 +73,9 @@ def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
     return FILES[Kind.NOTHING] if kind is None else FILES.get(kind, str(kind))
 
 
-def make_table(commands: Iterable[CommandHelp]) -> Table:
+def make_table(commands: Iterable[CommandHelp]) -> CompletionTable:
     """Return the tables of all commands."""
-    table = Table({"": []}, {}, {}, _options(global_options()))
+    table = CompletionTable({"": []}, {}, {}, _options(global_options()))
     for command in commands:
         group, _, last = command.words.rpartition(" ")
         if group and group not in table.words:
@@ -101,9 +101,9 @@ def make_table(commands: Iterable[CommandHelp]) -> Table:
     return table
 
 
-def _options(options: Iterable[OptionHelp]) -> list[Option]:
+def _options(options: Iterable[OptionHelp]) -> list[CompletionOption]:
     found = []
     for option in options:
         value = completer(option.kind, option.choices) if option.metavar else None
-        found += [Option(flag, option.summary, value) for flag in option.flags]
+        found += [CompletionOption(flag, option.summary, value) for flag in option.flags]
     return sorted(found, key=lambda item: (item.flag.lstrip("-"), item.flag))

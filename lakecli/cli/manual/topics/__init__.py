@@ -23,7 +23,7 @@ _ITEM = "- "
 _TABLE = "@"
 
 
-class Block(NamedTuple):
+class PageBlock(NamedTuple):
     """A part of a page.
 
     Attributes:
@@ -46,7 +46,7 @@ class Topic(NamedTuple):
 
     name: str
     summary: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[PageBlock, ...]
 
 
 def topic_names() -> list[str]:
@@ -62,31 +62,31 @@ def find_topic(name: str) -> Topic | None:
     return Topic(name, title.removeprefix("# ").strip(), tuple(_blocks(body)))
 
 
-def _blocks(body: str) -> Iterator[Block]:
+def _blocks(body: str) -> Iterator[PageBlock]:
     for part in filter(str.strip, body.split("\n\n")):
         lines = part.strip("\n").split("\n")
         if lines[0].startswith("## "):
-            yield Block("heading", lines[0].removeprefix("## "))
+            yield PageBlock("heading", lines[0].removeprefix("## "))
             lines = lines[1:]
         if lines:
             yield from _text_blocks(lines)
 
 
-def _text_blocks(lines: list[str]) -> Iterator[Block]:
+def _text_blocks(lines: list[str]) -> Iterator[PageBlock]:
     """Yield the blocks of lines with no empty one between them."""
     if lines[0].startswith(_CODE):
-        yield Block("code", "\n".join(line.removeprefix(_CODE) for line in lines))
+        yield PageBlock("code", "\n".join(line.removeprefix(_CODE) for line in lines))
     elif lines[0].startswith(_TABLE):
-        yield from (Block("item", item) for item in TABLES[lines[0]]())
+        yield from (PageBlock("item", item) for item in TABLES[lines[0]]())
     elif lines[0].startswith(_ITEM):
         items: list[list[str]] = []
         for line in lines:
             if line.startswith(_ITEM):
                 items.append([])
             items[-1].append(line.removeprefix(_ITEM).strip())
-        yield from (Block("item", " ".join(item)) for item in items)
+        yield from (PageBlock("item", " ".join(item)) for item in items)
     else:
-        yield Block("paragraph", " ".join(line.strip() for line in lines))
+        yield PageBlock("paragraph", " ".join(line.strip() for line in lines))
 
 
 def _exit_codes() -> Iterator[str]:
