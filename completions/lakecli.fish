@@ -334,13 +334,13 @@ function __lakecli_options
         case 'fs presign'
             printf '%s\t%s\n' \
                 '--check' 'Show which URLs expired and which objects changed' \
-                '--count' 'With --put, number of URLs' \
+                '--count' 'With --put, number of URLs, for one object each; fs stage gives each its path' \
                 '--expires' 'Lifetime of the URL: 90s, 30m, 12h or 7d; default: 15m (presign.expires)' \
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--format' 'With -r, format of the manifest; default: by its suffix' \
                 '--inline' 'Let browsers display every object, even HTML and scripts' \
                 '--manifest' 'With -r, write the URLs to this file' \
-                '-n' 'With --put, number of URLs' \
+                '-n' 'With --put, number of URLs, for one object each; fs stage gives each its path' \
                 '--null' 'Names of --files-from end with NUL, not with a newline' \
                 '--put' 'Print a URL for uploading an object; see fs stage' \
                 '-r' 'All objects below the path' \

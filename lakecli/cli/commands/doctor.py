@@ -116,8 +116,9 @@ def doctor(
     overwriting, deleting and multipart uploads, each by doing it; create-only and compare-and-set
     writes, also by several writers at once; consistency after a write; range reads; checksums; a
     presigned URL; and the difference between the clocks of the store and of this machine. For a
-    repository they also cover the compiled core, the local store, its cache, free disk space, the
-    owner of the namespace, and the records that clones share. The result includes whether several
+    repository they also cover the compiled core, the local store, its cache, free disk space,
+    which repository or lakeFS the namespace belongs to, and whether the refs, commits and the state
+    of garbage collection in it can be read. The result includes whether several
     machines may write to the namespace, and which groups of commands will work.
 
     All test objects are written below _lakecli/doctor-ID/ in the namespace and removed at the end,

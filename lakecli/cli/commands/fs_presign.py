@@ -94,7 +94,14 @@ _Inline = Annotated[
     Option("--inline", help="Let browsers display every object, even HTML and scripts"),
 ]
 _Count = Annotated[
-    int, Option("--count", "-n", min=1, metavar="N", help="With --put, number of URLs")
+    int,
+    Option(
+        "--count",
+        "-n",
+        min=1,
+        metavar="N",
+        help="With --put, number of URLs, for one object each; fs stage gives each its path",
+    ),
 ]
 
 

@@ -107,7 +107,7 @@ def redo(repository: Repository) -> Undone:
     if target is None:
         raise NothingToDo(
             f"nothing to redo in {repository.uri}",
-            hint=f"what was done after an undo ends it; see: lakecli op log {repository.uri}",
+            hint=f"redo works only directly after an undo; see: lakecli op log {repository.uri}",
         )
     with Answering(repository) as answering:
         redone = _take(repository, target, answering, kind=op_log.REDO)
