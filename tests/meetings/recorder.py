@@ -116,9 +116,9 @@ class Recorder:
     def _watch_buckets(self, patch: pytest.MonkeyPatch) -> None:
         find, list_, uploads = MemoryStore._find, MemoryStore.list, MemoryStore.uploads
 
-        def found(store: Any, key: str) -> Any:
+        def found(store: Any, key: str, *args: Any) -> Any:
             self._note("bucket", os.fsencode(store._prefix + key))
-            return find(store, key)
+            return find(store, key, *args)
 
         def listed(store: Any, prefix: str = "", *, after: str = "") -> Iterator[Any]:
             first = os.fsencode(store._prefix + prefix)
