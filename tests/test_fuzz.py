@@ -38,8 +38,8 @@ from lakecli.remote.collection import iter_expired, iter_keeps, look, read_state
 from lakecli.remote.commit_data import decode_commit
 from lakecli.remote.packs import read_pack
 from lakecli.remote.ref_records import parse_moves, parse_ref
+from lakecli.repository.handle.namespace import describe, owner_of
 from lakecli.repository.handoff.manifest import read_manifest
-from lakecli.repository.records.namespace import describe, owner_of
 from lakecli.sstable import directory, reader
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ANY

@@ -39,8 +39,8 @@ from lakecli.remote.ref_records import (
 from lakecli.remote.refs import find_ref, iter_known_moves, iter_refs
 from lakecli.repository import intact_copies
 from lakecli.repository.contract import Repository
+from lakecli.repository.handle import namespace
 from lakecli.repository.intact_copies import Repaired
-from lakecli.repository.records import namespace
 from lakecli.repository.records.commits import problems_of_commit
 from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 

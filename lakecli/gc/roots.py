@@ -34,10 +34,10 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import DamagedPack, Pack, list_packs, read_pack
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
+from lakecli.repository.journal import intents
 from lakecli.repository.lakefs.dump import reach_of_dump
 from lakecli.repository.lakefs.kept_dumps import LostDump, TakenOver, find_left, iter_kept
 from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
-from lakecli.repository.pending import intents
 from lakecli.staging import area
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound
 

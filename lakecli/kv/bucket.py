@@ -17,7 +17,7 @@ The moves of refs in the bucket, as far as this clone has read them.
 Moves of refs in the bucket that were begun here, until their outcome is recorded.
 
 The table also has the notes of moves that are still to be begun
-(`lakecli.repository.pending.unsent_moves`).
+(`lakecli.repository.journal.unsent_moves`).
 
 ::
 

@@ -17,8 +17,8 @@ from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.refs.bisection import Bisection, bisection
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository
+from lakecli.repository.known_repositories import iter_repositories
 from lakecli.repository.reading.view import commit_at
-from lakecli.repository.records.clones import iter_repositories
 
 GOOD: Final = "good"
 BAD: Final = "bad"

@@ -29,7 +29,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         Gone: the tree of that commit is no longer in the bucket.
         AlreadyExists: a branch or a tag has this name.
     """
-    from lakecli.repository.pending import operations, staging_tokens
+    from lakecli.repository.journal import operation_log, staging_tokens
     from lakecli.repository.records import ref_changes
 
     check_branch_name(name)
@@ -43,7 +43,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
             staging_token=staging_tokens.start(txn, repository, name, commit.id),
         )
         refs.put_branch(branch)
-        operations.append(
+        operation_log.append(
             txn, repository, kind="branch create", refs=[ref_changes.branch_change(None, branch)]
         )
     return branch
@@ -107,8 +107,8 @@ def delete(repository: Repository, name: str) -> Branch:
         LostRace: sharing is automatic, and the bucket has commits on it that are not here.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.pending import operations
-    from lakecli.repository.pending.intents import check_none_sent, when_none_under_way
+    from lakecli.repository.journal import operation_log
+    from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
     from lakecli.repository.records import ref_changes
 
     def act() -> Branch:
@@ -116,7 +116,7 @@ def delete(repository: Repository, name: str) -> Branch:
             branch = _not_default(repository, txn, name, "delete")
             check_none_sent(txn, repository, name)
             RefStore(txn, repository.key).delete_branch(name)
-            operations.append(
+            operation_log.append(
                 txn,
                 repository,
                 kind="branch delete",
@@ -140,7 +140,7 @@ def check_delete(repository: Repository, name: str) -> Branch:
     with repository.lake.kv.read() as txn:
         branch = _not_default(repository, txn, name, "delete")
         if repository.syncs:
-            from lakecli.repository.pending.unsent_moves import check_deletion
+            from lakecli.repository.journal.unsent_moves import check_deletion
             from lakecli.repository.records.ref_changes import branch_change
 
             check_deletion(txn, repository, branch_change(branch, None))
@@ -189,8 +189,8 @@ def reset(
         Gone: the tree of that commit is no longer in the bucket.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.pending import operations, staging_tokens
-    from lakecli.repository.pending.intents import (
+    from lakecli.repository.journal import operation_log, staging_tokens
+    from lakecli.repository.journal.intents import (
         check_none_sent,
         check_none_taken_back,
         when_none_under_way,
@@ -220,7 +220,7 @@ def reset(
                 sealed_tokens=(),
             )
             refs.put_branch(after)
-            operations.append(
+            operation_log.append(
                 txn,
                 repository,
                 kind="branch reset",
@@ -287,13 +287,13 @@ def rename(
         CommitUnderWay: another process is sending a commit or push of it to the bucket.
     """
     from lakecli.refs.graph import is_ancestor
-    from lakecli.repository.pending import operations, staging_tokens
-    from lakecli.repository.pending.intents import (
+    from lakecli.repository.journal import operation_log, staging_tokens
+    from lakecli.repository.journal.intents import (
         check_none_sent,
         check_none_taken_back,
         when_none_under_way,
     )
-    from lakecli.repository.pending.unsent_moves import RENAME
+    from lakecli.repository.journal.unsent_moves import RENAME
     from lakecli.repository.records import ref_changes
     from lakecli.staging import area
 
@@ -329,7 +329,7 @@ def rename(
                 ref_changes.branch_change(before, None),
                 ref_changes.branch_change(None, after),
             ]
-            operations.append(txn, repository, kind=RENAME, refs=changes, sealed=tokens)
+            operation_log.append(txn, repository, kind=RENAME, refs=changes, sealed=tokens)
         return after
 
     repository.lake.runtime.on_step("rename")

@@ -20,9 +20,11 @@ from lakecli.kv.operations import RefChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import read_state
 from lakecli.remote.ref_records import InvalidRecord
+from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.pending import operations, staging_tokens, tracking
-from lakecli.repository.records import clones, namespace, ref_changes
+from lakecli.repository.handle import namespace
+from lakecli.repository.journal import operation_log, staging_tokens, tracking
+from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import initial_commit
 from lakecli.repository.sharing.fetch import (
     Change,
@@ -129,9 +131,9 @@ def clone_known(
     """
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
-        record = clones.find_repository(txn, name)
-        places = {each.storage_namespace for each in clones.iter_repositories(txn)}
-        intended = clones.find_intention(txn, uri)
+        record = known_repositories.find_repository(txn, name)
+        places = {each.storage_namespace for each in known_repositories.iter_repositories(txn)}
+        intended = known_repositories.find_intention(txn, uri)
     if record is not None and record.storage_namespace == uri:
         if take_over and record.is_borrowed:
             raise Refused(
@@ -149,7 +151,7 @@ def clone_known(
 
 
 def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
-    record = clones.find_repository(txn, name)
+    record = known_repositories.find_repository(txn, name)
     if record is not None:
         update = f", or bring it up to date: lakecli fetch lakefs://{name}"
         raise AlreadyExists(
@@ -160,7 +162,7 @@ def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
 
 def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
     """Refuse a second name for one repository: both would have the same refs and staging."""
-    for other in clones.iter_repositories(txn):
+    for other in known_repositories.iter_repositories(txn):
         if other.uuid == record.uuid:
             raise AlreadyExists(
                 f"this machine has the repository in {record.storage_namespace} already, as "
@@ -203,7 +205,7 @@ def _register(
     for there in remote.refs:
         if (there.kind, there.name) not in incomplete:
             tracking.track(txn, repository, there)
-    clones.put_repository(txn, record)
+    known_repositories.put_repository(txn, record)
     _log(txn, repository, before, made)
     return list(made.values()), tuple(left_out)
 
@@ -247,7 +249,7 @@ def _log(
     before: dict[tuple[RefKind, str], Branch | Tag],
     after: dict[tuple[RefKind, str], Branch | Tag],
 ) -> None:
-    fields = clones.to_json(repository.record)
+    fields = known_repositories.to_json(repository.record)
     changes = [RefChange(RefKind.REPOSITORY, repository.name, before=None, after=fields)]
     sealed: list[StagingToken] = []
     for key in sorted(before.keys() | after.keys()):
@@ -260,4 +262,4 @@ def _log(
             changes.append(ref_changes.tag_change(old, new))
         else:
             changes.append(ref_changes.branch_change(old, new))
-    operations.append(txn, repository, kind="clone", refs=changes, sealed=sealed, is_shared=True)
+    operation_log.append(txn, repository, kind="clone", refs=changes, sealed=sealed, is_shared=True)

@@ -43,9 +43,9 @@ from lakecli.remote.packs import list_packs, read_pack
 from lakecli.remote.refs import iter_refs, read_refs
 from lakecli.repository.contract import Home, Repository, Runtime
 from lakecli.repository.handle.lake import Lake
+from lakecli.repository.handle.namespace import check_needs, describe, owner_of
 from lakecli.repository.reading.outside_places import allowable, look
 from lakecli.repository.reading.trust import trust_of
-from lakecli.repository.records.namespace import check_needs, describe, owner_of
 from lakecli.repository.sharing import shareable
 from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.uri import is_local, parse

@@ -23,8 +23,8 @@ from lakecli.remote.move import MoveOutcome
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
-from lakecli.repository.pending import tracking
-from lakecli.repository.pending.intents import finish_pending
+from lakecli.repository.journal import tracking
+from lakecli.repository.journal.intents import finish_pending
 from lakecli.repository.records.ref_changes import Finished
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch, take_packs

@@ -14,9 +14,11 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.pending import operations, staging_tokens
-from lakecli.repository.records import clones, namespace, ref_changes
+from lakecli.repository.handle import namespace
+from lakecli.repository.journal import operation_log, staging_tokens
+from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import initial_commit
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import normalise
@@ -107,14 +109,14 @@ def _intend(
 ) -> RepositoryRecord:
     """Record the UUID before the claim, so that a second run recognises its own claim."""
     with lake.kv.write() as txn:
-        clones.check_free(txn, name)
-        for other in clones.iter_repositories(txn):
+        known_repositories.check_free(txn, name)
+        for other in known_repositories.iter_repositories(txn):
             if other.storage_namespace == uri:
                 raise AlreadyExists(
                     f"storage namespace {uri} is that of lakefs://{other.name} on this machine",
                     hint="use another prefix or directory; a repository owns its namespace alone",
                 )
-        intended = clones.find_intention(txn, uri)
+        intended = known_repositories.find_intention(txn, uri)
         if intended is not None:
             return intended._replace(name=name)
         record = RepositoryRecord(
@@ -125,7 +127,7 @@ def _intend(
             created_at=lake.now(),
             range_entries=range_entries,
         )
-        clones.put_intention(txn, record)
+        known_repositories.put_intention(txn, record)
         return record
 
 
@@ -135,9 +137,9 @@ def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
     Raises:
         AlreadyExists: it exists under this name or another one, and may have commits by now.
     """
-    clones.check_free(txn, record.name)
-    intended = clones.find_intention(txn, record.storage_namespace)
-    is_here = any(other.uuid == record.uuid for other in clones.iter_repositories(txn))
+    known_repositories.check_free(txn, record.name)
+    intended = known_repositories.find_intention(txn, record.storage_namespace)
+    is_here = any(other.uuid == record.uuid for other in known_repositories.iter_repositories(txn))
     if is_here or intended is None or intended.uuid != record.uuid:
         raise AlreadyExists(
             f"another command has created or cloned the repository in {record.storage_namespace} "
@@ -157,15 +159,20 @@ def _register(lake: OwnLake, record: RepositoryRecord) -> Repository:
             commit_id=first.id,
             staging_token=staging_tokens.start(txn, repository, record.default_branch, first.id),
         )
-        clones.put_repository(txn, record)
-        clones.delete_intention(txn, record)
+        known_repositories.put_repository(txn, record)
+        known_repositories.delete_intention(txn, record)
         refs.put_commit(first)
         refs.put_branch(branch)
         changes = [
-            RefChange(RefKind.REPOSITORY, record.name, before=None, after=clones.to_json(record)),
+            RefChange(
+                RefKind.REPOSITORY,
+                record.name,
+                before=None,
+                after=known_repositories.to_json(record),
+            ),
             ref_changes.branch_change(None, branch),
         ]
-        operations.append(txn, repository, kind="repo create", refs=changes)
+        operation_log.append(txn, repository, kind="repo create", refs=changes)
     return repository
 
 
@@ -178,12 +185,14 @@ def delete(lake: OwnLake, name: str) -> RepositoryRecord:
         NotFound: no such repository.
     """
     with lake.kv.write() as txn:
-        record = clones.find_repository(txn, name)
+        record = known_repositories.find_repository(txn, name)
         if record is None:
             raise NotFound(
                 f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
             )
-        clones.delete_repository(txn, record)
-        change = RefChange(RefKind.REPOSITORY, name, before=clones.to_json(record), after=None)
-        operations.append(txn, lake.handle(record), kind="repo delete", refs=[change])
+        known_repositories.delete_repository(txn, record)
+        change = RefChange(
+            RefKind.REPOSITORY, name, before=known_repositories.to_json(record), after=None
+        )
+        operation_log.append(txn, lake.handle(record), kind="repo delete", refs=[change])
     return record

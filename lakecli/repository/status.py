@@ -15,7 +15,7 @@ from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.pending import tracking
+from lakecli.repository.journal import tracking
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.sharing import rollback
 from lakecli.staging import area

@@ -11,7 +11,7 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.names import check_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free, claim_ref
-from lakecli.repository.pending import operations
+from lakecli.repository.journal import operation_log
 from lakecli.repository.records import ref_changes
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
             )
         tag = Tag(name, commit.id)
         refs.put_tag(tag)
-        operations.append(
+        operation_log.append(
             txn, repository, kind="tag create", refs=[ref_changes.tag_change(before, tag)]
         )
     return tag
@@ -80,7 +80,7 @@ def delete(repository: Repository, name: str) -> Tag:
         refs = RefStore(txn, repository.key)
         tag = _tag_at(repository, txn, name)
         refs.delete_tag(name)
-        operations.append(
+        operation_log.append(
             txn, repository, kind="tag delete", refs=[ref_changes.tag_change(tag, None)]
         )
     return tag
@@ -95,7 +95,7 @@ def check_delete(repository: Repository, name: str) -> None:
     with repository.lake.kv.read() as txn:
         tag = _tag_at(repository, txn, name)
         if repository.syncs:
-            from lakecli.repository.pending.unsent_moves import check_deletion
+            from lakecli.repository.journal.unsent_moves import check_deletion
 
             check_deletion(txn, repository, ref_changes.tag_change(tag, None))
 

@@ -24,7 +24,7 @@ from lakecli.kv.operations import Operation, StagingChange
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard.claims import claim_uploaded
-from lakecli.repository.pending import operations
+from lakecli.repository.journal import operation_log
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.walk import opener_below
 from lakecli.repository.upload import Uploader, UploadOptions
@@ -96,7 +96,7 @@ def keep(
     if resolved:
         metadata[RESOLVED] = json.dumps([os.fsdecode(path) for path in resolved])
     with repository.lake.kv.write() as txn:
-        operation = operations.append(
+        operation = operation_log.append(
             txn,
             repository,
             kind=kind,

@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.base.ids import WriteId
 from lakecli.base.model import RefKind
-from lakecli.repository.pending.tracking import track
+from lakecli.repository.journal.tracking import track
 from tests.support.demo import REPOSITORY
 
 if TYPE_CHECKING:

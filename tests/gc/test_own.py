@@ -18,9 +18,9 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
+from lakecli.repository.journal import intents, operation_log
+from lakecli.repository.journal.intents import Begun
 from lakecli.repository.moving.transaction import seal
-from lakecli.repository.pending import intents, operations
-from lakecli.repository.pending.intents import Begun
 from lakecli.staging import area
 from lakecli.staging.area import ClaimedValue
 from tests.support.lakes import START, entry_of, make_repository, open_lake, stage
@@ -116,7 +116,7 @@ def test_whatever_area_a_branch_or_an_operation_names_is_in_use(
             RefStore(txn, repository.key).put_branch(main._replace(staging_token=token))
         if named == "sealed of a branch":
             RefStore(txn, repository.key).put_branch(main._replace(sealed_tokens=(token,)))
-        operations.append(
+        operation_log.append(
             txn,
             repository,
             kind="test",

@@ -11,8 +11,8 @@ from lakecli.gc import known_refs, sweep
 from lakecli.gc.lease import SweepLease
 from lakecli.kv.operations import iter_operations
 from lakecli.repository.guard.gc_guard import GcGuard
+from lakecli.repository.journal import unsent_moves
 from lakecli.repository.moving import clean_branches, transaction
-from lakecli.repository.pending import unsent_moves
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.sharing import automatic, references, rollback
 from lakecli.repository.undo import back_in_bucket, pushed, undo

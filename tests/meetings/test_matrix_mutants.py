@@ -10,8 +10,8 @@ import pytest
 from lakecli.base import layout
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
-from lakecli.repository.pending import branch_moves, intents, unsent_moves
-from lakecli.repository.records import namespace
+from lakecli.repository.handle import namespace
+from lakecli.repository.journal import branch_moves, intents, unsent_moves
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import sending
 from lakecli.repository.undo import apply as op_apply

@@ -12,10 +12,10 @@ from lakecli.remote.move import MoveOutcome
 from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
+from lakecli.repository.journal.intents import finish_pending
 from lakecli.repository.merge import MergeOptions, merge, preview
 from lakecli.repository.moving import clean_branches
 from lakecli.repository.moving.clean_branches import MAX_LISTED
-from lakecli.repository.pending.intents import finish_pending
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.view import view_of_branch

@@ -15,9 +15,9 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import write_pack
 from lakecli.remote.refs import iter_known_moves
 from lakecli.repository import branch, tag
-from lakecli.repository.pending.tracking import find_fetched
+from lakecli.repository.handle.namespace import NewerRepository
+from lakecli.repository.journal.tracking import find_fetched
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
-from lakecli.repository.records.namespace import NewerRepository
 from lakecli.repository.sharing.fetch import MAX_NAMED, Change, _add, fetch
 from lakecli.repository.sharing.packs import Unpacked
 from lakecli.repository.undo.undo import undo

@@ -203,7 +203,7 @@ def test_cherry_pick_repeats_one_commit(forked: Repository) -> None:
 def test_unrelated_histories_cannot_be_merged(forked: Repository) -> None:
     from lakecli.base.model import Branch
     from lakecli.refs.ref_store import RefStore
-    from lakecli.repository.pending import staging_tokens
+    from lakecli.repository.journal import staging_tokens
     from lakecli.repository.records.commits import initial_commit
     from tests.support.lakes import START
 

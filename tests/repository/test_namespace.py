@@ -11,8 +11,8 @@ from lakecli.base import layout
 from lakecli.base.ids import RepositoryUuid
 from lakecli.base.retry import CLAIMS, Retries
 from lakecli.errors import AlreadyExists, ErrorKind, IntegrityError, Unreachable
-from lakecli.repository.records import namespace
-from lakecli.repository.records.namespace import NewerRepository, check_needs, describe, owner_of
+from lakecli.repository.handle import namespace
+from lakecli.repository.handle.namespace import NewerRepository, check_needs, describe, owner_of
 from lakecli.stores.contract import ABSENT, ANY, PLAIN, Attributes, ConditionFailed
 from lakecli.stores.memory import MemoryStore
 from tests.support.forgeries import DOCUMENTS, broken

@@ -21,10 +21,10 @@ from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.guard.claims import Reclaimed
+from lakecli.repository.journal import operation_log, staging_tokens
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.moving.housekeeping import KEPT_FOR
 from lakecli.repository.moving.transaction import seal
-from lakecli.repository.pending import operations, staging_tokens
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
 from lakecli.repository.records import ref_changes
@@ -231,7 +231,7 @@ class TestHere:
         with repository.lake.kv.write() as txn:
             found = RefStore(txn, repository.key).get_branch("main")
             change = ref_changes.branch_change(found, found)
-            operations.append(txn, repository, kind=ref_changes.FOLLOWED, refs=[change])
+            operation_log.append(txn, repository, kind=ref_changes.FOLLOWED, refs=[change])
         assert undo(repository).operation.kind == "branch create"
         assert redo(repository).operation.kind == "branch create"
 

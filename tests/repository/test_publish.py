@@ -24,12 +24,12 @@ from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.handle.lake import LocalRepository
+from lakecli.repository.handle.namespace import NewerRepository
+from lakecli.repository.journal.intents import finish_pending
 from lakecli.repository.moving.clean_branches import check_clean
-from lakecli.repository.pending.intents import finish_pending
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.records.commits import describe_commit
-from lakecli.repository.records.namespace import NewerRepository
 from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references, rollback

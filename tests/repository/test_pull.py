@@ -14,7 +14,7 @@ from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.pending import staging_tokens
+from lakecli.repository.journal import staging_tokens
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
 from lakecli.repository.sharing.publish import NonFastForward

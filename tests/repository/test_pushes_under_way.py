@@ -14,7 +14,7 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.handle.lake import LocalRepository
-from lakecli.repository.pending.intents import STALE_AFTER, CommitUnderWay
+from lakecli.repository.journal.intents import STALE_AFTER, CommitUnderWay
 from lakecli.repository.push import Pushing, PushLease, PushOptions, push
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo

@@ -17,8 +17,8 @@ from lakecli.remote.move import Intent, apply
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
+from lakecli.repository.journal.tracking import track
 from lakecli.repository.log import rev_parse
-from lakecli.repository.pending.tracking import track
 from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.undo.log import repository_at
 from lakecli.repository.undo.undo import redo, undo

@@ -17,7 +17,7 @@ from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.handle.lake import LocalRepository
-from lakecli.repository.pending import unsent_moves
+from lakecli.repository.journal import unsent_moves
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
 from lakecli.repository.records.ref_changes import UnsentMove

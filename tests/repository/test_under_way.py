@@ -13,11 +13,11 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.handle.lake import LocalRepository
+from lakecli.repository.journal.intents import STALE_AFTER, CommitUnderWay
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.moving import clean_branches
 from lakecli.repository.moving.clean_branches import unstage_unchanged
 from lakecli.repository.moving.transaction import seal
-from lakecli.repository.pending.intents import STALE_AFTER, CommitUnderWay
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import restore, undo
@@ -428,7 +428,7 @@ def test_an_unreachable_bucket_changes_nothing(
     def unreachable(_repository: Repository) -> None:
         raise Unreachable("down")
 
-    monkeypatch.setattr("lakecli.repository.pending.intents.finish_pending", unreachable)
+    monkeypatch.setattr("lakecli.repository.journal.intents.finish_pending", unreachable)
     before = branch.show(repository, "main")
     with pytest.raises(CommitUnderWay):
         branch.reset(repository, "main")

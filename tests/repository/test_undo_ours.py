@@ -18,7 +18,7 @@ from lakecli.remote.refs import iter_known_moves, put_known_moves
 from lakecli.repository import branch
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
-from lakecli.repository.pending import operations
+from lakecli.repository.journal import operation_log
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.pushed import Moved, find_ours
 from tests.support.clones import make_commit
@@ -204,7 +204,7 @@ def test_two_commits_of_one_generation_are_both_left_behind(repository: Reposito
         moved = []
         for side in sides:
             change = change_of(side, first, is_local=False)
-            operation = operations.append(txn, repository, kind="branch reset", refs=[change])
+            operation = operation_log.append(txn, repository, kind="branch reset", refs=[change])
             moved.append(Moved(change, operation))
     push(repository, before=merged, after=first)
     with repository.lake.kv.read() as txn:
@@ -255,4 +255,4 @@ def push(repository: Repository, **ends: CommitId) -> None:
     """Note that a branch was pushed."""
     with repository.lake.kv.write() as txn:
         metadata = {"ref": "main", "kind": "branch", "move": "0" * 32, **ends}
-        operations.append(txn, repository, kind="push", metadata=metadata)
+        operation_log.append(txn, repository, kind="push", metadata=metadata)

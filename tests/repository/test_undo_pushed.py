@@ -14,8 +14,8 @@ from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.operations import RefChange
 from lakecli.remote.refs import iter_known_moves
 from lakecli.repository import branch, tag
+from lakecli.repository.journal import unsent_moves
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.pending import unsent_moves
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.records.ref_changes import UnsentMove

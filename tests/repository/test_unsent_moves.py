@@ -14,8 +14,8 @@ from lakecli.remote.ref_records import RecordedMove
 from lakecli.remote.refs import put_known_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.pending import operations, unsent_moves
-from lakecli.repository.pending.unsent_moves import (
+from lakecli.repository.journal import operation_log, unsent_moves
+from lakecli.repository.journal.unsent_moves import (
     RENAME,
     SendDecision,
     find_unsent,
@@ -206,7 +206,7 @@ def test_the_other_refs_of_an_operation_are_noted_if_one_does_not_move(
     shared = synced(repository, "somebody").repository
     changes = [branch_change(head, head), branch_change(None, head._replace(name="new"))]
     with repository.lake.kv.write() as txn:
-        operations.append(txn, shared, kind="test", refs=changes)
+        operation_log.append(txn, shared, kind="test", refs=changes)
     assert noted(repository) is None
     made = noted(repository, name="new")
     assert made is not None
@@ -296,5 +296,5 @@ def test_a_ref_is_held_by_what_moves_it_here_only_under_sync(
     after = before._replace(commit_id=commits["2"])
     change = branch_change(before, after)._replace(is_local=True)
     with repository.lake.kv.write() as txn:
-        operations.append(txn, handle, kind="undo", refs=[change], is_shared=is_shared)
+        operation_log.append(txn, handle, kind="undo", refs=[change], is_shared=is_shared)
         assert is_held(txn, handle, tracked) == (syncs and not is_shared)

@@ -98,7 +98,7 @@ def read_lease(repository: Repository, text: str | None) -> PushLease | None:
 
 def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:
     """Finish what an interrupted command left, and show what became of it."""
-    from lakecli.repository.pending.intents import finish_pending
+    from lakecli.repository.journal.intents import finish_pending
 
     finished = finish_pending(repository)
     context.tell_finished(finished)

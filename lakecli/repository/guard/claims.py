@@ -36,7 +36,7 @@ from lakecli.refs.reader import DamagedHistory
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import SweepRunning
 from lakecli.repository.contract import Repository
-from lakecli.repository.pending import tracking
+from lakecli.repository.journal import tracking
 from lakecli.repository.reading.addresses import key_of
 from lakecli.repository.reading.view import View
 from lakecli.repository.records.commits import ClaimedCommit

@@ -2,7 +2,8 @@
 
 ::
 
-    lake    the repositories of one home, in one local store: the entry point of the library
+    lake        the repositories of one home, in one local store: the entry point of the library
+    namespace   the claim of a storage namespace, and its repository.json
 
 It makes what `lakecli.repository.contract` describes out of all rooms below; nothing below imports
 it.

@@ -19,9 +19,9 @@ from lakecli.base.directories import make_private
 from lakecli.base.model import RepositoryRecord
 from lakecli.errors import NotFound
 from lakecli.kv.local_store import LocalStore, ReadTransaction
+from lakecli.repository import known_repositories
 from lakecli.repository.contract import BranchMover, Home, OwnLake, Runtime
 from lakecli.repository.moving.mover import LOCAL_MOVER
-from lakecli.repository.records import clones
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads, SstableCache
@@ -88,7 +88,7 @@ class Lake:
     def repositories(self, *, prefix: str = "", after: str = "") -> Iterator[RepositoryRecord]:
         """Yield the record of each repository, ordered by name."""
         with self.kv.read() as txn:
-            yield from clones.iter_repositories(txn, prefix=prefix, after=after)
+            yield from known_repositories.iter_repositories(txn, prefix=prefix, after=after)
 
     def handle(self, record: RepositoryRecord) -> LocalRepository:
         """Return a handle to the repository that a record describes; nothing is read."""
@@ -105,9 +105,12 @@ class Lake:
             NotFound: no repository has that name.
         """
         with self.kv.read() as txn:
-            record = clones.find_repository(txn, name)
+            record = known_repositories.find_repository(txn, name)
             near = [] if record else _nearest(txn, name)
-            was_here = record is None and next(clones.iter_forgotten(txn, name), None) is not None
+            was_here = (
+                record is None
+                and next(known_repositories.iter_forgotten(txn, name), None) is not None
+            )
         if record is None:
             hint = "list them: lakecli repo list"
             if near:
@@ -121,7 +124,9 @@ class Lake:
 def _nearest(txn: ReadTransaction, name: str) -> list[str]:
     from difflib import get_close_matches
 
-    names = (record.name for record in islice(clones.iter_repositories(txn), _NEIGHBOURS))
+    names = (
+        record.name for record in islice(known_repositories.iter_repositories(txn), _NEIGHBOURS)
+    )
     return get_close_matches(name, names, n=1)
 
 
@@ -211,7 +216,7 @@ class LocalRepository:
     def is_here(self) -> bool:
         """Tell whether this machine still has the repository, under this name."""
         with self.lake.kv.read() as txn:
-            found = clones.find_repository(txn, self.name)
+            found = known_repositories.find_repository(txn, self.name)
         return found is not None and found.uuid == self.record.uuid
 
     @property

@@ -31,6 +31,7 @@ from lakecli.base.layout import GC, LEGACY_LAKEFS_MARKER, REPOSITORY, sstable_ke
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, boolean, optional, text_that, whole
 from lakecli.errors import IntegrityError, UsageError
+from lakecli.repository.handle.namespace import origin_of
 from lakecli.repository.lakefs.dump import (
     LISTS,
     MANIFEST_KEY,
@@ -40,7 +41,6 @@ from lakecli.repository.lakefs.dump import (
     manifest_of,
     parse_manifest,
 )
-from lakecli.repository.records.namespace import origin_of
 from lakecli.stores.contract import (
     ABSENT,
     ANY,

@@ -23,8 +23,11 @@ from lakecli.errors import AlreadyExists, IntegrityError, NotFound, PermissionDe
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.guard.claims import claim_trees
+from lakecli.repository.handle import namespace
+from lakecli.repository.journal import operation_log, staging_tokens
 from lakecli.repository.lakefs.dump import (
     Dump,
     LeftOut,
@@ -34,8 +37,7 @@ from lakecli.repository.lakefs.dump import (
     read_dump,
     trees_missing,
 )
-from lakecli.repository.pending import operations, staging_tokens
-from lakecli.repository.records import clones, namespace, ref_changes
+from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import initial_commit
 from lakecli.staging import area
 from lakecli.stores.uri import normalise
@@ -95,7 +97,7 @@ def clone_from_lakefs(
         _check_free(txn, name, uri)
     store, region = lake.runtime.for_repository(name).find_store(uri)
     with lake.kv.read() as txn:
-        intended = clones.find_intention(txn, uri)
+        intended = known_repositories.find_intention(txn, uri)
     owner = namespace.owner_of(store)
     if owner is not None and not (take_over and intended and owner == intended.uuid):
         raise Refused(
@@ -127,10 +129,12 @@ def clone_from_lakefs(
         _check_free(txn, name, uri)
         if not take_over:
             _check_not_claiming(txn, uri)
-        clones.put_repository(txn, record)
+        known_repositories.put_repository(txn, record)
         if take_over:
-            clones.delete_intention(txn, record)
-        change = RefChange(RefKind.REPOSITORY, name, before=None, after=clones.to_json(record))
+            known_repositories.delete_intention(txn, record)
+        change = RefChange(
+            RefKind.REPOSITORY, name, before=None, after=known_repositories.to_json(record)
+        )
         _register(txn, repository, dump, "clone", [change])
     return _restored(repository, dump)
 
@@ -145,16 +149,16 @@ def _claim(
     uri = record.storage_namespace
     with lake.kv.write() as txn:
         _check_free(txn, record.name, uri)
-        intended = clones.find_intention(txn, uri)
+        intended = known_repositories.find_intention(txn, uri)
         if intended is not None:
             record = record._replace(uuid=intended.uuid)
-        clones.put_intention(txn, record)
+        known_repositories.put_intention(txn, record)
     lake.runtime.on_step("claim")
     try:
         namespace.take_over(store, record, manifest_fields(manifest))
     except PermissionDenied:
         with lake.kv.write() as txn:  # nothing was claimed, so the namespace can be borrowed
-            clones.delete_intention(txn, record)
+            known_repositories.delete_intention(txn, record)
         raise
     return record
 
@@ -240,8 +244,8 @@ def _default_branch(dump: Dump, wanted: str | None) -> str:
 
 
 def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
-    clones.check_free(txn, name)
-    for other in clones.iter_repositories(txn):
+    known_repositories.check_free(txn, name)
+    for other in known_repositories.iter_repositories(txn):
         if other.storage_namespace == uri:
             raise AlreadyExists(
                 f"this machine has the repository in {uri} already, as lakefs://{other.name}",
@@ -252,7 +256,7 @@ def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
 
 def _check_not_claiming(txn: ReadTransaction, uri: str) -> None:
     """Refuse to borrow what another command of this machine is taking over."""
-    if clones.find_intention(txn, uri) is not None:
+    if known_repositories.find_intention(txn, uri) is not None:
         raise Refused(
             f"this machine is taking over {uri}, or was interrupted while it did",
             hint="wait for that command, or repeat it: lakecli clone --from-lakefs --take-over",
@@ -295,7 +299,7 @@ def _register(
     for name, commit_id in dump.tags.items():
         refs.put_tag(tag := Tag(name, commit_id))
         changes.append(ref_changes.tag_change(None, tag))
-    operations.append(txn, repository, kind=kind, refs=changes)
+    operation_log.append(txn, repository, kind=kind, refs=changes)
 
 
 def _restored(repository: Repository, dump: Dump) -> Restored:

@@ -28,13 +28,13 @@ from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_trees
+from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
+from lakecli.repository.journal.branch_moves import follow_head
+from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
 from lakecli.repository.lakefs.dump import Dump, LeftOut, RefsManifest
 from lakecli.repository.lakefs.kept_dumps import iter_kept, keep_dump
 from lakecli.repository.lakefs.restore import needed_manifest, verified
 from lakecli.repository.moving.clean_branches import unstage_unchanged
-from lakecli.repository.pending import operations, staging_tokens, unsent_moves
-from lakecli.repository.pending.branch_moves import follow_head
-from lakecli.repository.pending.intents import check_none_sent, when_none_under_way
 from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import initial_commit
 
@@ -186,7 +186,9 @@ class _Update:
         for name, there in dump.tags.items():
             self._update_tag(Tag(name, there))
         if self._changes:
-            operations.append(self._txn, self._repository, kind="refs-restore", refs=self._changes)
+            operation_log.append(
+                self._txn, self._repository, kind="refs-restore", refs=self._changes
+            )
         return tuple(self._moves)
 
     def _update_branch(self, name: str, there: CommitId) -> None:

@@ -24,8 +24,8 @@ from lakecli.kv.local_store import WriteTransaction
 from lakecli.kv.operations import StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.pending import operations, staging_tokens
-from lakecli.repository.pending.intents import check_none_sent
+from lakecli.repository.journal import operation_log, staging_tokens
+from lakecli.repository.journal.intents import check_none_sent
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.records import ref_changes
 from lakecli.repository.staged.changes import iter_both, uncommitted
@@ -128,7 +128,7 @@ def _unstage(
     covers = any(token in branch.sealed_tokens for token, _ in found)
     if covers:
         check_none_sent(txn, repository, branch.name)
-    operation = operations.append(
+    operation = operation_log.append(
         txn,
         repository,
         kind=ref_changes.FOLLOWED,

@@ -28,10 +28,10 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.pending import staging_tokens, tracking
-from lakecli.repository.pending.intents import iter_begun
-from lakecli.repository.records import clones
+from lakecli.repository.journal import staging_tokens, tracking
+from lakecli.repository.journal.intents import iter_begun
 from lakecli.staging import area
 
 KEPT_FOR: Final = timedelta(days=30)
@@ -90,7 +90,7 @@ def tidy(repository: Repository) -> int:
     deleted = _expire_log(repository, cutoff)
     deleted += _drop_copies(repository, present - ABANDONED_AFTER, limit=BATCH)
     with lake.kv.read() as txn:
-        forgotten = list(clones.iter_all_forgotten(txn))
+        forgotten = list(known_repositories.iter_all_forgotten(txn))
     for record in forgotten:
         if deleted >= BATCH:
             break
@@ -158,7 +158,7 @@ def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
             return 0
     deleted = 0
     with repository.lake.kv.write() as txn:
-        is_back = repository.record not in clones.iter_all_forgotten(txn)
+        is_back = repository.record not in known_repositories.iter_all_forgotten(txn)
         if is_back or not _is_gone(txn, repository, cutoff):
             return 0
         refs = RefStore(txn, repository.key)
@@ -179,7 +179,7 @@ def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
         for table in (Table.TAGS, Table.INTENTS):
             txn.delete_owned(table, repository.key)
         tracking.forget_all(txn, repository)
-        clones.forget_for_good(txn, repository.record)
+        known_repositories.forget_for_good(txn, repository.record)
     return deleted + 1
 
 

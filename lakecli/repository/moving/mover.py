@@ -11,9 +11,9 @@ A commit takes one way, in two forms:
    the `LocalMove`, to the local store; moves the branch in the bucket by compare-and-set, which
    makes the commit durable for everybody; and lands it in the transaction that deletes the intent.
    A crash before the bucket's reply leaves the intent. The next command asks the bucket what became
-   of the move, and lands it or gives it up (`lakecli.repository.pending.intents`).
+   of the move, and lands it or gives it up (`lakecli.repository.journal.intents`).
 
-Both forms land by `lakecli.repository.pending.branch_moves.land`, the only code that does. A
+Both forms land by `lakecli.repository.journal.branch_moves.land`, the only code that does. A
 `Repository` gets its mover when it is made and keeps it.
 """
 
@@ -50,7 +50,7 @@ class LocalMover:
     ) -> bool:
         """Compare the branch with what the commit was built from, and land the commit."""
         # Most commands move no branch, and all of them import this module.
-        from lakecli.repository.pending import branch_moves, intents, staging_tokens
+        from lakecli.repository.journal import branch_moves, intents, staging_tokens
         from lakecli.repository.reading.view import branch_at
 
         repository.lake.runtime.on_step("move")

@@ -31,10 +31,10 @@ from lakecli.errors import LostRace, NothingToDo
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
+from lakecli.repository.journal import operation_log, staging_tokens
+from lakecli.repository.journal.branch_moves import LEFT, is_built_from, newer_than
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.moving.clean_branches import check_clean
-from lakecli.repository.pending import operations, staging_tokens
-from lakecli.repository.pending.branch_moves import LEFT, is_built_from, newer_than
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import ClaimedCommit, check_texts, describe_commit
@@ -281,5 +281,5 @@ def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> 
         after = before._replace(sealed_tokens=newer_than(before, sealed))
         refs.put_branch(after)
         changes = [ref_changes.branch_change(before, after)]
-        operations.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
+        operation_log.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
     return True

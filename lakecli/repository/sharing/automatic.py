@@ -33,10 +33,10 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import MoveOutcome
 from lakecli.remote.refs import iter_known_moves
 from lakecli.repository.contract import Repository
+from lakecli.repository.journal import intents, operation_log, staging_tokens, unsent_moves
+from lakecli.repository.journal.branch_moves import follow_head, is_built_from
+from lakecli.repository.journal.intents import CommitUnderWay, finish_pending
 from lakecli.repository.moving.clean_branches import unstage_unchanged
-from lakecli.repository.pending import intents, operations, staging_tokens, unsent_moves
-from lakecli.repository.pending.branch_moves import follow_head, is_built_from
-from lakecli.repository.pending.intents import CommitUnderWay, finish_pending
 from lakecli.repository.records import ref_changes
 from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, UnsentMove
 from lakecli.repository.sharing.fetch import fetch
@@ -76,7 +76,7 @@ def follow(repository: Repository) -> int:
             and (change := _FOLLOW[tracked.kind](txn, repository, tracked)) is not None
         ]
         if changes:
-            operations.append(
+            operation_log.append(
                 txn, repository, kind=ref_changes.FOLLOWED, refs=changes, is_shared=True
             )
     return len(changes)

@@ -28,7 +28,7 @@ from lakecli.remote.packs import Pack, list_packs, read_named_packs, read_new_pa
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, ListedRef, iter_refs, read_refs
 from lakecli.repository.contract import Notice, Repository
-from lakecli.repository.pending import operations, tracking, unsent_moves
+from lakecli.repository.journal import operation_log, tracking, unsent_moves
 from lakecli.repository.records import ref_changes
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.packs import Unpacked, unpack
@@ -304,7 +304,7 @@ def _track(
     if tags:
         # Undo passes over what the user did not ask for.
         kind = ref_changes.FOLLOWED if repository.syncs else "fetch"
-        operations.append(txn, repository, kind=kind, refs=tags, is_shared=True)
+        operation_log.append(txn, repository, kind=kind, refs=tags, is_shared=True)
     return tuple(updated)
 
 

@@ -26,7 +26,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
-from lakecli.repository.pending import tracking
+from lakecli.repository.journal import tracking
 from lakecli.repository.records.commits import initial_commit
 from lakecli.repository.sharing.fetch import (
     read_remote,

@@ -2,7 +2,7 @@
 
 A note is sent only where the bucket stands on what the note moved the ref from, where that is a
 fast-forward, or where the bucket never had the ref
-(`lakecli.repository.pending.unsent_moves.judge`).
+(`lakecli.repository.journal.unsent_moves.judge`).
 Anything else is refused as `push` refuses it, once: the note is deleted. What was done here stays
 here, except that a ref which was deleted or renamed is put back.
 """
@@ -18,8 +18,8 @@ from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import MoveOutcome
 from lakecli.repository.contract import Repository
-from lakecli.repository.pending import tracking, unsent_moves
-from lakecli.repository.pending.unsent_moves import SendDecision
+from lakecli.repository.journal import tracking, unsent_moves
+from lakecli.repository.journal.unsent_moves import SendDecision
 from lakecli.repository.records.ref_changes import UnsentMove
 from lakecli.repository.sharing.publish import publish, refused
 

@@ -24,8 +24,8 @@ from lakecli.doctor.run import distance
 from lakecli.errors import NotFound, Refused, Unsupported
 from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.repository.contract import Repository, Runtime
-from lakecli.repository.pending.operations import CLOCK_FIX, CLOCK_LIMIT, wrong_by
-from lakecli.repository.records import namespace
+from lakecli.repository.handle import namespace
+from lakecli.repository.journal.operation_log import CLOCK_FIX, CLOCK_LIMIT, wrong_by
 from lakecli.stores.capabilities import access_of
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import is_local

@@ -18,7 +18,7 @@ from lakecli.committed.points import PointReader
 from lakecli.committed.values import identity_of, is_same
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.pending import staging_tokens
+from lakecli.repository.journal import staging_tokens
 from lakecli.repository.reading.view import View
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE

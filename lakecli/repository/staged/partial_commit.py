@@ -14,7 +14,7 @@ from lakecli.base.model import Branch, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import same_area
-from lakecli.repository.pending import staging_tokens
+from lakecli.repository.journal import staging_tokens
 from lakecli.staging import area
 
 BATCH: Final = 8_192

@@ -26,8 +26,8 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claims
 from lakecli.repository.guard.claims import claim_below, claim_head
-from lakecli.repository.pending import operations, staging_tokens
-from lakecli.repository.pending.intents import check_none_sent, when_none_under_way
+from lakecli.repository.journal import operation_log, staging_tokens
+from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
@@ -193,7 +193,7 @@ class Stager:
         change = StagingChange(branch.name, branch.staging_token)
         begun = self._operation
         if begun is None or begun.sequence != log.last_sequence(txn, self._repository.key):
-            self._operation = operations.append(
+            self._operation = operation_log.append(
                 txn,
                 self._repository,
                 kind=self._kind,

@@ -31,12 +31,13 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository import known_repositories
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import Reclaimed, unless_away
-from lakecli.repository.pending import operations, staging_tokens
-from lakecli.repository.pending.branch_moves import follow_head
-from lakecli.repository.pending.intents import check_none_sent, check_none_taken_back
-from lakecli.repository.records import clones, ref_changes
+from lakecli.repository.journal import operation_log, staging_tokens
+from lakecli.repository.journal.branch_moves import follow_head
+from lakecli.repository.journal.intents import check_none_sent, check_none_taken_back
+from lakecli.repository.records import ref_changes
 from lakecli.repository.undo.log import REDOES, UNDOES, iter_logged
 from lakecli.staging import area
 
@@ -240,7 +241,7 @@ class TakeBack:
             for key, each in self._changes.items()
             if each.before != each.after
         ]
-        return operations.append(
+        return operation_log.append(
             self._txn,
             self._repository,
             kind=kind,
@@ -315,7 +316,7 @@ class TakeBack:
             return ref_changes.branch_change(branch, None).before
         if change.kind is RefKind.TAG:
             return ref_changes.tag_change(self._refs.find_tag(change.name), None).before
-        record = clones.find_repository(self._txn, change.name)
+        record = known_repositories.find_repository(self._txn, change.name)
         if record is None:
             return None
         if record.uuid != self._repository.record.uuid:
@@ -323,7 +324,7 @@ class TakeBack:
                 f"another repository has the name {change.name} now: {record.storage_namespace}",
                 hint=f"delete that one here first: lakecli repo delete lakefs://{change.name}",
             )
-        return clones.to_json(record)
+        return known_repositories.to_json(record)
 
     def _essence(self, kind: str, fields: Fields) -> object:
         """Return the parts of a record that have to be equal."""
@@ -347,9 +348,11 @@ class TakeBack:
             else:
                 self._refs.put_tag(Tag(change.name, CommitId(change.before["commit_id"])))
         elif change.before is not None:
-            clones.put_repository(self._txn, clones.from_json(change.before))
+            known_repositories.put_repository(
+                self._txn, known_repositories.from_json(change.before)
+            )
         elif present is not None:
-            clones.delete_repository(self._txn, clones.from_json(present))
+            known_repositories.delete_repository(self._txn, known_repositories.from_json(present))
         self._note(RefChange(change.kind, change.name, before=present, after=change.before))
 
     def _put_branch(self, name: str, fields: Fields) -> None:

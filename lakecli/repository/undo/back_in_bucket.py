@@ -1,7 +1,7 @@
 """Move refs back in the bucket after the operations that moved them were undone here.
 
 The transaction that undoes operations here notes each ref that they had moved in the bucket
-(`lakecli.repository.pending.unsent_moves`), so undoing is one durable step, whatever other commands
+(`lakecli.repository.journal.unsent_moves`), so undoing is one durable step, whatever other commands
 change meanwhile. Then the notes are sent, each only if the bucket still stands on what was undone:
 
 - If the bucket refuses the first of them, or cannot be asked, nothing has moved there. The
@@ -30,9 +30,9 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
-from lakecli.repository.pending import unsent_moves
-from lakecli.repository.pending.intents import when_none_under_way
-from lakecli.repository.pending.unsent_moves import SendDecision
+from lakecli.repository.journal import unsent_moves
+from lakecli.repository.journal.intents import when_none_under_way
+from lakecli.repository.journal.unsent_moves import SendDecision
 from lakecli.repository.records import ref_changes
 from lakecli.repository.records.ref_changes import UnsentMove, commit_of, is_local, moves_commit
 from lakecli.repository.sharing.sending import Sent, not_sent, not_yet_sent, push_note, send_note

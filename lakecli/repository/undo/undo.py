@@ -24,8 +24,8 @@ from lakecli.kv.operations import Operation
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.pending import unsent_moves
-from lakecli.repository.pending.intents import finish_pending, when_none_under_way
+from lakecli.repository.journal import unsent_moves
+from lakecli.repository.journal.intents import finish_pending, when_none_under_way
 from lakecli.repository.records import ref_changes
 from lakecli.repository.undo import back_in_bucket, pushed, unanswered
 from lakecli.repository.undo import log as op_log

@@ -26,7 +26,7 @@ from lakecli.fsck.findings import FsckCounts
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
-from lakecli.repository import repo
+from lakecli.repository import known_repositories, repo
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.guard.claims import Gone, claim_trees
@@ -44,7 +44,6 @@ from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
-from lakecli.repository.records import clones
 from lakecli.repository.records.commits import initial_commit
 from lakecli.repository.refs_dump import write_dump
 from lakecli.repository.sharing.fetch import fetch
@@ -231,7 +230,7 @@ def test_a_dump_with_a_missing_list_leaves_nothing_behind(
     with pytest.raises(BadDump):
         clone_from_lakefs(lake, str(foreign), "borrowed", manifest, range_entries=16)
     with lake.kv.read() as txn:
-        assert list(clones.iter_repositories(txn)) == []
+        assert list(known_repositories.iter_repositories(txn)) == []
 
 
 def test_lists_that_changed_places_are_refused(
@@ -451,7 +450,7 @@ def test_a_take_over_that_is_not_permitted_leaves_the_namespace_to_borrow(
     def refuse(*_: object) -> None:
         raise PermissionDenied("read-only")
 
-    monkeypatch.setattr("lakecli.repository.records.namespace.take_over", refuse)
+    monkeypatch.setattr("lakecli.repository.handle.namespace.take_over", refuse)
     with pytest.raises(PermissionDenied):
         clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
     made = clone_from_lakefs(lake, str(foreign), "x", manifest, range_entries=16)

@@ -15,7 +15,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.repository.contract import Notice, Repository
-from lakecli.repository.pending import unsent_moves
+from lakecli.repository.journal import unsent_moves
 from lakecli.stores.capabilities import store_time
 from lakecli.stores.uri import is_local
 

@@ -36,13 +36,13 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, MoveOutcome, Result, look_up
 from lakecli.repository.contract import Repository
-from lakecli.repository.pending import operations, tracking
-from lakecli.repository.pending.branch_moves import is_built_from, land
+from lakecli.repository.journal import operation_log, tracking
+from lakecli.repository.journal.branch_moves import is_built_from, land
 from lakecli.repository.records import ref_changes
 from lakecli.repository.records.ref_changes import Finished, LocalMove
 
 _ID_FIELD: Final = "write_id"
-"""Rows without it are notes of `lakecli.repository.pending.unsent_moves`."""
+"""Rows without it are notes of `lakecli.repository.journal.unsent_moves`."""
 
 
 class Begun(NamedTuple):
@@ -126,7 +126,7 @@ def record_outcome(
             "after": intent.after or "",
             ref_changes.MOVE: intent.write_id,
         }
-        operations.append(txn, repository, kind="push", metadata=metadata)
+        operation_log.append(txn, repository, kind="push", metadata=metadata)
     elif intent.after is not None and (is_new or not _was_landed(txn, repository, begun)):
         # Another process may have landed it, or dropped it for another move: then landing it again
         # changes nothing, or adds what is missing. But it may have been undone since.

@@ -9,7 +9,7 @@ from lakecli.base.model import Branch, Commit, CommitId, StagingToken
 from lakecli.kv.local_store import WriteTransaction
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.pending import operations, staging_tokens
+from lakecli.repository.journal import operation_log, staging_tokens
 from lakecli.repository.records import ref_changes
 from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.staging import area
@@ -59,7 +59,7 @@ def land(
     for token in left:
         staging_tokens.settle_copy(txn, repository, token)
     follow_head(txn, before, after, has_seen=landing.from_staging)
-    operations.append(
+    operation_log.append(
         txn,
         repository,
         kind=landing.operation,
