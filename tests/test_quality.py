@@ -221,8 +221,8 @@ def test_nothing_is_unpickled_and_no_text_becomes_code() -> None:
 @pytest.mark.parametrize(
     ("name", "makers"),
     [
-        ("ClaimedValue|Change", ("repository/guard/claims.py", "staging/area.py")),
-        ("ClaimedCommit", ("repository/guard/claims.py", "repository/records/commits.py")),
+        ("ClaimedValue|Change", ("repository/guard.py", "staging/area.py")),
+        ("ClaimedCommit", ("repository/guard.py",)),
     ],
 )
 def test_only_the_gate_says_that_something_is_claimed(name: str, makers: Sequence[str]) -> None:

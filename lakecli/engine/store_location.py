@@ -20,7 +20,7 @@ from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.runner import Runner
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.gc_guard import GcGuard
+from lakecli.repository.guard import GcGuard
 from lakecli.repository.reading.addresses import Resolver
 from lakecli.repository.reading.trust import Trust, trust_of
 from lakecli.stores.contract import ObjectStore

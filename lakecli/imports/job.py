@@ -41,7 +41,7 @@ from lakecli.imports.task import (
 )
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less
-from lakecli.repository.guard.claims import claim_head
+from lakecli.repository.guard import claim_head
 from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.reading.trust import remember

@@ -17,7 +17,8 @@ nothing. Start at `contract`. A room imports the rooms below it only, types incl
     intact_copies, transfer   damaged objects restored from copies; uploads and downloads
     handle          opening and closing
     moving, staged  a branch gets a commit; uncommitted changes
-    guard, journal  claims against collection; the log, and what the bucket is still to get
+    guard           objects and commits claimed against garbage collection
+    journal         the operation log, and what the bucket is still to get
     reading, data_index   what a ref reads as; an index of all data objects in a namespace
     known_repositories   the records of this machine's repositories
     contract        `Repository`, as everything here takes it

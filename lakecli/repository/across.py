@@ -38,7 +38,7 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.claims import claim_uploaded
+from lakecli.repository.guard import claim_uploaded
 from lakecli.repository.reading.addresses import is_external, locate
 from lakecli.repository.reading.contents import damaged, digest_of, gone, read_object
 from lakecli.repository.reading.recorded import check_unchanged

@@ -17,7 +17,7 @@ from lakecli.repository.reading.view import branch_at, commit_at, view_of_branch
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
-    from lakecli.repository.records.commits import ClaimedCommit
+    from lakecli.repository.guard import ClaimedCommit
 
 
 def create(repository: Repository, name: str, *, source: str) -> Branch:
@@ -58,7 +58,7 @@ def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
         Gone: the tree of the commit is no longer in the bucket.
         SweepRunning: garbage collection is deleting, and does not end.
     """
-    from lakecli.repository.guard.claims import claim_target
+    from lakecli.repository.guard import claim_target
 
     with repository.lake.kv.read() as txn:
         return claim_target(txn, repository, commit_at(repository, txn, expression))

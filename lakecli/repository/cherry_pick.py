@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakecli.base.model import Commit
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.claims import claim_commit, claim_head
+from lakecli.repository.guard import claim_commit, claim_head
 from lakecli.repository.moving.apply_change import apply_change, parent_of
 from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.reading.view import View, commit_at

@@ -11,7 +11,7 @@ from lakecli.base.model import Commit, MergeStrategy
 from lakecli.base.uri import as_directory
 from lakecli.committed.apply import apply
 from lakecli.errors import ConflictError, NothingToDo
-from lakecli.repository.guard.claims import claim_head
+from lakecli.repository.guard import claim_head
 from lakecli.repository.journal import staging_tokens
 from lakecli.repository.moving.transaction import Draft, commit_staged
 from lakecli.repository.reading.view import View

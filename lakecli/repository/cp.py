@@ -13,7 +13,7 @@ from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.values import is_same
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.claims import claim_values
+from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import View, check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, claimed_batches
 

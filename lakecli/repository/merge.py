@@ -13,7 +13,7 @@ from lakecli.committed.scan import type_of
 from lakecli.committed.threeway import MergeConflict
 from lakecli.errors import NothingToDo
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.claims import claim_commit, claim_head
+from lakecli.repository.guard import claim_commit, claim_head
 from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.reading.view import MergePoints, View, find_merge_points, view_of_branch

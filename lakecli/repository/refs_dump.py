@@ -35,7 +35,7 @@ from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.commit_data import encode_commit
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.claims import claim_commit, claim_trees
+from lakecli.repository.guard import claim_commit, claim_trees
 from lakecli.repository.lakefs.dump import RefsManifest, trees_missing
 from lakecli.repository.lakefs.kept_dumps import confirm_stopped, find_take_over, keep_dump
 from lakecli.sstable.format import encode_value

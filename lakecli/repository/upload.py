@@ -25,7 +25,7 @@ from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
 from lakecli.kv import file_hashes
 from lakecli.kv.file_hashes import FileKey
-from lakecli.repository.guard.claims import claim_uploaded, claim_values
+from lakecli.repository.guard import claim_uploaded, claim_values
 from lakecli.repository.reading.addresses import is_external, locate
 from lakecli.repository.reading.contents import md5_of
 from lakecli.repository.reading.view import View, check_branch, view_of_branch
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.directories import StrPath
     from lakecli.repository.contract import Repository
-    from lakecli.repository.guard.claims import Change
+    from lakecli.repository.guard import Change
     from lakecli.repository.staged.stager import Parts
 
 

@@ -27,7 +27,7 @@ from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less
-from lakecli.repository.guard.claims import claim_values
+from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.transfer.ingest import SMALL, Ingested
 from lakecli.repository.transfer.parallel import FailureBudget

@@ -29,7 +29,7 @@ from lakecli.committed.diff import diff
 from lakecli.errors import AlreadyExists, ConflictError, LakeError, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.claims import claim_head
+from lakecli.repository.guard import claim_head
 from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.reading.view import View, branch_at, commit_at, open_view, view_of_branch

@@ -20,7 +20,7 @@ from lakecli.engine.spark_runner import raise_translated
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.claims import claim_values
+from lakecli.repository.guard import claim_values
 from lakecli.spark.batches import batch_of, origins
 from lakecli.spark.file_writer import (
     RESULT_DDL,

@@ -16,7 +16,7 @@ from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 
 ClaimedValue = NewType("ClaimedValue", bytes)
 """An encoded entry whose object is in the bucket and claimed against garbage collection, or a
-`TOMBSTONE`. Only `lakecli.repository.guard.claims` makes them."""
+`TOMBSTONE`. Only `lakecli.repository.guard` makes them."""
 
 TOMBSTONE: Final = ClaimedValue(b"")
 """The record of a deleted path; encoded values are never empty."""

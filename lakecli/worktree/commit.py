@@ -13,7 +13,7 @@ from lakecli.committed.apply import apply
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.guard.claims import claim_head, claim_uploaded
+from lakecli.repository.guard import claim_head, claim_uploaded
 from lakecli.repository.moving.clean_branches import unstage_equal
 from lakecli.repository.moving.transaction import Draft, commit_on_top
 from lakecli.repository.reading.contents import digest_of

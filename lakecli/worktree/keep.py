@@ -23,7 +23,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.operations import Operation, StagingChange
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.guard.claims import claim_uploaded
+from lakecli.repository.guard import claim_uploaded
 from lakecli.repository.journal import operation_log
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.walk import opener_below

@@ -16,7 +16,7 @@ from lakecli.errors import NotFound
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import DEFAULT_MEMORY_SIZE, Home, Runtime
-from lakecli.repository.guard.claims import claim_head
+from lakecli.repository.guard import claim_head
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.staged.stager import Stager

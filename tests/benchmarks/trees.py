@@ -29,7 +29,7 @@ from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_refs
-from lakecli.repository.guard.claims import claim_head
+from lakecli.repository.guard import claim_head
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.push import PushOptions, push

@@ -11,7 +11,7 @@ from lakecli.base.layout import sstable_key
 from lakecli.gc.run import status
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
-from lakecli.repository.guard.claims import Gone
+from lakecli.repository.guard import Gone
 from lakecli.repository.lakefs.dump import MANIFEST_KEY, format_manifest
 from lakecli.repository.lakefs.kept_dumps import DUMPS, KEPT_FOR, BadRecord, LostDump
 from lakecli.repository.lakefs.restore import restore_refs

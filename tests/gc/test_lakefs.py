@@ -50,7 +50,7 @@ from lakecli.repository import branch, rm
 from lakecli.repository import push as pushing
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.guard.claims import Gone, claim_entry
+from lakecli.repository.guard import Gone, claim_entry
 from lakecli.repository.lakefs.dump import MANIFEST_KEY, parse_manifest
 from lakecli.repository.lakefs.kept_dumps import (
     DUMPS,

@@ -33,8 +33,7 @@ from lakecli.repository.across import RepositoryPath, cp_tree_across
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.cp import cp, cp_tree
-from lakecli.repository.guard.claims import Gone
-from lakecli.repository.guard.gc_guard import Swept
+from lakecli.repository.guard import Gone, Swept
 from lakecli.repository.handoff.incoming import take_in
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.moving import transaction
@@ -204,7 +203,7 @@ def _commit_directory(setting: Setting) -> None:
 
 
 def _write_table(setting: Setting) -> None:
-    from lakecli.repository.guard.claims import claim_values
+    from lakecli.repository.guard import claim_values
     from lakecli.spark.file_writer import UploadedFile, new_entries
     from lakecli.spark.target import WriteTarget
 

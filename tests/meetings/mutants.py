@@ -10,7 +10,7 @@ from lakecli.cli.context import Context
 from lakecli.gc import known_refs, sweep
 from lakecli.gc.lease import SweepLease
 from lakecli.kv.operations import iter_operations
-from lakecli.repository.guard.gc_guard import GcGuard
+from lakecli.repository.guard import GcGuard
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.moving import clean_branches, transaction
 from lakecli.repository.reading.view import branch_at, view_of_branch

@@ -15,8 +15,7 @@ from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import NewPathUri
 from lakecli.engine.store_location import StoreLocation
 from lakecli.imports.part import make_ingest
-from lakecli.repository.guard.claims import claim_values
-from lakecli.repository.guard.gc_guard import GcGuard
+from lakecli.repository.guard import GcGuard, claim_values
 from lakecli.spark.file_writer import UploadedFile, new_entries
 from lakecli.spark.target import WriteTarget
 from tests.meetings.arguments import SPARK_WRITE

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from lakecli.repository.guard.gc_guard import GcGuard
+from lakecli.repository.guard import GcGuard
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.longer import Command, Longer
 from tests.meetings.outcomes import Meeting

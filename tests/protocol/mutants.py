@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.remote import move, refs
 from lakecli.repository import push
-from lakecli.repository.guard.gc_guard import GcGuard
+from lakecli.repository.guard import GcGuard
 from lakecli.stores.contract import ANY
 from tests.protocol.bucket import Fault
 from tests.protocol.scenes import Commits, Deletes, Forces, Pushes, Scene, Spills, Uses

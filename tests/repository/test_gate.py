@@ -13,10 +13,9 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import Phase, SweepRunning, look, move
-from lakecli.repository import branch
+from lakecli.repository import branch, guard
 from lakecli.repository.commit import commit
-from lakecli.repository.guard import claims
-from lakecli.repository.guard.claims import (
+from lakecli.repository.guard import (
     Gone,
     Reclaimed,
     claim_entry,
@@ -65,7 +64,7 @@ def test_a_missing_object_is_found_wherever_it_is(
     missing: int,
     batch: int,
 ) -> None:
-    monkeypatch.setattr(claims, "BATCH", batch)
+    monkeypatch.setattr(guard, "BATCH", batch)
     assert claim_values(counted, VALUES) == VALUES
     delete(store, missing)
     with pytest.raises(Gone, match=r"^the object of this path is no longer in .*: 1$") as raised:
@@ -82,7 +81,7 @@ def test_missing_objects_are_counted_and_some_are_listed(
     delete(store, 1, 3)
     with pytest.raises(Gone, match=r"^the objects of these paths are no longer in .*: 2$"):
         claim_values(counted, VALUES)
-    monkeypatch.setattr(claims, "MAX_LISTED", 2)
+    monkeypatch.setattr(guard, "MAX_LISTED", 2)
     delete(store, 4)
     with pytest.raises(
         Gone, match=r"^the objects of these paths are no longer in .*: 3$"

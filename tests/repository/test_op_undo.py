@@ -20,7 +20,7 @@ from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
-from lakecli.repository.guard.claims import Reclaimed
+from lakecli.repository.guard import Reclaimed
 from lakecli.repository.journal import operation_log, staging_tokens
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.moving.housekeeping import KEPT_FOR

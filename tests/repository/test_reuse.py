@@ -21,7 +21,7 @@ from lakecli.remote.collection import (
     look,
     move,
 )
-from lakecli.repository.guard.gc_guard import GcGuard, Swept
+from lakecli.repository.guard import GcGuard, Swept
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryBucket

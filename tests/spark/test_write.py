@@ -31,7 +31,7 @@ from lakecli.repository import branch
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
-from lakecli.repository.guard.claims import claim_values
+from lakecli.repository.guard import claim_values
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.moving.transaction import commit_clean
 from lakecli.repository.push import PushOptions, push

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakecli.base.retry import Retries
 from lakecli.doctor import conditions
-from lakecli.repository import contract
-from lakecli.repository.guard import gc_guard
+from lakecli.repository import contract, guard
 
 if TYPE_CHECKING:
     import pytest
@@ -36,9 +35,9 @@ def skip_waits(patch: pytest.MonkeyPatch) -> None:
         assert any(each is sleep for each in defaults)
         replaced = tuple(skip if each is sleep else each for each in defaults)
         patch.setattr(function, "__defaults__", replaced)
-    keywords = gc_guard.GcGuard.__init__.__kwdefaults__
+    keywords = guard.GcGuard.__init__.__kwdefaults__
     assert keywords is not None
     patch.setitem(keywords, "sleep", skip)
     patch.setattr(time, "sleep", skip)
-    for module in (conditions, gc_guard):
+    for module in (conditions, guard):
         patch.setattr(module, "sleep", skip, raising=False)

@@ -15,7 +15,7 @@ from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.uri import parse_path
 from lakecli.errors import IntegrityError, NotFound, Refused, Unreachable
 from lakecli.kv.local_store import Table
-from lakecli.repository.guard.claims import claim_uploaded
+from lakecli.repository.guard import claim_uploaded
 from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.undo.log import redo_target

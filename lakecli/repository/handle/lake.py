@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakecli.committed.cache import Reads, SstableCache
     from lakecli.committed.tree_store import TreeStore
     from lakecli.repository.contract import Notice
-    from lakecli.repository.guard.gc_guard import GcGuard
+    from lakecli.repository.guard import GcGuard
     from lakecli.repository.moving.rebuilt_trees import RebuiltTrees
     from lakecli.repository.reading.addresses import Resolver
     from lakecli.repository.reading.reader import Reader
@@ -303,7 +303,7 @@ class LocalRepository:
     @cached_property
     def guard(self) -> GcGuard:
         """Protects what this process takes into use from garbage collection."""
-        from lakecli.repository.guard.gc_guard import GcGuard
+        from lakecli.repository.guard import GcGuard
 
         runtime = self.lake.runtime
         return GcGuard(

@@ -25,7 +25,7 @@ from lakecli.kv.operations import RefChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.guard.claims import claim_trees
+from lakecli.repository.guard import claim_trees
 from lakecli.repository.handle import namespace
 from lakecli.repository.journal import operation_log, staging_tokens
 from lakecli.repository.lakefs.dump import (

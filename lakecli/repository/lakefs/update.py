@@ -27,7 +27,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.claims import claim_trees
+from lakecli.repository.guard import claim_trees
 from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
 from lakecli.repository.journal.branch_moves import follow_head
 from lakecli.repository.journal.intents import check_none_sent, when_none_under_way

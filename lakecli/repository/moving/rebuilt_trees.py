@@ -17,7 +17,7 @@ from lakecli.base.ids import MetarangeId
 from lakecli.base.progress import Progress
 from lakecli.kv.local_store import Table
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.claims import Gone, claim_trees
+from lakecli.repository.guard import Gone, claim_trees
 
 _PREFIX: Final = b"rebuilt/"
 _ID_SIZE: Final = 32

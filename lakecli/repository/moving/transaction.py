@@ -31,13 +31,14 @@ from lakecli.errors import LostRace, NothingToDo
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
+from lakecli.repository.guard import ClaimedCommit
 from lakecli.repository.journal import operation_log, staging_tokens
 from lakecli.repository.journal.branch_moves import LEFT, is_built_from, newer_than
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.records import ref_changes
-from lakecli.repository.records.commits import ClaimedCommit, check_texts, describe_commit
+from lakecli.repository.records.commits import check_texts, describe_commit
 from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.repository.staged.partial_commit import copy_staged, drop_unused
 from lakecli.staging import area
@@ -49,7 +50,7 @@ class Draft(NamedTuple):
     """A commit before it has an ID.
 
     Attributes:
-        parents: first parent first; claimed by `lakecli.repository.guard.claims`.
+        parents: first parent first; claimed by `lakecli.repository.guard`.
         also_counts: commits that count for the generation without being parents.
     """
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NewType
 
 from lakecli.base.identity import commit_id
 from lakecli.base.layout import MAX_MESSAGE_SIZE, MAX_METADATA_SIZE
 from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.errors import UsageError
 from lakecli.refs.ref_store import RefStore
-
-ClaimedCommit = NewType("ClaimedCommit", Commit)
-"""A commit that refs and other commits may stand on: `lakecli.repository.guard.claims` has
-claimed its tree against garbage collection. Nothing else makes one."""
 
 INITIAL_MESSAGE = "Repository created"
 MERGE_STRATEGY = ".lakefs.merge.strategy"

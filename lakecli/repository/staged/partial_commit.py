@@ -13,7 +13,7 @@ from typing import Final
 from lakecli.base.model import Branch, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.claims import same_area
+from lakecli.repository.guard import same_area
 from lakecli.repository.journal import staging_tokens
 from lakecli.staging import area
 

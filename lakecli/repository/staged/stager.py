@@ -24,8 +24,7 @@ from lakecli.kv.local_store import WriteTransaction
 from lakecli.kv.operations import Operation, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard import claims
-from lakecli.repository.guard.claims import claim_below, claim_head
+from lakecli.repository.guard import claim_below, claim_entry, claim_head, committed_value
 from lakecli.repository.journal import operation_log, staging_tokens
 from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
@@ -33,7 +32,7 @@ from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
 if TYPE_CHECKING:
-    from lakecli.repository.guard.claims import Change
+    from lakecli.repository.guard import Change
 
     Parts = Sequence[tuple[str, Sequence[tuple[bytes, ClaimedValue]]]]
     """Branches, and what to stage on each."""
@@ -217,7 +216,7 @@ def stage_entry(
         NotFound: no such branch.
         Gone: the object of the entry is not in the bucket.
     """
-    value = claims.claim_entry(repository, path, entry)
+    value = claim_entry(repository, path, entry)
     with repository.lake.kv.read() as txn:
         present = view_of_branch(repository, txn, branch).find(path)
     if present is None or identity_of(present) != identity_of(value):
@@ -230,7 +229,7 @@ def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: byte
     if not sealed:
         area.remove(txn, token, path)
         return False
-    area.put_many(txn, token, [(path, claims.committed_value(below, path))])
+    area.put_many(txn, token, [(path, committed_value(below, path))])
     return True
 
 

@@ -33,7 +33,7 @@ from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import known_repositories
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard.claims import Reclaimed, unless_away
+from lakecli.repository.guard import Reclaimed, unless_away
 from lakecli.repository.journal import operation_log, staging_tokens
 from lakecli.repository.journal.branch_moves import follow_head
 from lakecli.repository.journal.intents import check_none_sent, check_none_taken_back

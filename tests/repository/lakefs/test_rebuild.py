@@ -16,7 +16,7 @@ from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.guard.gc_guard import GcGuard
+from lakecli.repository.guard import GcGuard
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.reading.view import open_view
 from tests.support.lakes import stage

@@ -29,8 +29,7 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import known_repositories, repo
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_refs
-from lakecli.repository.guard.claims import Gone, claim_trees
-from lakecli.repository.guard.gc_guard import GcGuard
+from lakecli.repository.guard import GcGuard, Gone, claim_trees
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.lakefs.dump import (
     BadDump,
