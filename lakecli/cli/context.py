@@ -19,9 +19,8 @@ from lakecli.settings.home import HomePaths, chosen_home, home_paths
 if TYPE_CHECKING:
     from lakecli.base.uri import LakeUri
     from lakecli.cli.out.logs import Logs
-    from lakecli.repository.contract import GivenLater, Home, Repository, Runtime
+    from lakecli.repository.contract import Finished, GivenLater, Home, Repository, Runtime
     from lakecli.repository.handle.lake import Lake
-    from lakecli.repository.records.ref_changes import Finished
     from lakecli.settings.lakectl import LakectlFile
     from lakecli.settings.settings import Settings
 

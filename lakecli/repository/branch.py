@@ -30,7 +30,6 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         AlreadyExists: a branch or a tag has this name.
     """
     from lakecli.repository.journal import operation_log, staging_tokens
-    from lakecli.repository.records import ref_changes
 
     check_branch_name(name)
     commit = claim_ref(repository, source)
@@ -44,7 +43,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         )
         refs.put_branch(branch)
         operation_log.append(
-            txn, repository, kind="branch create", refs=[ref_changes.branch_change(None, branch)]
+            txn, repository, kind="branch create", refs=[operation_log.branch_change(None, branch)]
         )
     return branch
 
@@ -109,7 +108,6 @@ def delete(repository: Repository, name: str) -> Branch:
     """
     from lakecli.repository.journal import operation_log
     from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
-    from lakecli.repository.records import ref_changes
 
     def act() -> Branch:
         with repository.lake.kv.write() as txn:
@@ -120,7 +118,7 @@ def delete(repository: Repository, name: str) -> Branch:
                 txn,
                 repository,
                 kind="branch delete",
-                refs=[ref_changes.branch_change(branch, None)],
+                refs=[operation_log.branch_change(branch, None)],
                 sealed=(branch.staging_token, *branch.sealed_tokens),
             )
         return branch
@@ -140,8 +138,8 @@ def check_delete(repository: Repository, name: str) -> Branch:
     with repository.lake.kv.read() as txn:
         branch = _not_default(repository, txn, name, "delete")
         if repository.syncs:
+            from lakecli.repository.journal.operation_log import branch_change
             from lakecli.repository.journal.unsent_moves import check_deletion
-            from lakecli.repository.records.ref_changes import branch_change
 
             check_deletion(txn, repository, branch_change(branch, None))
         return branch
@@ -195,7 +193,6 @@ def reset(
         check_none_taken_back,
         when_none_under_way,
     )
-    from lakecli.repository.records import ref_changes
 
     target = None if to is None else claim_ref(repository, to).id
 
@@ -224,7 +221,7 @@ def reset(
                 txn,
                 repository,
                 kind="branch reset",
-                refs=[ref_changes.branch_change(before, after)],
+                refs=[operation_log.branch_change(before, after)],
                 sealed=(before.staging_token, *before.sealed_tokens),
             )
         return after
@@ -294,7 +291,6 @@ def rename(
         when_none_under_way,
     )
     from lakecli.repository.journal.unsent_moves import RENAME
-    from lakecli.repository.records import ref_changes
     from lakecli.staging import area
 
     check_branch_name(new_name)
@@ -326,8 +322,8 @@ def rename(
             refs.delete_branch(name)
             refs.put_branch(after)
             changes = [
-                ref_changes.branch_change(before, None),
-                ref_changes.branch_change(None, after),
+                operation_log.branch_change(before, None),
+                operation_log.branch_change(None, after),
             ]
             operation_log.append(txn, repository, kind=RENAME, refs=changes, sealed=tokens)
         return after

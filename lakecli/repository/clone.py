@@ -24,7 +24,6 @@ from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle import namespace
 from lakecli.repository.journal import operation_log, staging_tokens, tracking
-from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import initial_commit
 from lakecli.repository.sharing.fetch import (
     Change,
@@ -259,7 +258,7 @@ def _log(
         if isinstance(old, Tag) or isinstance(new, Tag):
             assert not isinstance(old, Branch)
             assert not isinstance(new, Branch)
-            changes.append(ref_changes.tag_change(old, new))
+            changes.append(operation_log.tag_change(old, new))
         else:
-            changes.append(ref_changes.branch_change(old, new))
+            changes.append(operation_log.branch_change(old, new))
     operation_log.append(txn, repository, kind="clone", refs=changes, sealed=sealed, is_shared=True)

@@ -11,10 +11,19 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from time import sleep
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lakecli.base.ids import RepositoryUuid
-from lakecli.base.model import NO_ACCOUNT, Account, Branch, Commit, RepositoryRecord
+from lakecli.base.model import (
+    NO_ACCOUNT,
+    Account,
+    Branch,
+    Commit,
+    CommitId,
+    RefKind,
+    RepositoryRecord,
+    StagingToken,
+)
 from lakecli.base.progress import NO_PROGRESS, Progress, ignore_step
 from lakecli.base.retry import elapsed
 from lakecli.errors import LakeError
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
     from lakecli.base.directories import StrPath
     from lakecli.committed.cache import Reads
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, UnsentMove
+    from lakecli.remote.move import Intent, MoveOutcome
     from lakecli.stores.contract import ObjectStore
 
 DEFAULT_CACHE_SIZE = 10 << 30
@@ -271,6 +280,99 @@ class ObjectGuard(Protocol):
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
         """Protect objects that exist; return the sizes of those found, or ``None``."""
+
+
+class LocalMove(NamedTuple):
+    """What a move of a branch changes on this machine, besides the head; stored in an intent.
+
+    Attributes:
+        operation: the kind of operation, as the log shows it.
+        sealed: the staging tokens whose changes the commit has, newest first.
+        from_staging: whether its changes are those of the tokens, not of another commit.
+        left: staging tokens with what the commit left staged of those, newest first; they take
+            their place.
+    """
+
+    operation: str
+    sealed: tuple[StagingToken, ...]
+    from_staging: bool
+    left: tuple[StagingToken, ...] = ()
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the fields by which an intent stores it."""
+        return {
+            **self._asdict(),
+            "sealed": [token.hex() for token in self.sealed],
+            "left": [token.hex() for token in self.left],
+        }
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> LocalMove:
+        """Return what an intent stores; raises `ValueError`, `KeyError` or `TypeError`."""
+        sealed, left = (
+            tuple(StagingToken(bytes.fromhex(token)) for token in fields[name])
+            for name in ("sealed", "left")
+        )
+        return cls(fields["operation"], sealed, fields["from_staging"], left)
+
+
+class UnsentMove(NamedTuple):
+    """A note: a ref that was moved here and is still to be moved in the bucket.
+
+    Attributes:
+        kind: a branch or a tag.
+        name: the name of the ref.
+        operation: the kind of the last operation that moved it.
+        before: its position before the first of these moves; ``None``: it did not exist.
+        after: its position after the last of them; ``None``: it was deleted.
+        by: the `BranchMover.command_id` in hex of each command that moved it.
+        replaces: the branch that was renamed to this one; its deletion is sent only if the bucket
+            takes this note. ``""``: none.
+        lease: another position in the bucket that it may be moved from; ``None``: none.
+    """
+
+    kind: RefKind
+    name: str
+    operation: str
+    before: CommitId | None
+    after: CommitId | None
+    by: tuple[str, ...]
+    replaces: str = ""
+    lease: CommitId | None = None
+
+
+class Finished(NamedTuple):
+    """A move that an earlier command began, and what became of it.
+
+    Attributes:
+        intent: the move.
+        state: ``applied``: it was made, and is recorded now; ``lost``: somebody else moved the ref
+            first, and it will never be made; ``open``: it is made when the command is repeated.
+    """
+
+    intent: Intent
+    state: MoveOutcome
+
+    def text(self) -> str:
+        """Return what became of the move, in words."""
+        what = f"an interrupted push of {self.intent.kind} {self.intent.name}"
+        if self.state == "applied":
+            return f"{what} reached the bucket"
+        if self.state == "lost":
+            return f"{what} failed: somebody else moved it first"
+        return f"{what} did not reach the bucket"
+
+
+class CaughtUp(NamedTuple):
+    """What became of what earlier commands left.
+
+    Attributes:
+        finished: moves whose outcome was not recorded.
+        unsent: why refs that were moved here are not in the bucket.
+    """
+
+    finished: tuple[Finished, ...] = ()
+    unsent: tuple[LakeError, ...] = ()
 
 
 class BranchMover(Protocol):

@@ -35,17 +35,16 @@ from lakecli.repository.branch import check_free
 from lakecli.repository.commit import MAX_LISTED, staged_paths
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import operation_log, staging_tokens
-from lakecli.repository.journal.branch_moves import follow_head
 from lakecli.repository.journal.intents import (
     check_none_taken_back,
     finish_pending,
     when_none_under_way,
 )
+from lakecli.repository.journal.staging_tokens import follow_head
 from lakecli.repository.merge import MergeOptions, merge, preview
 from lakecli.repository.moving.clean_branches import unstage_unchanged
 from lakecli.repository.moving.transaction import MAX_ATTEMPTS
 from lakecli.repository.reading.view import View, view_of_branch
-from lakecli.repository.records import ref_changes
 from lakecli.repository.sharing.fetch import FetchReport, fetch
 from lakecli.repository.sharing.publish import NonFastForward
 from lakecli.repository.staged.changes import iter_crossing
@@ -196,7 +195,7 @@ def _take_tag(repository: Repository, tag: Tag) -> None:
         refs = RefStore(txn, repository.key)
         check_free(refs, tag.name)
         refs.put_tag(tag)
-        change = ref_changes.tag_change(None, tag)
+        change = operation_log.tag_change(None, tag)
         operation_log.append(txn, repository, kind="pull", refs=[change], is_shared=True)
 
 
@@ -262,7 +261,7 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
             after = before._replace(commit_id=there)
             follow_head(txn, before, after)
         refs.put_branch(after)
-        change = ref_changes.branch_change(before, after)
+        change = operation_log.branch_change(before, after)
         operation_log.append(txn, repository, kind="pull", refs=[change], is_shared=True)
     return True
 

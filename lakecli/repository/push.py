@@ -22,10 +22,9 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import MoveOutcome
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import find_ref
-from lakecli.repository.contract import Repository
+from lakecli.repository.contract import Finished, Repository
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import finish_pending
-from lakecli.repository.records.ref_changes import Finished
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch, take_packs
 from lakecli.repository.sharing.publish import publish, refused, stale

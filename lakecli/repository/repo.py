@@ -18,7 +18,6 @@ from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle import namespace
 from lakecli.repository.journal import operation_log, staging_tokens
-from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import initial_commit
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import normalise
@@ -170,7 +169,7 @@ def _register(lake: OwnLake, record: RepositoryRecord) -> Repository:
                 before=None,
                 after=known_repositories.to_json(record),
             ),
-            ref_changes.branch_change(None, branch),
+            operation_log.branch_change(None, branch),
         ]
         operation_log.append(txn, repository, kind="repo create", refs=changes)
     return repository

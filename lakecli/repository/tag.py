@@ -12,7 +12,6 @@ from lakecli.refs.names import check_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free, claim_ref
 from lakecli.repository.journal import operation_log
-from lakecli.repository.records import ref_changes
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
@@ -48,7 +47,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
         tag = Tag(name, commit.id)
         refs.put_tag(tag)
         operation_log.append(
-            txn, repository, kind="tag create", refs=[ref_changes.tag_change(before, tag)]
+            txn, repository, kind="tag create", refs=[operation_log.tag_change(before, tag)]
         )
     return tag
 
@@ -81,7 +80,7 @@ def delete(repository: Repository, name: str) -> Tag:
         tag = _tag_at(repository, txn, name)
         refs.delete_tag(name)
         operation_log.append(
-            txn, repository, kind="tag delete", refs=[ref_changes.tag_change(tag, None)]
+            txn, repository, kind="tag delete", refs=[operation_log.tag_change(tag, None)]
         )
     return tag
 
@@ -97,7 +96,7 @@ def check_delete(repository: Repository, name: str) -> None:
         if repository.syncs:
             from lakecli.repository.journal.unsent_moves import check_deletion
 
-            check_deletion(txn, repository, ref_changes.tag_change(tag, None))
+            check_deletion(txn, repository, operation_log.tag_change(tag, None))
 
 
 def _tag_at(repository: Repository, txn: ReadTransaction, name: str) -> Tag:

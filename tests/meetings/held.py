@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakecli.base.layout import ref_key
 from lakecli.base.model import RefKind
-from lakecli.repository.records.ref_changes import commit_of
+from lakecli.repository.journal.unsent_moves import commit_of
 from lakecli.repository.undo.log import RESTORE, UNDO
 from tests.meetings.losses import PREFIX
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from lakecli.base.model import Branch
     from lakecli.kv.local_store import ReadTransaction
     from lakecli.remote.ref_records import RecordedMove
-    from lakecli.repository.contract import Repository
-    from lakecli.repository.records.ref_changes import UnsentMove
+    from lakecli.repository.contract import Repository, UnsentMove
 
 MAIN: Final = f"{REPOSITORY}/main"
 

@@ -11,9 +11,9 @@ from lakecli.errors import LostRace, NotFound, Refused
 from lakecli.kv.bucket import IntentStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
+from lakecli.repository.contract import UnsentMove
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
-from lakecli.repository.records.ref_changes import UnsentMove
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.back_in_bucket import _find
 from lakecli.repository.undo.log import iter_log

@@ -15,9 +15,9 @@ from lakecli.kv.bucket import IntentStore
 from lakecli.kv.operations import iter_operations, remove
 from lakecli.remote.move import Intent, MoveOutcome, Result
 from lakecli.repository import branch
+from lakecli.repository.contract import LocalMove
 from lakecli.repository.journal import intents
 from lakecli.repository.journal.intents import Begun
-from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import make_commit
 

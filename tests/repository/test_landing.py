@@ -11,9 +11,9 @@ from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import IntentStore
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
+from lakecli.repository.contract import LocalMove
 from lakecli.repository.journal import staging_tokens
 from lakecli.repository.journal.intents import finish_pending
-from lakecli.repository.records.ref_changes import LocalMove
 from tests.support.clones import Clones, synced
 from tests.support.lakes import stage
 

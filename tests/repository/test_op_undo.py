@@ -21,13 +21,12 @@ from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.guard import Reclaimed
-from lakecli.repository.journal import operation_log, staging_tokens
+from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.moving.housekeeping import KEPT_FOR
 from lakecli.repository.moving.transaction import seal
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
-from lakecli.repository.records import ref_changes
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.undo.apply import claim_operations
@@ -230,8 +229,8 @@ class TestHere:
         branch.create(repository, "dev", source="main")
         with repository.lake.kv.write() as txn:
             found = RefStore(txn, repository.key).get_branch("main")
-            change = ref_changes.branch_change(found, found)
-            operation_log.append(txn, repository, kind=ref_changes.FOLLOWED, refs=[change])
+            change = operation_log.branch_change(found, found)
+            operation_log.append(txn, repository, kind=unsent_moves.FOLLOWED, refs=[change])
         assert undo(repository).operation.kind == "branch create"
         assert redo(repository).operation.kind == "branch create"
 
@@ -393,8 +392,8 @@ def test_the_bucket_is_asked_only_about_what_is_put_back(
     monkeypatch.setattr(Reclaimed, "add_values", lambda *given: staged.append(list(given[-1])))
     for operation in [each.operation for each in iter_log(repository)]:
         claim_operations(repository, [operation])
-        moves = [each for each in operation.refs if ref_changes.moves_commit(each)]
-        wanted = [ref_changes.commit_of(each.before) for each in moves]
+        moves = [each for each in operation.refs if unsent_moves.moves_commit(each)]
+        wanted = [unsent_moves.commit_of(each.before) for each in moves]
         assert asked == [each for each in wanted if each is not None], operation.kind
         asked.clear()
         paths = [path for path, _ in staged.pop()]

@@ -12,9 +12,9 @@ from lakecli.errors import NothingToDo
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import Table
 from lakecli.repository.commit import StagedConflict, StagedPart, commit
+from lakecli.repository.contract import LocalMove
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.reading.view import branch_at
-from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.repository.staged import partial_commit
 from lakecli.repository.undo.undo import redo, undo
 from tests.repository.test_overtaken import others_push

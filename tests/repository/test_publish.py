@@ -23,6 +23,7 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.contract import LocalMove
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.handle.namespace import NewerRepository
 from lakecli.repository.journal.intents import finish_pending
@@ -30,7 +31,6 @@ from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.records.commits import describe_commit
-from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references, rollback
 from lakecli.repository.sharing.fetch import fetch

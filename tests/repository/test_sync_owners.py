@@ -16,11 +16,11 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.contract import UnsentMove
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
-from lakecli.repository.records.ref_changes import UnsentMove
 from lakecli.repository.sharing import automatic, sending
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import NonFastForward, StaleLease

@@ -14,7 +14,9 @@ from lakecli.remote.ref_records import RecordedMove
 from lakecli.remote.refs import put_known_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
+from lakecli.repository.contract import UnsentMove
 from lakecli.repository.journal import operation_log, unsent_moves
+from lakecli.repository.journal.operation_log import branch_change
 from lakecli.repository.journal.unsent_moves import (
     RENAME,
     SendDecision,
@@ -26,7 +28,6 @@ from lakecli.repository.journal.unsent_moves import (
     judge,
     note_taken_back,
 )
-from lakecli.repository.records.ref_changes import UnsentMove, branch_change
 from tests.support.clones import make_commit, synced
 from tests.support.lakes import START, stage
 

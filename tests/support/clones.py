@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Commit, CommitId
+    from lakecli.repository.contract import CaughtUp
     from lakecli.repository.handle.lake import Lake
-    from lakecli.repository.records.ref_changes import CaughtUp
 
 RANGE_ENTRIES = 16
 

@@ -14,10 +14,9 @@ from lakecli.repository.reading.view import commit_at
 if TYPE_CHECKING:
     from lakecli.base.uri import LakeUri
     from lakecli.cli.context import Context
-    from lakecli.repository.contract import Repository
+    from lakecli.repository.contract import Finished, Repository
     from lakecli.repository.push import PushLease, RefPush
     from lakecli.repository.reading.outside_places import CountedPlace
-    from lakecli.repository.records.ref_changes import Finished
     from lakecli.repository.sharing.fetch import RefUpdate
     from lakecli.repository.status import Distance
 

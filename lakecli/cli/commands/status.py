@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.cli.commands.worktrees import Compared
-    from lakecli.repository.contract import Repository
-    from lakecli.repository.records.ref_changes import Finished
+    from lakecli.repository.contract import Finished, Repository
 
 
 class StatusJson(TypedDict):

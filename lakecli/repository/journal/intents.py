@@ -27,7 +27,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeVar
 
 from lakecli.base.ids import MalformedId, PackId, WriteId
-from lakecli.base.model import CommitId, RefKind
+from lakecli.base.model import Commit, CommitId, RefKind
 from lakecli.errors import IntegrityError, LostRace, Unreachable
 from lakecli.kv.bucket import IntentStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
@@ -35,14 +35,16 @@ from lakecli.kv.operations import iter_operations
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, MoveOutcome, Result, look_up
-from lakecli.repository.contract import Repository
-from lakecli.repository.journal import operation_log, tracking
-from lakecli.repository.journal.branch_moves import is_built_from, land
-from lakecli.repository.records import ref_changes
-from lakecli.repository.records.ref_changes import Finished, LocalMove
+from lakecli.repository.contract import Finished, LocalMove, Repository
+from lakecli.repository.journal import operation_log, staging_tokens, tracking, unsent_moves
+from lakecli.repository.journal.staging_tokens import follow_head, is_built_from
 
 _ID_FIELD: Final = "write_id"
 """Rows without it are notes of `lakecli.repository.journal.unsent_moves`."""
+
+
+LEFT: Final = "left"
+"""Set in the metadata of an operation whose commit left a part of what was staged."""
 
 
 class Begun(NamedTuple):
@@ -124,7 +126,7 @@ def record_outcome(
             "kind": intent.kind,
             "before": intent.before or "",
             "after": intent.after or "",
-            ref_changes.MOVE: intent.write_id,
+            unsent_moves.MOVE: intent.write_id,
         }
         operation_log.append(txn, repository, kind="push", metadata=metadata)
     elif intent.after is not None and (is_new or not _was_landed(txn, repository, begun)):
@@ -134,11 +136,66 @@ def record_outcome(
         land(txn, repository, intent.name, commit, begun.landing, move=intent.write_id)
 
 
+def land(
+    txn: WriteTransaction,
+    repository: Repository,
+    branch: str,
+    commit: Commit,
+    landing: LocalMove,
+    *,
+    move: str = "",
+) -> None:
+    """Move a branch to a commit built from it, in one operation; repeating it changes nothing.
+
+    Where the branch no longer stands on a parent of the commit, it stays, and only the sealed
+    tokens are taken off it: it has followed the bucket, or gone on from there, or has diverged,
+    which `status` shows. If the branch was deleted, only the commit is written.
+
+    Args:
+        txn: the transaction to do it in.
+        repository: the repository of the branch.
+        branch: its name.
+        commit: may be in the local store already.
+        landing: what else changes.
+        move: the write ID of the move in the bucket; ``""`` if the bucket does not have it.
+    """
+    refs = RefStore(txn, repository.key)
+    before = refs.find_branch(branch)
+    refs.put_commit(commit)
+    if before is None:
+        return
+    taken = set(landing.sealed)
+    kept = tuple(token for token in before.sealed_tokens if token not in taken)
+    # If the tokens are gone, what they held was discarded or has landed; so was what is left of it.
+    left = landing.left if kept != before.sealed_tokens else ()
+    moves = before.commit_id in commit.parents
+    if not moves and kept == before.sealed_tokens:
+        return
+    head = commit.id if moves else before.commit_id
+    after = before._replace(commit_id=head, sealed_tokens=(*kept, *left))
+    refs.put_branch(after)
+    for token in left:
+        staging_tokens.settle_copy(txn, repository, token)
+    follow_head(txn, before, after, has_seen=landing.from_staging)
+    operation_log.append(
+        txn,
+        repository,
+        kind=landing.operation,
+        refs=[operation_log.branch_change(before, after)],
+        sealed=[token for token in before.sealed_tokens if token in taken],
+        metadata={
+            **({LEFT: "true"} if left else {}),
+            **({unsent_moves.MOVE: move} if move else {}),
+        },
+        is_shared=bool(move),
+    )
+
+
 def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
     """Return whether an operation of the log has moved the branch here to what was sent."""
     wanted = (RefKind.BRANCH, begun.intent.name, begun.intent.after)
     return any(
-        (change.kind, change.name, ref_changes.commit_of(change.after)) == wanted
+        (change.kind, change.name, unsent_moves.commit_of(change.after)) == wanted
         for operation in iter_operations(txn, repository.key)
         for change in operation.refs
     )

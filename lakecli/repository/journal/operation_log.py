@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
-from lakecli.base.model import StagingToken
+from lakecli.base.model import Branch, RefKind, StagingToken, Tag
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
@@ -70,6 +70,34 @@ def append(
     if operation.refs and (repository.syncs or txn.has_owned(Table.INTENTS, repository.key)):
         unsent_moves.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
     return log.append(txn, operation)
+
+
+def branch_change(before: Branch | None, after: Branch | None) -> RefChange:
+    """Describe how a branch changed; ``None`` for its absence."""
+    name = before.name if before is not None else after.name if after is not None else ""
+    return RefChange(
+        RefKind.BRANCH, name, before=_branch_fields(before), after=_branch_fields(after)
+    )
+
+
+def tag_change(before: Tag | None, after: Tag | None) -> RefChange:
+    """Describe how a tag changed; ``None`` for its absence."""
+    name = before.name if before is not None else after.name if after is not None else ""
+    return RefChange(RefKind.TAG, name, before=_tag_fields(before), after=_tag_fields(after))
+
+
+def _branch_fields(branch: Branch | None) -> dict[str, Any] | None:
+    if branch is None:
+        return None
+    return {
+        "commit_id": branch.commit_id,
+        "staging_token": branch.staging_token.hex(),
+        "sealed_tokens": [token.hex() for token in branch.sealed_tokens],
+    }
+
+
+def _tag_fields(tag: Tag | None) -> dict[str, Any] | None:
+    return None if tag is None else {"commit_id": tag.commit_id}
 
 
 def notify_clock(repository: Repository) -> None:

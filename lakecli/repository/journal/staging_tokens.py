@@ -15,6 +15,7 @@ from typing import Final
 from lakecli.base.model import Branch, CommitId, StagingToken
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.repository.contract import Repository
+from lakecli.staging import area
 
 _COPY: Final = b"copy/"
 
@@ -95,3 +96,40 @@ def iter_copies(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[
     lead = _COPY + repository.key
     for key, made in txn.scan(Table.META, prefix=lead):
         yield StagingToken(key[len(lead) :]), int(made)
+
+
+def is_built_from(present: Branch, head: CommitId, sealed: Sequence[StagingToken]) -> bool:
+    """Return whether a branch still is what a commit was built from: its head, and these tokens.
+
+    Tokens that were sealed since are newer, so those of the commit must still be the oldest.
+    """
+    newer = newer_than(present, sealed)
+    return present.commit_id == head and (*newer, *sealed) == present.sealed_tokens
+
+
+def newer_than(branch: Branch, sealed: Sequence[StagingToken]) -> tuple[StagingToken, ...]:
+    """Return the sealed tokens of a branch above its oldest ones, `sealed`."""
+    return branch.sealed_tokens[: len(branch.sealed_tokens) - len(sealed)]
+
+
+def follow_head(
+    txn: WriteTransaction, before: Branch, after: Branch, *, has_seen: bool = True
+) -> None:
+    """Record that the staging areas of a branch have seen its new head, where they have.
+
+    Areas without changes have, and so have those that were started on the old head, if the new
+    one holds only what staged changes could be written on top of. Other areas keep the commit
+    they were started on, and committing them checks what happened since. Changes that are staged
+    while a merge or an import runs have not seen its result.
+
+    Args:
+        txn: the transaction that moves the branch.
+        before: the branch before.
+        after: the branch now.
+        has_seen: whether areas that were started on the old head have seen the new one.
+    """
+    for token in (after.staging_token, *after.sealed_tokens):
+        if area.is_empty(txn, token):
+            move_on(txn, token, after.commit_id)
+        elif has_seen:
+            move_on(txn, token, after.commit_id, since=before.commit_id)

@@ -38,14 +38,45 @@ from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import iter_known_moves
-from lakecli.repository.contract import Repository
-from lakecli.repository.records.ref_changes import UnsentMove, commit_of, ends_of, is_local
+from lakecli.repository.contract import Repository, UnsentMove
+
+FOLLOWED: Final = "sync"
+"""The kind of operation by which refs followed the bucket."""
+
+MOVE: Final = "move"
+"""Key of an operation's metadata: the write ID of the move that it made in the bucket."""
+
+LOCAL: Final = frozenset({"repo create", "repo delete", "clone", "fetch", "pull", FOLLOWED})
+"""Kinds of operations that concern this machine only: the bucket had their moves already, or never
+gets them. A pull that merges is a merge."""
 
 RENAME: Final = "branch rename"
 """The kind of the operation that makes a branch and deletes another one."""
 
 _UNSENT: Final = "unsent"
 _HELD: Final = "held"
+
+
+def is_local(operation: Operation, change: RefChange) -> bool:
+    """Return whether a change concerns this machine only, and is never sent."""
+    return change.is_local or operation.kind in LOCAL
+
+
+def moves_commit(change: RefChange) -> bool:
+    """Return whether a change moved, made or deleted a branch or tag."""
+    before, after = ends_of(change)
+    return before != after
+
+
+def ends_of(change: RefChange) -> tuple[CommitId | None, CommitId | None]:
+    """Return the position of a branch or tag before and after a change."""
+    return commit_of(change.before), commit_of(change.after)
+
+
+def commit_of(fields: Mapping[str, Any] | None) -> CommitId | None:
+    """Return the commit that the fields of a ref point to; ``None`` for none and a repository."""
+    commit_id = None if fields is None else fields.get("commit_id")
+    return None if commit_id is None else CommitId(commit_id)
 
 
 class SendDecision(Enum):

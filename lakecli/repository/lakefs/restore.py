@@ -37,7 +37,6 @@ from lakecli.repository.lakefs.dump import (
     read_dump,
     trees_missing,
 )
-from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import initial_commit
 from lakecli.staging import area
 from lakecli.stores.uri import normalise
@@ -291,14 +290,14 @@ def _register(
     for name, old in before.items():
         if name not in dump.branches:
             refs.delete_branch(name)
-            changes.append(ref_changes.branch_change(old, None))
+            changes.append(operation_log.branch_change(old, None))
     for name, commit_id in dump.branches.items():
         token = staging_tokens.start(txn, repository, name, commit_id)
         refs.put_branch(branch := Branch(name, commit_id, token))
-        changes.append(ref_changes.branch_change(before.get(name), branch))
+        changes.append(operation_log.branch_change(before.get(name), branch))
     for name, commit_id in dump.tags.items():
         refs.put_tag(tag := Tag(name, commit_id))
-        changes.append(ref_changes.tag_change(None, tag))
+        changes.append(operation_log.tag_change(None, tag))
     operation_log.append(txn, repository, kind=kind, refs=changes)
 
 

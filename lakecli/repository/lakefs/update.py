@@ -29,13 +29,12 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_trees
 from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
-from lakecli.repository.journal.branch_moves import follow_head
 from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
+from lakecli.repository.journal.staging_tokens import follow_head
 from lakecli.repository.lakefs.dump import Dump, LeftOut, RefsManifest
 from lakecli.repository.lakefs.kept_dumps import iter_kept, keep_dump
 from lakecli.repository.lakefs.restore import needed_manifest, verified
 from lakecli.repository.moving.clean_branches import unstage_unchanged
-from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import initial_commit
 
 ASIDE: Final = "lakefs:"
@@ -232,7 +231,7 @@ class _Update:
             check_none_sent(self._txn, self._repository, name)
             follow_head(self._txn, here, after, has_seen=False)
         self._refs.put_branch(after)
-        self._changes.append(ref_changes.branch_change(here, after))
+        self._changes.append(operation_log.branch_change(here, after))
 
     def _update_tag(self, tag: Tag) -> None:
         here = self._refs.find_tag(tag.name)
@@ -246,7 +245,7 @@ class _Update:
             return
         self._report(RefKind.TAG, tag.name, None, tag.commit_id, RefState.NEW)
         self._refs.put_tag(tag)
-        self._changes.append(ref_changes.tag_change(None, tag))
+        self._changes.append(operation_log.tag_change(None, tag))
 
     def _report(
         self,

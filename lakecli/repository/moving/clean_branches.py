@@ -24,10 +24,9 @@ from lakecli.kv.local_store import WriteTransaction
 from lakecli.kv.operations import StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.journal import operation_log, staging_tokens
+from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
 from lakecli.repository.journal.intents import check_none_sent
 from lakecli.repository.reading.view import View, view_of_branch
-from lakecli.repository.records import ref_changes
 from lakecli.repository.staged.changes import iter_both, uncommitted
 from lakecli.staging import area
 
@@ -131,7 +130,7 @@ def _unstage(
     operation = operation_log.append(
         txn,
         repository,
-        kind=ref_changes.FOLLOWED,
+        kind=unsent_moves.FOLLOWED,
         staging=[StagingChange(branch.name, token) for token, _ in found],
     )
     for token, paths in found:

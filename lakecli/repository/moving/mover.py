@@ -13,7 +13,7 @@ A commit takes one way, in two forms:
    A crash before the bucket's reply leaves the intent. The next command asks the bucket what became
    of the move, and lands it or gives it up (`lakecli.repository.journal.intents`).
 
-Both forms land by `lakecli.repository.journal.branch_moves.land`, the only code that does. A
+Both forms land by `lakecli.repository.journal.intents.land`, the only code that does. A
 `Repository` gets its mover when it is made and keeps it.
 """
 
@@ -26,7 +26,7 @@ from lakecli.errors import LakeError
 from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
-    from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, UnsentMove
+    from lakecli.repository.contract import CaughtUp, LocalMove, UnsentMove
 
 
 class LocalMover:
@@ -40,7 +40,7 @@ class LocalMover:
 
     def catch_up(self, repository: Repository) -> CaughtUp:
         """Do nothing: nothing is fetched."""
-        from lakecli.repository.records.ref_changes import CaughtUp
+        from lakecli.repository.contract import CaughtUp
 
         del repository
         return CaughtUp()
@@ -50,7 +50,7 @@ class LocalMover:
     ) -> bool:
         """Compare the branch with what the commit was built from, and land the commit."""
         # Most commands move no branch, and all of them import this module.
-        from lakecli.repository.journal import branch_moves, intents, staging_tokens
+        from lakecli.repository.journal import intents, staging_tokens
         from lakecli.repository.reading.view import branch_at
 
         repository.lake.runtime.on_step("move")
@@ -59,10 +59,10 @@ class LocalMover:
             with repository.lake.kv.write() as txn:
                 intents.check_none_sent(txn, repository, branch.name, ignores_stale=True)
                 present = branch_at(repository, txn, branch.name)
-                is_current = branch_moves.is_built_from(present, branch.commit_id, landing.sealed)
+                is_current = staging_tokens.is_built_from(present, branch.commit_id, landing.sealed)
                 if not is_current or not staging_tokens.are_noted(txn, repository, landing.left):
                     return False
-                branch_moves.land(txn, repository, branch.name, commit, landing)
+                intents.land(txn, repository, branch.name, commit, landing)
             return True
 
         return intents.when_none_under_way(repository, act)

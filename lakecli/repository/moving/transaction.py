@@ -30,16 +30,15 @@ from lakecli.base.model import Branch, Commit, MetarangeId, StagingToken
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.contract import Repository
+from lakecli.repository.contract import LocalMove, Repository
 from lakecli.repository.guard import ClaimedCommit
-from lakecli.repository.journal import operation_log, staging_tokens
-from lakecli.repository.journal.branch_moves import LEFT, is_built_from, newer_than
+from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
+from lakecli.repository.journal.intents import LEFT
+from lakecli.repository.journal.staging_tokens import is_built_from, newer_than
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
-from lakecli.repository.records import ref_changes
 from lakecli.repository.records.commits import check_texts, describe_commit
-from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.repository.staged.partial_commit import copy_staged, drop_unused
 from lakecli.staging import area
 
@@ -252,7 +251,7 @@ def _check_not_committed(
                 break
         else:
             return
-    if any(ref_changes.moves_commit(change) for change in operation.refs) and (
+    if any(unsent_moves.moves_commit(change) for change in operation.refs) and (
         operation.kind == "commit" and LEFT not in operation.metadata
     ):
         raise LostRace(
@@ -281,6 +280,6 @@ def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> 
             return False
         after = before._replace(sealed_tokens=newer_than(before, sealed))
         refs.put_branch(after)
-        changes = [ref_changes.branch_change(before, after)]
+        changes = [operation_log.branch_change(before, after)]
         operation_log.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
     return True

@@ -22,7 +22,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RecordedMove
 from lakecli.remote.refs import find_ref, iter_known_moves, iter_moves, put_known_moves
 from lakecli.repository.contract import Repository
-from lakecli.repository.records.ref_changes import FOLLOWED
+from lakecli.repository.journal.unsent_moves import FOLLOWED
 
 _MAKE_NO_COMMIT: Final = frozenset(
     {"repo create", "branch create", "tag create", "clone", "fetch", "pull", FOLLOWED}

@@ -32,13 +32,11 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import MoveOutcome
 from lakecli.remote.refs import iter_known_moves
-from lakecli.repository.contract import Repository
+from lakecli.repository.contract import CaughtUp, LocalMove, Repository, UnsentMove
 from lakecli.repository.journal import intents, operation_log, staging_tokens, unsent_moves
-from lakecli.repository.journal.branch_moves import follow_head, is_built_from
 from lakecli.repository.journal.intents import CommitUnderWay, finish_pending
+from lakecli.repository.journal.staging_tokens import follow_head, is_built_from
 from lakecli.repository.moving.clean_branches import unstage_unchanged
-from lakecli.repository.records import ref_changes
-from lakecli.repository.records.ref_changes import CaughtUp, LocalMove, UnsentMove
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import publish
 from lakecli.repository.sharing.sending import push_note
@@ -77,7 +75,7 @@ def follow(repository: Repository) -> int:
         ]
         if changes:
             operation_log.append(
-                txn, repository, kind=ref_changes.FOLLOWED, refs=changes, is_shared=True
+                txn, repository, kind=unsent_moves.FOLLOWED, refs=changes, is_shared=True
             )
     return len(changes)
 
@@ -128,9 +126,9 @@ def _follow_tag(
         return None
     if head is None:
         refs.delete_tag(name)
-        return ref_changes.tag_change(before, None)
+        return operation_log.tag_change(before, None)
     refs.put_tag(after := Tag(name, head))
-    return ref_changes.tag_change(before, after)
+    return operation_log.tag_change(before, after)
 
 
 def _follow_branch(
@@ -144,7 +142,7 @@ def _follow_branch(
             return None
         made = Branch(name, head, staging_tokens.start(txn, repository, name, head))
         refs.put_branch(made)
-        return ref_changes.branch_change(None, made)
+        return operation_log.branch_change(None, made)
     if not _has_nothing_of_its_own(txn, repository, before, tracked):
         return None
     if head is None:
@@ -153,11 +151,11 @@ def _follow_branch(
         if is_staged or name == repository.record.default_branch:
             return None
         refs.delete_branch(name)
-        return ref_changes.branch_change(before, None)
+        return operation_log.branch_change(before, None)
     after = before._replace(commit_id=head)
     refs.put_branch(after)
     follow_head(txn, before, after, has_seen=False)
-    return ref_changes.branch_change(before, after)
+    return operation_log.branch_change(before, after)
 
 
 _FOLLOW: Final = {RefKind.BRANCH: _follow_branch, RefKind.TAG: _follow_tag}

@@ -29,7 +29,6 @@ from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, ListedRef, iter_refs, read_refs
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.journal import operation_log, tracking, unsent_moves
-from lakecli.repository.records import ref_changes
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.packs import Unpacked, unpack
 from lakecli.repository.sharing.shareable import check_readable
@@ -303,7 +302,7 @@ def _track(
             updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, change))
     if tags:
         # Undo passes over what the user did not ask for.
-        kind = ref_changes.FOLLOWED if repository.syncs else "fetch"
+        kind = unsent_moves.FOLLOWED if repository.syncs else "fetch"
         operation_log.append(txn, repository, kind=kind, refs=tags, is_shared=True)
     return tuple(updated)
 
@@ -336,7 +335,7 @@ def _take_tag(
     if unsent_moves.find_unsent(txn, repository, RefKind.TAG, tag.name) is not None:
         return Change.DIFFERS  # it was deleted here, which is still to be sent
     refs.put_tag(tag)
-    changes.append(ref_changes.tag_change(None, tag))
+    changes.append(operation_log.tag_change(None, tag))
     return None
 
 

@@ -29,10 +29,9 @@ from lakecli.remote.move import Intent, MoveOutcome, Result
 from lakecli.remote.packs import list_packs
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import find_ref, iter_refs
-from lakecli.repository.contract import Repository
+from lakecli.repository.contract import LocalMove, Repository
 from lakecli.repository.journal import intents, tracking
 from lakecli.repository.journal.intents import Begun, mark_sent
-from lakecli.repository.records.ref_changes import LocalMove
 from lakecli.repository.sharing import packs, rollback
 from lakecli.repository.sharing.packs import Packed
 from lakecli.repository.sharing.references import NotInBucket, check_references

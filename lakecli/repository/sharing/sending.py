@@ -17,10 +17,9 @@ from lakecli.errors import LakeError, OutcomeUnknown, Unreachable
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import MoveOutcome
-from lakecli.repository.contract import Repository
+from lakecli.repository.contract import Repository, UnsentMove
 from lakecli.repository.journal import tracking, unsent_moves
 from lakecli.repository.journal.unsent_moves import SendDecision
-from lakecli.repository.records.ref_changes import UnsentMove
 from lakecli.repository.sharing.publish import publish, refused
 
 

@@ -34,10 +34,9 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository import known_repositories
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Reclaimed, unless_away
-from lakecli.repository.journal import operation_log, staging_tokens
-from lakecli.repository.journal.branch_moves import follow_head
+from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
 from lakecli.repository.journal.intents import check_none_sent, check_none_taken_back
-from lakecli.repository.records import ref_changes
+from lakecli.repository.journal.staging_tokens import follow_head
 from lakecli.repository.undo.log import REDOES, UNDOES, iter_logged
 from lakecli.staging import area
 
@@ -72,7 +71,7 @@ def find_passed_over(
             turned ^= {concerned}
             continue
         turned.discard(newer.id.hex())
-        if newer.kind == ref_changes.FOLLOWED:
+        if newer.kind == unsent_moves.FOLLOWED:
             older = (log.find(txn, repository.key, bytes.fromhex(each)) for each in turned)
             found.append(PassedOver(newer, tuple(each for each in older if each is not None)))
     return found
@@ -213,7 +212,7 @@ class TakeBack:
             self._forget_heads(staged, passed_over)
         for change in reversed(operation.refs):
             self._put(change)
-            if ref_changes.is_local(operation, change) and ref_changes.moves_commit(change):
+            if unsent_moves.is_local(operation, change) and unsent_moves.moves_commit(change):
                 self._local.add((change.kind, change.name))
         for staged in dict.fromkeys(staged for staged, _ in restored if staged in self._staging):
             self._outdate_commits(staged)
@@ -231,8 +230,8 @@ class TakeBack:
         Raises:
             CommitUnderWay: another process is pushing what was undone.
         """
-        for moved in filter(ref_changes.moves_commit, self._changes.values()):
-            to = ref_changes.commit_of(moved.after)
+        for moved in filter(unsent_moves.moves_commit, self._changes.values()):
+            to = unsent_moves.commit_of(moved.after)
             check_none_taken_back(self._txn, self._repository, moved.kind, moved.name, to=to)
         # A branch with other tokens has changed even if all of them are empty: its older operations
         # wrote to them.
@@ -284,7 +283,7 @@ class TakeBack:
         """Record that a staging area has not seen where its branch has followed to."""
         for step in passed_over:
             for moved in step.operation.refs:
-                before, after = map(ref_changes.commit_of, (moved.before, moved.after))
+                before, after = map(unsent_moves.commit_of, (moved.before, moved.after))
                 is_its_branch = (moved.kind, moved.name) == (RefKind.BRANCH, change.branch)
                 if is_its_branch and before is not None and after is not None:
                     token = StagingToken(change.token)
@@ -297,7 +296,7 @@ class TakeBack:
         check_none_sent(self._txn, self._repository, branch.name)
         outdated = staging_tokens.outdate(self._txn, self._repository, branch)
         self._refs.put_branch(outdated)
-        self._note(ref_changes.branch_change(branch, outdated))
+        self._note(operation_log.branch_change(branch, outdated))
 
     # -- refs --------------------------------------------------------------------------------
 
@@ -313,9 +312,9 @@ class TakeBack:
     def _find(self, change: RefChange) -> Fields:
         if change.kind is RefKind.BRANCH:
             branch = self._refs.find_branch(change.name)
-            return ref_changes.branch_change(branch, None).before
+            return operation_log.branch_change(branch, None).before
         if change.kind is RefKind.TAG:
-            return ref_changes.tag_change(self._refs.find_tag(change.name), None).before
+            return operation_log.tag_change(self._refs.find_tag(change.name), None).before
         record = known_repositories.find_repository(self._txn, change.name)
         if record is None:
             return None

@@ -29,12 +29,10 @@ from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
-from lakecli.repository.contract import Repository
+from lakecli.repository.contract import Repository, UnsentMove
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import when_none_under_way
-from lakecli.repository.journal.unsent_moves import SendDecision
-from lakecli.repository.records import ref_changes
-from lakecli.repository.records.ref_changes import UnsentMove, commit_of, is_local, moves_commit
+from lakecli.repository.journal.unsent_moves import SendDecision, commit_of, is_local, moves_commit
 from lakecli.repository.sharing.sending import Sent, not_sent, not_yet_sent, push_note, send_note
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo import pushed
@@ -79,7 +77,7 @@ def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefCha
         if noted is None
         else noted.after
     )
-    before, here = ref_changes.commit_of(change.before), ref_changes.commit_of(change.after)
+    before, here = unsent_moves.commit_of(change.before), unsent_moves.commit_of(change.after)
     if there is None or before is None or here is None:
         return False
     refs = RefStore(txn, repository.key)

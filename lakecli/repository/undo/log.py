@@ -18,8 +18,8 @@ from lakecli.kv.operations import Operation, PastStore
 from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle.lake import Lake
+from lakecli.repository.journal import unsent_moves
 from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
-from lakecli.repository.records import ref_changes
 from lakecli.repository.undo import unanswered
 
 UNDOES: Final = "undoes"
@@ -69,7 +69,7 @@ def is_passed_over(operation: Operation) -> bool:
     """Return whether undo and redo ignore an operation: it changed nothing, or was automatic."""
     if REDOES in operation.metadata:  # what it redid was not passed over either
         return False
-    return operation.kind == ref_changes.FOLLOWED or not changes_something(operation)
+    return operation.kind == unsent_moves.FOLLOWED or not changes_something(operation)
 
 
 def iter_log(repository: Repository) -> Iterator[Logged]:

@@ -26,7 +26,6 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import finish_pending, when_none_under_way
-from lakecli.repository.records import ref_changes
 from lakecli.repository.undo import back_in_bucket, pushed, unanswered
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.apply import PassedOver, TakeBack, claim_operations, find_passed_over
@@ -464,9 +463,9 @@ def _holds(txn: ReadTransaction, repository: Repository, operation: Operation) -
     """Return whether the refs still are what an operation made them, or have only moved on."""
     refs = RefStore(txn, repository.key)
     for change in operation.refs:
-        if not ref_changes.moves_commit(change):
+        if not unsent_moves.moves_commit(change):
             continue
-        before, after = map(ref_changes.commit_of, (change.before, change.after))
+        before, after = map(unsent_moves.commit_of, (change.before, change.after))
         here = refs.position(change.kind, change.name)
         if here == after:
             continue
