@@ -107,6 +107,8 @@ def catch_up(repository: Repository) -> None:
     Raises:
         PermissionDenied: the bucket may not be read.
     """
+    if repository.mover is None:
+        return
     try:
         caught_up = repository.mover.catch_up(repository)
     except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted

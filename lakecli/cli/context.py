@@ -19,7 +19,14 @@ from lakecli.settings.home import HomePaths, chosen_home, home_paths
 if TYPE_CHECKING:
     from lakecli.base.uri import LakeUri
     from lakecli.cli.out.logs import Logs
-    from lakecli.repository.contract import Finished, GivenLater, Home, Repository, Runtime
+    from lakecli.repository.contract import (
+        BranchMover,
+        Finished,
+        GivenLater,
+        Home,
+        Repository,
+        Runtime,
+    )
     from lakecli.repository.handle.lake import Lake
     from lakecli.settings.lakectl import LakectlFile
     from lakecli.settings.settings import Settings
@@ -338,13 +345,13 @@ class Context:
         mover = SharedMover(self.new_id(), who=self.committer, put_back=put_back)
         opened = self.keep(LocalRepository(self.lake(), repository.record, mover=mover))
         if repository.is_here():
-            self._catch_up(opened)
+            self._catch_up(opened, mover)
         return opened
 
-    def _catch_up(self, repository: Repository) -> None:
+    def _catch_up(self, repository: Repository, mover: BranchMover) -> None:
         """Fetch, and tell what became of that which earlier commands left."""
         try:
-            caught_up = repository.mover.catch_up(repository)
+            caught_up = mover.catch_up(repository)
         except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted
             self.out.warn(f"cannot fetch, using the state of the last fetch: {error.message}")
             return
@@ -372,7 +379,8 @@ class Context:
             Unreachable: nothing was sent; the next command tries again.
         """
         for repository in self._repositories:
-            repository.mover.finish(repository)
+            if repository.mover is not None:
+                repository.mover.finish(repository)
 
     def answered(self) -> None:
         """Record that the answer of the command was written; called when it was."""

@@ -374,7 +374,8 @@ class LakeFileSystem(ReadingFileSystem):
                 committer=self.committer if committer is None else committer,
                 metadata=metadata,
             )
-            repository.mover.finish(repository)
+            if repository.mover is not None:
+                repository.mover.finish(repository)
             return made
 
     @contextmanager

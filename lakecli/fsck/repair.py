@@ -41,7 +41,7 @@ from lakecli.repository import intact_copies
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle import namespace
 from lakecli.repository.intact_copies import Repaired
-from lakecli.repository.records.commits import problems_of_commit
+from lakecli.repository.moving.transaction import problems_of_commit
 from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 
 ROUNDS: Final = 6

@@ -19,7 +19,7 @@ from lakecli.errors import Refused
 from lakecli.imports.tree_parts import Cut, PartWriter, join_parts
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.moving.rebuilt_trees import RebuiltTrees
+from lakecli.repository.handle.lake import RebuiltTrees
 
 PART_ENTRIES: Final = 1_000_000
 """Entries of a part, about."""

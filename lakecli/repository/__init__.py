@@ -15,12 +15,13 @@ nothing. Start at `contract`. A room imports the rooms below it only, types incl
     sharing, handoff, lakefs   refs and commits in the bucket; data for people without lakecli;
                     lakeFS's refs dumps
     intact_copies, transfer   damaged objects restored from copies; uploads and downloads
-    handle          opening and closing
-    moving, staged  a branch gets a commit; uncommitted changes
+    handle          opening and closing lakes and repositories; the claim of a namespace
+    moving          a branch gets a commit
+    staged          uncommitted changes
     guard           objects and commits claimed against garbage collection
-    journal         the operation log, and what the bucket is still to get
-    reading, data_index   what a ref reads as; an index of all data objects in a namespace
+    reading         what a ref reads as, and where its bytes are
+    journal         the operation log, moves that were begun, what the bucket is still to get
+    data_index      an index of all data objects in a namespace
     known_repositories   the records of this machine's repositories
     contract        `Repository`, as everything here takes it
-    records         commits; changes of refs
 """

@@ -1,4 +1,8 @@
-"""Commit the staged changes of a branch."""
+"""Commit the staged changes of a branch.
+
+What a commit of a part of them leaves stays staged, in areas of its own:
+`lakecli.repository.moving.transaction` copies it there before the branch moves.
+"""
 
 from __future__ import annotations
 

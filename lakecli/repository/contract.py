@@ -174,7 +174,7 @@ class OwnLake(Protocol):
     def handle(self, record: RepositoryRecord) -> Repository:
         """Return a handle to the repository that a record describes; nothing is read."""
 
-    def repository(self, name: str, *, mover: BranchMover = ...) -> Repository:
+    def repository(self, name: str, *, mover: BranchMover | None = None) -> Repository:
         """Return another repository of this lake.
 
         Raises:
@@ -192,8 +192,10 @@ class Repository(Protocol):
     """The lake that it belongs to."""
     record: RepositoryRecord
     """What the local store holds of it."""
-    mover: BranchMover
-    """Moves its branches: here only, or in the bucket first."""
+    mover: BranchMover | None
+    """Moves its branches in the bucket first; ``None``: they move here only."""
+    syncs: bool
+    """Whether what moves here goes to the bucket without a push: the setting ``sync``."""
     key: bytes
     """The 16 bytes that its rows in the local store begin with."""
     notices: list[Notice]
@@ -211,10 +213,6 @@ class Repository(Protocol):
 
     def at(self, ref: str, path: str = "") -> str:
         """Return the URI of a path, or of all of a ref, as it is typed."""
-
-    @property
-    def syncs(self) -> bool:
-        """Whether what moves here goes to the bucket without a push: the setting ``sync``."""
 
     def notify(self, notice: Notice) -> None:
         """Add a notice for the caller, unless it is there already."""
@@ -376,7 +374,7 @@ class CaughtUp(NamedTuple):
 
 
 class BranchMover(Protocol):
-    """Moves branches to the commits that were built for them.
+    """Moves branches in the bucket, to the commits that were built for them, before they move here.
 
     Attributes:
         resumed: notes that earlier commands left, and that `catch_up` sent or gave up, each with
@@ -387,10 +385,7 @@ class BranchMover(Protocol):
 
     @property
     def command_id(self) -> bytes:
-        """Random bytes that identify the command whose moves go to the bucket.
-
-        ``b""``: they stay on this machine.
-        """
+        """Random bytes that identify the command whose moves go to the bucket."""
 
     def catch_up(self, repository: Repository) -> CaughtUp:
         """Finish what earlier commands left, fetch, and let local refs follow the bucket.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from lakecli.base.model import ChangeType, Commit, Difference, MergeStrategy
 from lakecli.committed.diff import compare
@@ -14,10 +15,12 @@ from lakecli.committed.threeway import MergeConflict
 from lakecli.errors import NothingToDo
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
-from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.reading.view import MergePoints, View, find_merge_points, view_of_branch
-from lakecli.repository.records.commits import MERGE_STRATEGY
+from lakecli.repository.staged.changes import check_clean
+
+MERGE_STRATEGY: Final = ".lakefs.merge.strategy"
+"""The key of a merge commit's metadata that has its strategy."""
 
 
 @dataclass(frozen=True, slots=True)

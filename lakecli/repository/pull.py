@@ -42,12 +42,11 @@ from lakecli.repository.journal.intents import (
 )
 from lakecli.repository.journal.staging_tokens import follow_head
 from lakecli.repository.merge import MergeOptions, merge, preview
-from lakecli.repository.moving.clean_branches import unstage_unchanged
 from lakecli.repository.moving.transaction import MAX_ATTEMPTS
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.sharing.fetch import FetchReport, fetch
 from lakecli.repository.sharing.publish import NonFastForward
-from lakecli.repository.staged.changes import iter_crossing
+from lakecli.repository.staged.changes import iter_crossing, unstage_unchanged
 
 
 class IncomingConflict(ConflictError):

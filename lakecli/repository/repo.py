@@ -18,7 +18,7 @@ from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle import namespace
 from lakecli.repository.journal import operation_log, staging_tokens
-from lakecli.repository.records.commits import initial_commit
+from lakecli.repository.moving.transaction import initial_commit
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import normalise
 

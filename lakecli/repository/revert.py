@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from lakecli.base.model import EMPTY_TREE, Commit
 from lakecli.errors import Refused
+from lakecli.repository.cherry_pick import apply_change, parent_of
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
-from lakecli.repository.moving.apply_change import apply_change, parent_of
 from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.reading.view import View, commit_at
 

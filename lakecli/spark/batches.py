@@ -18,7 +18,7 @@ from lakecli.base.ids import CommitId
 from lakecli.base.model import Commit
 from lakecli.errors import UsageError
 from lakecli.refs.reader import CommitReader, get_commit, get_parent
-from lakecli.repository.records.commits import CHERRY_PICK_ORIGIN
+from lakecli.repository.cherry_pick import CHERRY_PICK_ORIGIN
 from lakecli.spark.sessions import is_connect
 
 if TYPE_CHECKING:

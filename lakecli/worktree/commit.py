@@ -14,10 +14,10 @@ from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard import claim_head, claim_uploaded
-from lakecli.repository.moving.clean_branches import unstage_equal
 from lakecli.repository.moving.transaction import Draft, commit_on_top
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
+from lakecli.repository.staged.changes import unstage_equal
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile, changed
 from lakecli.repository.transfer.selection import Selection

@@ -17,8 +17,8 @@ from lakecli.base.model import EMPTY_TREE
 from lakecli.cli.context import Environment
 from lakecli.cli.run import run
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.moving.transaction import describe_commit
 from lakecli.repository.reading.view import branch_at
-from lakecli.repository.records.commits import describe_commit
 from tests.support.tools import require_tool
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from lakecli.gc.lease import SweepLease
 from lakecli.kv.operations import iter_operations
 from lakecli.repository.guard import GcGuard
 from lakecli.repository.journal import unsent_moves
-from lakecli.repository.moving import clean_branches, transaction
+from lakecli.repository.moving import transaction
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.sharing import automatic, references, rollback
+from lakecli.repository.staged import changes
 from lakecli.repository.undo import back_in_bucket, pushed, undo
 from lakecli.repository.undo.apply import TakeBack
 from tests.meetings.arguments import REPOSITORY
@@ -58,7 +59,7 @@ def _stage_nothing_new(team: Team, person: str) -> None:
 def _no_seal(patch: pytest.MonkeyPatch) -> None:
     def leave(repository: Repository, name: str) -> Branch:
         with repository.lake.kv.read() as txn:
-            clean_branches.check_clean(view_of_branch(repository, txn, name))
+            changes.check_clean(view_of_branch(repository, txn, name))
             return branch_at(repository, txn, name)
 
     patch.setattr(transaction, "_seal_clean", leave)

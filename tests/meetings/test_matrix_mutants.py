@@ -12,6 +12,7 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.handle import namespace
 from lakecli.repository.journal import intents, staging_tokens, unsent_moves
+from lakecli.repository.moving import transaction
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import sending
 from lakecli.repository.undo import apply as op_apply
@@ -50,7 +51,7 @@ class Mutant(NamedTuple):
 
 def _moves_any_head(patch: pytest.MonkeyPatch) -> None:
     """A branch is moved without comparing it with what the commit was built from."""
-    for module in (branch_moves, intents):
+    for module in (transaction, intents):
         patch.setattr(module, "is_built_from", lambda *_: True)
 
 
@@ -62,7 +63,7 @@ def _counts_all_as_seen(patch: pytest.MonkeyPatch) -> None:
         del has_seen
         follow_head(txn, before, after)
 
-    patch.setattr(branch_moves, "follow_head", follow)
+    patch.setattr(intents, "follow_head", follow)
 
 
 def _moves_blindly(patch: pytest.MonkeyPatch) -> None:

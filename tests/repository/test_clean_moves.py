@@ -14,13 +14,13 @@ from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.journal.intents import finish_pending
 from lakecli.repository.merge import MergeOptions, merge, preview
-from lakecli.repository.moving import clean_branches
-from lakecli.repository.moving.clean_branches import MAX_LISTED
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.revert import revert
 from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.staged import changes
+from lakecli.repository.staged.changes import MAX_LISTED
 from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, synced
 from tests.support.lakes import checksums, make_repository, open_lake, read, stage
@@ -199,7 +199,7 @@ def test_uncommitted_changes_are_listed_up_to_a_limit(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(repository)
-    monkeypatch.setattr(clean_branches, "MAX_LISTED", 3)
+    monkeypatch.setattr(changes, "MAX_LISTED", 3)
     stage(repository, "main", {b"a": b"mine", b"b": None, b"c": b"1", b"z": b"1"})
     for refused in (_merge, _cherry_pick, _preview):
         with pytest.raises(DirtyBranch, match="has 3 uncommitted changes") as raised:

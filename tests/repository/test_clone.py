@@ -21,8 +21,8 @@ from lakecli.remote.move import Intent
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone, clone_counted
 from lakecli.repository.handle.namespace import NewerRepository
+from lakecli.repository.moving.transaction import describe_commit, initial_commit
 from lakecli.repository.push import PushOptions, push, push_all
-from lakecli.repository.records.commits import describe_commit, initial_commit
 from lakecli.repository.sharing import packs
 from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.stores.contract import ANY

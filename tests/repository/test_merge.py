@@ -204,7 +204,7 @@ def test_unrelated_histories_cannot_be_merged(forked: Repository) -> None:
     from lakecli.base.model import Branch
     from lakecli.refs.ref_store import RefStore
     from lakecli.repository.journal import staging_tokens
-    from lakecli.repository.records.commits import initial_commit
+    from lakecli.repository.moving.transaction import initial_commit
     from tests.support.lakes import START
 
     with forked.lake.kv.write() as txn:

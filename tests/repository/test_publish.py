@@ -27,15 +27,15 @@ from lakecli.repository.contract import LocalMove
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.handle.namespace import NewerRepository
 from lakecli.repository.journal.intents import finish_pending
-from lakecli.repository.moving.clean_branches import check_clean
+from lakecli.repository.moving.transaction import describe_commit
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.reading.view import view_of_branch
-from lakecli.repository.records.commits import describe_commit
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references, rollback
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from lakecli.repository.sharing.shareable import OtherRepository, check_readable, check_writable
+from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores.contract import ANY
 from tests.remote import chains

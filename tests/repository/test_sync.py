@@ -16,11 +16,11 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.sharing import automatic as following
 from lakecli.repository.sharing.automatic import SharedMover, follow
 from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.undo.back_in_bucket import put_back
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, synced

@@ -15,10 +15,10 @@ from lakecli.repository.commit import commit
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.journal.intents import STALE_AFTER, CommitUnderWay
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.moving import clean_branches
-from lakecli.repository.moving.clean_branches import unstage_unchanged
 from lakecli.repository.moving.transaction import seal
 from lakecli.repository.reading.view import view_of_branch
+from lakecli.repository.staged import changes
+from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import restore, undo
 from tests.support.clones import Clones, synced
@@ -226,7 +226,7 @@ def test_a_branch_does_not_follow_while_its_commit_is_pushed(repository: Reposit
 def test_what_equals_the_head_is_unstaged_in_batches(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clean_branches, "_BATCH", 1)
+    monkeypatch.setattr(changes, "_BATCH", 1)
     stage(repository, "main", {b"b": b"2", b"c": b"3"})
     commit(repository, "main", message="two", committer="me")
     branch.create(repository, "side", source="main")
@@ -246,7 +246,7 @@ def test_a_batch_without_records_does_not_end_the_unstaging(
             repository.lake.runtime = calm
             branch.reset_object(repository, "main", b"a")
 
-    monkeypatch.setattr(clean_branches, "_BATCH", 1)
+    monkeypatch.setattr(changes, "_BATCH", 1)
     stage(repository, "main", {b"b": b"2"})
     commit(repository, "main", message="two", committer="me")
     branch.create(repository, "side", source="main")

@@ -15,7 +15,7 @@ from lakecli.kv.bucket import PackedStore
 from lakecli.remote.packs import Pack
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
-from lakecli.repository.records.commits import describe_commit
+from lakecli.repository.moving.transaction import describe_commit
 from lakecli.repository.sharing.packs import unpack
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import RecordedProgress

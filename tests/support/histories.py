@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from lakecli.committed.apply import apply
 from lakecli.committed.encode import encode_entry
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.moving.transaction import describe_commit
 from lakecli.repository.reading.view import branch_at
-from lakecli.repository.records.commits import describe_commit
 from tests.support.lakes import entry_of
 
 if TYPE_CHECKING:

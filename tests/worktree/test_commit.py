@@ -13,7 +13,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.errors import LakeError, NothingToDo, Refused, Unreachable, UsageError
 from lakecli.repository.commit import commit as commit_staged
 from lakecli.repository.diff import diff_uncommitted
-from lakecli.repository.moving.clean_branches import unstage_equal
+from lakecli.repository.staged.changes import unstage_equal
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.transfer.walk import LinkPolicy

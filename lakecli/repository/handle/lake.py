@@ -16,19 +16,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from lakecli.base.directories import make_private
+from lakecli.base.ids import MetarangeId
 from lakecli.base.model import RepositoryRecord
+from lakecli.base.progress import Progress
 from lakecli.errors import NotFound
-from lakecli.kv.local_store import LocalStore, ReadTransaction
+from lakecli.kv.local_store import LocalStore, ReadTransaction, Table
 from lakecli.repository import known_repositories
-from lakecli.repository.contract import BranchMover, Home, OwnLake, Runtime
-from lakecli.repository.moving.mover import LOCAL_MOVER
+from lakecli.repository.contract import BranchMover, Home, OwnLake, Repository, Runtime
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads, SstableCache
     from lakecli.committed.tree_store import TreeStore
     from lakecli.repository.contract import Notice
     from lakecli.repository.guard import GcGuard
-    from lakecli.repository.moving.rebuilt_trees import RebuiltTrees
     from lakecli.repository.reading.addresses import Resolver
     from lakecli.repository.reading.reader import Reader
     from lakecli.stores.contract import ObjectStore
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _NEIGHBOURS: Final = 1_000
 """Repositories among which that one is sought that is probably meant."""
+
+_TREE_ID_SIZE: Final = 32
 
 
 class Lake:
@@ -94,12 +96,12 @@ class Lake:
         """Return a handle to the repository that a record describes; nothing is read."""
         return LocalRepository(self, record)
 
-    def repository(self, name: str, *, mover: BranchMover = LOCAL_MOVER) -> LocalRepository:
+    def repository(self, name: str, *, mover: BranchMover | None = None) -> LocalRepository:
         """Return a handle to a repository of this lake.
 
         Args:
             name: of the repository.
-            mover: moves its branches.
+            mover: moves its branches in the bucket; ``None``: they move here only.
 
         Raises:
             NotFound: no repository has that name.
@@ -139,15 +141,16 @@ class LocalRepository:
     Args:
         lake: the lake that it belongs to.
         record: what the local store holds of it.
-        mover: moves its branches.
+        mover: moves its branches in the bucket; ``None``: they move here only.
     """
 
     def __init__(
-        self, lake: OwnLake, record: RepositoryRecord, *, mover: BranchMover = LOCAL_MOVER
+        self, lake: OwnLake, record: RepositoryRecord, *, mover: BranchMover | None = None
     ) -> None:
         self.lake = lake.for_repository(record.name)
         self.record = record
-        self.mover = LOCAL_MOVER if record.is_borrowed else mover
+        self.mover = None if record.is_borrowed else mover
+        self.syncs = self.mover is not None
         self.key = record.uuid.key
         """The 16 bytes that this repository's rows in the local store begin with."""
         self._store: ObjectStore | None = None
@@ -174,7 +177,7 @@ class LocalRepository:
             Unreachable, PermissionDenied, …: it was not pushed; the next command tries again.
         """
         try:
-            if error is None:
+            if error is None and self.mover is not None:
                 self.mover.finish(self)
         finally:
             self.note_reads()
@@ -197,11 +200,6 @@ class LocalRepository:
         from lakecli.repository.reading.reader import open_reader
 
         return open_reader(self, ref, fill=fill)
-
-    @property
-    def syncs(self) -> bool:
-        """Whether what moves here goes to the bucket without a push: the setting ``sync``."""
-        return bool(self.mover.command_id)
 
     def notify(self, notice: Notice) -> None:
         """Add a notice for the caller, unless it is there already."""
@@ -273,7 +271,7 @@ class LocalRepository:
                 memory=self.lake.home.memory_size,
                 reads=self.reads,
                 guard=lambda: self.guard,
-                rebuilt=self._rebuilt,
+                rebuilt=lambda: RebuiltTrees(self),
             )
             self.reads = self._trees.reads
         return self._trees
@@ -284,11 +282,6 @@ class LocalRepository:
         home = self.lake.home
         place = os.path.join(home.cache, self.record.uuid)
         return SstableCache(place, size_limit=home.cache_size)
-
-    def _rebuilt(self) -> RebuiltTrees:
-        from lakecli.repository.moving.rebuilt_trees import RebuiltTrees
-
-        return RebuiltTrees(self)
 
     def forget_trees(self) -> None:
         """Drop the trees in memory: a table that could not be read may be there now."""
@@ -309,3 +302,49 @@ class LocalRepository:
         return GcGuard(
             self.store, monotonic=runtime.elapsed, sleep=runtime.sleep, new_id=runtime.new_id
         )
+
+
+class RebuiltTrees:
+    """Which tree of lakecli has the contents of a tree of lakeFS, as this machine remembers it.
+
+    No commit refers to a rebuilt tree before one is made on top of it, so garbage collection may
+    have deleted it: it is claimed before it is used, and forgotten if it is gone. See
+    `lakecli.committed.tree_store.Rebuilt`::
+
+        META  rebuilt/ ‖ repository ‖ metarange ID -> metarange ID, 32 bytes each
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def find(self, tree: MetarangeId) -> MetarangeId | None:
+        """Return the rebuilt tree, claimed; ``None`` if there is none.
+
+        Raises:
+            Swept: it was deleted just now.
+            SweepRunning: a sweep does not end.
+        """
+        with self._repository.lake.kv.read() as txn:
+            data = txn.get(Table.META, self._key(tree))
+        if data is None or len(data) != _TREE_ID_SIZE:
+            return None
+        from lakecli.repository.guard import Gone, claim_trees
+
+        found = MetarangeId(data.hex())
+        try:
+            claim_trees(self._repository, [found])
+        except Gone:
+            return None
+        return found
+
+    def put(self, tree: MetarangeId, rebuilt: MetarangeId) -> None:
+        """Remember a rebuilt tree."""
+        with self._repository.lake.kv.write() as txn:
+            txn.put(Table.META, self._key(tree), bytes.fromhex(rebuilt))
+
+    def show(self, entries: int) -> AbstractContextManager[Progress]:
+        """Show the progress of rebuilding a tree."""
+        return self._repository.lake.runtime.show_rebuild(entries)
+
+    def _key(self, tree: MetarangeId) -> bytes:
+        return b"rebuilt/" + self._repository.key + bytes.fromhex(tree)

@@ -1,12 +1,11 @@
-"""What this clone has done, has begun, and is still to do in the bucket.
+"""What this clone has done, has begun, and is still to do in the bucket: rows of the local store.
 
 ::
 
-    tracking        where the refs in the bucket stood when it last read them
-    operation_log   appending to the operation log, and a look at this machine's clock
-    staging_tokens  which branch a staging area belongs to
-    branch_moves    what moving a branch changes here, in one transaction
-    unsent_moves    notes of refs that are still to move in the bucket; which may be deleted there
-    intents         moves in the bucket whose outcome is not recorded: finishing them, and commands
-                    that would take them back
+    tracking         where the refs in the bucket stood when it last read them
+    unsent_moves     notes of refs that are still to move in the bucket; which may be deleted there
+    operation_log    appending to the operation log, and a look at this machine's clock
+    staging_tokens   the staging areas of a branch, and what a move of its head makes of them
+    intents          moves in the bucket whose outcome is not recorded: finishing them, landing the
+                     commits, and commands that would take them back
 """

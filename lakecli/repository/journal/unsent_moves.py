@@ -275,10 +275,15 @@ def note_taken_back(
     is_noted = find_unsent(txn, repository, move.kind, move.name) is not None
     if is_noted or not was_undone:
         return None
-    by = repository.mover.command_id.hex()
-    back = move._replace(operation="undo", before=move.after, after=here, by=(by,))
-    put(txn, repository, back := back._replace(lease=None))
+    ends = {"before": move.after, "after": here, "lease": None}
+    back = move._replace(operation="undo", by=_command_of(repository), **ends)
+    put(txn, repository, back)
     return back
+
+
+def _command_of(repository: Repository) -> tuple[str, ...]:
+    """Return the ID of the command whose moves go to the bucket, as notes have it; else nothing."""
+    return () if repository.mover is None else (repository.mover.command_id.hex(),)
 
 
 def _extend(
@@ -298,10 +303,7 @@ def _extend(
     lease = None if found is None else found.lease
     if after is None:
         lease = find_lease(txn, repository, change)
-    by = () if found is None else found.by
-    command_id = repository.mover.command_id.hex()
-    if command_id and command_id not in by:
-        by = (*by, command_id)
+    by = tuple(dict.fromkeys((*(() if found is None else found.by), *_command_of(repository))))
     if found is not None and found.after == before:
         before = found.before
     if before == after:

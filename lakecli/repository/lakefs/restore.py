@@ -37,7 +37,7 @@ from lakecli.repository.lakefs.dump import (
     read_dump,
     trees_missing,
 )
-from lakecli.repository.records.commits import initial_commit
+from lakecli.repository.moving.transaction import initial_commit
 from lakecli.staging import area
 from lakecli.stores.uri import normalise
 

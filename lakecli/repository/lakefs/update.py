@@ -34,8 +34,8 @@ from lakecli.repository.journal.staging_tokens import follow_head
 from lakecli.repository.lakefs.dump import Dump, LeftOut, RefsManifest
 from lakecli.repository.lakefs.kept_dumps import iter_kept, keep_dump
 from lakecli.repository.lakefs.restore import needed_manifest, verified
-from lakecli.repository.moving.clean_branches import unstage_unchanged
-from lakecli.repository.records.commits import initial_commit
+from lakecli.repository.moving.transaction import initial_commit
+from lakecli.repository.staged.changes import unstage_unchanged
 
 ASIDE: Final = "lakefs:"
 """Begins the name of a branch of lakeFS that has diverged from the one here."""

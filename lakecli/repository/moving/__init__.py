@@ -1,11 +1,8 @@
-"""Moving a branch to a commit.
+"""A branch gets a commit.
 
 ::
 
-    transaction      the one way of commit, merge, revert and cherry-pick
-    mover            the protocol of the move, and its form for this machine alone
-    clean_branches   branches without uncommitted changes
-    apply_change     one commit's change on another branch: cherry-pick and revert
-    rebuilt_trees    trees of lakeFS that were written again
-    housekeeping     expired operations are deleted
+    transaction    the one way of commit, merge, revert and cherry-pick: the staging area is sealed,
+                   the tree built, the branch moved; what a commit of a part leaves; commit IDs
+    housekeeping   expired operations, and what a killed commit left, are deleted
 """

@@ -4,9 +4,15 @@
    which remembers the commit it was started on.
 2. **Build** the tree from the head and the sealed changes. Its ranges and its metarange are in
    the storage namespace, durably, before anything refers to them.
-3. **Move** the branch by the repository's `lakecli.repository.contract.BranchMover`: only if it
-   still is what the commit was built from (head commit, exactly these sealed tokens), in one
-   transaction that appends the operation.
+3. **Move** the branch, only if it still is what the commit was built from (head commit, exactly
+   these sealed tokens), and append the operation in the same transaction of the local store.
+
+Where sharing is automatic, `lakecli.repository.sharing.automatic.SharedMover` does step 3: it
+writes the commit and an intent, which holds the `LocalMove`, to the local store; moves the branch
+in the bucket by compare-and-set, which makes the commit durable for everybody; and lands it here
+in the transaction that deletes the intent. A crash before the bucket's reply leaves the intent. The
+next command asks the bucket what became of the move, and lands it or gives it up
+(`lakecli.repository.journal.intents`, whose `land` is the only code that lands a commit).
 
 A command that needs a branch without uncommitted changes seals it as well. What it seals has to be
 equal to the head, and step 3 takes those tokens off: what was staged before a move never acts
@@ -15,6 +21,10 @@ after it.
 A commit of a working directory (`commit_on_top`) has no step 1: its changes are not staged, and
 what is staged stays on the branch.
 
+A commit of a part of the staged changes copies the rest to tokens of its own before step 3. The
+copies belong to nothing until the commit lands and puts them in the place of the sealed tokens. If
+the process dies before, housekeeping deletes them.
+
 The store's write lock is held in steps 1 and 3 only. A crash between any two leaves garbage, never
 damage: sealed changes stay visible on the branch and the same command takes them up again.
 Whoever loses the comparison builds again on the new head.
@@ -22,27 +32,36 @@ Whoever loses the comparison builds again on the new head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Final, NamedTuple
 
-from lakecli.base.model import Branch, Commit, MetarangeId, StagingToken
-from lakecli.errors import LostRace, NothingToDo
+from lakecli.base.identity import commit_id
+from lakecli.base.layout import MAX_MESSAGE_SIZE, MAX_METADATA_SIZE
+from lakecli.base.model import EMPTY_TREE, Branch, Commit, CommitId, MetarangeId, StagingToken
+from lakecli.errors import LostRace, NothingToDo, UsageError
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import LocalMove, Repository
-from lakecli.repository.guard import ClaimedCommit
+from lakecli.repository.guard import ClaimedCommit, same_area
 from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
-from lakecli.repository.journal.intents import LEFT
+from lakecli.repository.journal.intents import (
+    LEFT,
+    check_none_sent,
+    land,
+    when_none_under_way,
+)
 from lakecli.repository.journal.staging_tokens import is_built_from, newer_than
 from lakecli.repository.moving import housekeeping
-from lakecli.repository.moving.clean_branches import check_clean
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
-from lakecli.repository.records.commits import check_texts, describe_commit
-from lakecli.repository.staged.partial_commit import copy_staged, drop_unused
+from lakecli.repository.staged.changes import check_clean
 from lakecli.staging import area
 
 MAX_ATTEMPTS: Final = 64
+
+BATCH: Final = 8_192
+"""Records written in one transaction, for which other processes wait."""
 
 
 class Draft(NamedTuple):
@@ -143,7 +162,7 @@ def commit_on_top(
 
     The caller refuses staged changes of the paths that the commit changes. Records that are staged
     as the head has them would undo the commit;
-    `lakecli.repository.moving.clean_branches.unstage_equal` removes them.
+    `lakecli.repository.staged.changes.unstage_equal` removes them.
 
     Raises:
         UsageError: message, committer or metadata are not UTF-8.
@@ -222,16 +241,167 @@ def _try(
         draft = build(view)
     if len({parent.id for parent in draft.parents}) < len(draft.parents):
         raise ValueError(f"a commit on {branch.name} would have one parent twice")
-    check_texts(message=draft.message, committer=draft.committer, metadata=draft.metadata)
+    _check_texts(message=draft.message, committer=draft.committer, metadata=draft.metadata)
     commit = describe_commit(**draft._asdict())
-    left = () if leaves is None else copy_staged(repository, branch, leaves)
+    left = () if leaves is None else _copy_staged(repository, branch, leaves)
     landing = LocalMove(kind, sealed, from_staging=from_staging, left=left)
-    if not repository.mover.move(repository, branch, commit, landing):
-        drop_unused(repository, name=branch.name, tokens=left)
+    if not _move(repository, branch, commit, landing):
+        _drop_unused(repository, name=branch.name, tokens=left)
         return None
     lake.runtime.on_step("tidy")
     housekeeping.tidy(repository)
     return commit
+
+
+def describe_commit(
+    *,
+    parents: Sequence[Commit],
+    also_counts: Sequence[Commit] = (),
+    metarange_id: MetarangeId,
+    message: str,
+    committer: str,
+    created_at: datetime,
+    metadata: Mapping[str, str],
+) -> Commit:
+    """Return the record of a commit with its ID and generation, to make or to verify one.
+
+    Args:
+        parents: first parent first.
+        also_counts: commits that count for the generation without being parents: a squash merge
+            counts its source.
+        metarange_id: the tree.
+        message: stored as given.
+        committer: stored as given.
+        created_at: whole seconds.
+        metadata: stored as given.
+    """
+    ids = tuple(parent.id for parent in parents)
+    counted = (*parents, *also_counts)
+    return Commit(
+        id=CommitId(
+            commit_id(
+                committer=committer,
+                message=message,
+                metarange_id=metarange_id,
+                created_at=int(created_at.timestamp()),
+                metadata=metadata,
+                parents=ids,
+            )
+        ),
+        parents=ids,
+        metarange_id=metarange_id,
+        message=message,
+        committer=committer,
+        created_at=created_at,
+        metadata=dict(metadata),
+        generation=1 + max((parent.generation for parent in counted), default=0),
+    )
+
+
+def _check_texts(*, message: str, committer: str, metadata: Mapping[str, str]) -> None:
+    """Refuse texts of a new commit that other clones would not read.
+
+    Raises:
+        UsageError: they are not UTF-8, or too long.
+    """
+    pairs = [text for pair in metadata.items() for text in pair]
+    size = _size("message", [message])
+    if size > MAX_MESSAGE_SIZE:
+        raise UsageError(
+            f"a commit message of {size:,} bytes",
+            hint=f"a message has {MAX_MESSAGE_SIZE:,} bytes at most: put the rest into an object",
+        )
+    size = _size("committer", [committer]) + _size("metadata", pairs)
+    if size > MAX_METADATA_SIZE:
+        raise UsageError(
+            f"a committer and metadata of {size:,} bytes",
+            hint=f"they have {MAX_METADATA_SIZE:,} bytes at most: put the rest into an object",
+        )
+
+
+def _size(what: str, texts: Sequence[str]) -> int:
+    try:
+        return sum(len(text.encode("utf-8")) for text in texts)
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the {what} of a commit has to be UTF-8: {error.object!r}",
+            hint="set user.name and user.email: lakecli config set user.name NAME"
+            if what == "committer"
+            else "write it in UTF-8, as a terminal with a UTF-8 locale does",
+        ) from None
+
+
+def _copy_staged(
+    repository: Repository, branch: Branch, leaves: Callable[[bytes], bool]
+) -> tuple[StagingToken, ...]:
+    """Copy staged records of the sealed tokens of a branch, and return the new tokens.
+
+    Each token gets a copy of its own, started on the same commit, so that staged conflicts are
+    found as before; one without such records gets none.
+
+    Args:
+        repository: the repository of the branch.
+        branch: the branch as it was sealed.
+        leaves: tells whether a path is copied.
+    """
+    made = []
+    with repository.lake.kv.read() as txn:
+        for token in branch.sealed_tokens:
+            started_on = staging_tokens.started_on(txn, token) or branch.commit_id
+            records = ((path, value) for path, value in area.scan(txn, token) if leaves(path))
+            copy: StagingToken | None = None
+            while batch := list(islice(records, BATCH)):
+                repository.lake.runtime.on_step("leave")
+                with repository.lake.kv.write() as writing:
+                    if copy is None:
+                        copy = staging_tokens.start(writing, repository, branch.name, started_on)
+                        staging_tokens.note_copies(writing, repository, [copy])
+                    area.put_many(writing, copy, same_area(batch))
+            if copy is not None:
+                made.append(copy)
+    return tuple(made)
+
+
+def _drop_unused(repository: Repository, *, name: str, tokens: Sequence[StagingToken]) -> None:
+    """Delete copies whose commit did not land, unless their branch has them after all."""
+    for token in tokens:
+        rest = BATCH
+        while rest == BATCH:
+            with repository.lake.kv.write() as txn:
+                branch = RefStore(txn, repository.key).find_branch(name)
+                if branch is not None and token in branch.sealed_tokens:
+                    return
+                rest = area.drop(txn, token, limit=BATCH)
+                if rest < BATCH:
+                    staging_tokens.forget(txn, token)
+                    staging_tokens.settle_copy(txn, repository, token)
+
+
+def _move(repository: Repository, branch: Branch, commit: Commit, landing: LocalMove) -> bool:
+    """Move a branch to a commit, in the bucket first where sharing is automatic.
+
+    Returns:
+        Whether it moved; not if it is no longer what the commit was built from.
+
+    Raises:
+        CommitUnderWay: another process is sending a commit of the branch to the bucket.
+        LakeError: what `BranchMover.move` raises.
+    """
+    if repository.mover is not None:
+        return repository.mover.move(repository, branch, commit, landing)
+    repository.lake.runtime.on_step("move")
+
+    def act() -> bool:
+        with repository.lake.kv.write() as txn:
+            check_none_sent(txn, repository, branch.name, ignores_stale=True)
+            present = branch_at(repository, txn, branch.name)
+            is_current = is_built_from(present, branch.commit_id, landing.sealed)
+            if not is_current or not staging_tokens.are_noted(txn, repository, landing.left):
+                return False
+            land(txn, repository, branch.name, commit, landing)
+        return True
+
+    return when_none_under_way(repository, act)
 
 
 def _check_not_committed(
@@ -283,3 +453,27 @@ def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> 
         changes = [operation_log.branch_change(before, after)]
         operation_log.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
     return True
+
+
+def initial_commit(created_at: datetime) -> Commit:
+    """Return the commit every repository starts with: lakeFS's, with the empty tree."""
+    return describe_commit(
+        parents=(),
+        metarange_id=EMPTY_TREE,
+        message="Repository created",
+        committer="",
+        created_at=created_at,
+        metadata={},
+    )
+
+
+def problems_of_commit(refs: RefStore, commit: Commit) -> Iterator[str]:
+    """Yield the defects of a commit's record."""
+    for parent_id in commit.parents:
+        parent = refs.find_commit(parent_id)
+        if parent is None:
+            yield f"its parent is missing: {parent_id}"
+        elif parent.generation >= commit.generation:
+            yield f"its generation {commit.generation} is not above its parents'"
+    if (actual := commit.compute_id()) != commit.id:
+        yield f"its fields make another ID: {actual}"

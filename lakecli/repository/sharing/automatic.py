@@ -36,10 +36,10 @@ from lakecli.repository.contract import CaughtUp, LocalMove, Repository, UnsentM
 from lakecli.repository.journal import intents, operation_log, staging_tokens, unsent_moves
 from lakecli.repository.journal.intents import CommitUnderWay, finish_pending
 from lakecli.repository.journal.staging_tokens import follow_head, is_built_from
-from lakecli.repository.moving.clean_branches import unstage_unchanged
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import publish
 from lakecli.repository.sharing.sending import push_note
+from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
 
 

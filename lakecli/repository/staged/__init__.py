@@ -2,8 +2,8 @@
 
 ::
 
-    stager           writes to staging areas, as one operation of the log: entries with new
-                     attributes, and all objects below a directory
-    changes          staging compared with the commit, and with what others have changed since
-    partial_commit   what a commit of a part leaves
+    stager    writes to staging areas, as one operation of the log: entries with new attributes, and
+              all objects below a directory
+    changes   staging compared with the commit, and with what others have changed since; branches
+              without uncommitted changes
 """

@@ -8,7 +8,7 @@ move. If one of these areas is written to here, an empty area is put below them,
 fails and the commit is built again, from what is staged then.
 
 **Automatic steps.** Before a branch follows the bucket, staged records that equal its head are
-removed (`lakecli.repository.moving.clean_branches`), together with those of older staging areas
+removed (`lakecli.repository.staged.changes`), together with those of older staging areas
 below them. The user did not do this, so undo passes over it. But an operation that had covered an
 older record with one that equals the head is undone only if the older record is staged again. And
 what is staged again has not seen the head that the branch has followed to.

@@ -149,8 +149,10 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
     Raises:
         LostRace, AlreadyExists, …: as of `lakecli.repository.sharing.sending.push_note`.
     """
-    resumed = [each for each in repository.mover.resumed if each[0].operation == kind]
-    repository.mover.resumed.clear()
+    resumed = []
+    if repository.mover is not None:
+        resumed = [each for each in repository.mover.resumed if each[0].operation == kind]
+        repository.mover.resumed.clear()
     notes = [note for note, _ in resumed]
     for error in (error for _, error in resumed if error is not None):
         raise error
@@ -210,7 +212,7 @@ def _renamed(made: PushedRef, pushed: Sequence[PushedRef]) -> str:
 
 def _note_of(repository: Repository, appended: Operation, pushed: PushedRef) -> UnsentMove:
     """Return the note of a ref as it is made; other commands may have extended it since."""
-    by = (repository.mover.command_id.hex(),) if repository.syncs else ()
+    by = () if repository.mover is None else (repository.mover.command_id.hex(),)
     return UnsentMove(pushed.kind, pushed.name, appended.kind, pushed.after, pushed.before, by)
 
 

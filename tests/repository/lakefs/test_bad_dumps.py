@@ -21,7 +21,7 @@ from lakecli.proto.messages import BRANCH_DATA, COMMIT_DATA
 from lakecli.repository import known_repositories
 from lakecli.repository.lakefs.dump import BadDump, Dump, RefsManifest, read_dump
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
-from lakecli.repository.records.commits import initial_commit
+from lakecli.repository.moving.transaction import initial_commit
 from lakecli.repository.refs_dump import write_dump
 from lakecli.sstable.format import encode_value
 from lakecli.sstable.writer import TableWriter

@@ -40,10 +40,10 @@ from lakecli.repository.lakefs.dump import (
 )
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
 from lakecli.repository.log import LogOptions, log
+from lakecli.repository.moving.transaction import initial_commit
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
-from lakecli.repository.records.commits import initial_commit
 from lakecli.repository.refs_dump import write_dump
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, undo
