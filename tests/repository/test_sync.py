@@ -323,6 +323,7 @@ def test_one_of_two_creators_of_a_branch_wins(clones: tuple[Repository, ...]) ->
 
 
 def raise_at_end(repository: Repository) -> None:
+    assert repository.mover is not None
     repository.mover.finish(repository)
 
 

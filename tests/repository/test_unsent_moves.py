@@ -170,6 +170,7 @@ def test_the_way_back_of_a_move_that_was_undone_is_noted_once(
         back = note_taken_back(txn, sender, move(BRANCH, third, second))
         assert note_taken_back(txn, other, move(BRANCH, third, second)) is None
     assert back == noted(repository)
+    assert sender.mover is not None
     by = (sender.mover.command_id.hex(),)
     assert back == move(BRANCH, second, third)._replace(operation="undo", by=by)
 

@@ -275,8 +275,8 @@ def note_taken_back(
     is_noted = find_unsent(txn, repository, move.kind, move.name) is not None
     if is_noted or not was_undone:
         return None
-    ends = {"before": move.after, "after": here, "lease": None}
-    back = move._replace(operation="undo", by=_command_of(repository), **ends)
+    back = move._replace(operation="undo", before=move.after, after=here, lease=None)
+    back = back._replace(by=_command_of(repository))
     put(txn, repository, back)
     return back
 
