@@ -21,8 +21,7 @@ from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.runner import Runner
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import GcGuard
-from lakecli.repository.reading.addresses import Resolver
-from lakecli.repository.reading.trust import Trust, trust_of
+from lakecli.repository.reading.addresses import Resolver, Trust, trust_of
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.registry import open_store, prepare_namespace
 

@@ -30,8 +30,7 @@ from lakecli.errors import (
 )
 from lakecli.exports.target import WHOLE, BucketTarget, ExportItem, open_target
 from lakecli.repository.contract import AddressResolver
-from lakecli.repository.reading.contents import read_located
-from lakecli.repository.reading.recorded import Recorded, change_of
+from lakecli.repository.reading.contents import Recorded, change_of, read_located
 from lakecli.repository.transfer.destination import FileComparison, NoRoom, UnsafeName
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep

@@ -42,8 +42,8 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.data_index import DataIndex, Hashed, check_object
 from lakecli.repository.handle.namespace import owner_of
 from lakecli.repository.moving.transaction import problems_of_commit
-from lakecli.repository.reading.outside_places import count_place, place_of_address
-from lakecli.repository.reading.recorded import BATCH, Recorded, ask_all
+from lakecli.repository.reading.contents import BATCH, Recorded, ask_all
+from lakecli.repository.reading.place_counts import count_place, place_of_address
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import clear_temporaries

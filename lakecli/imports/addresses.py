@@ -21,8 +21,15 @@ from lakecli.errors import LakeError, Refused
 from lakecli.imports.task import Choice, Failures, Rows, Task
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import MARK as PIN_MARK
-from lakecli.repository.reading.addresses import split_address, split_pin
-from lakecli.repository.reading.trust import Trust, bucket_of, check_host, lies_below, place_of
+from lakecli.repository.reading.addresses import (
+    Trust,
+    bucket_of,
+    check_host,
+    lies_below,
+    place_of,
+    split_address,
+    split_pin,
+)
 from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.uri import is_local
 from lakecli.stores.wrappers import at_version

@@ -43,7 +43,7 @@ from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less
 from lakecli.repository.guard import claim_head
 from lakecli.repository.moving.transaction import Draft, commit_clean
-from lakecli.repository.reading.trust import remember
+from lakecli.repository.reading.addresses import remember
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.transfer.plan import PathStep

@@ -39,16 +39,22 @@ from lakecli.errors import (
 )
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_uploaded
-from lakecli.repository.reading.addresses import is_external, locate
-from lakecli.repository.reading.contents import damaged, digest_of, gone, read_object
-from lakecli.repository.reading.recorded import check_unchanged
-from lakecli.repository.reading.trust import (
+from lakecli.repository.reading.addresses import (
     Trust,
     bucket_of,
+    is_external,
     lies_below,
+    locate,
     place_of,
     remember,
     trust_of,
+)
+from lakecli.repository.reading.contents import (
+    check_unchanged,
+    damaged,
+    digest_of,
+    gone,
+    read_object,
 )
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, remove_unchanged

@@ -44,8 +44,8 @@ from lakecli.remote.refs import iter_refs, read_refs
 from lakecli.repository.contract import Home, Repository, Runtime
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.handle.namespace import check_needs, describe, owner_of
-from lakecli.repository.reading.outside_places import allowable, look
-from lakecli.repository.reading.trust import trust_of
+from lakecli.repository.reading.addresses import trust_of
+from lakecli.repository.reading.place_counts import allowable, look
 from lakecli.repository.sharing import shareable
 from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.uri import is_local, parse

@@ -33,9 +33,8 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import is_external
+from lakecli.repository.reading.addresses import is_external, real_path, remembered
 from lakecli.repository.reading.contents import content_digest, read_object
-from lakecli.repository.reading.trust import real_path, remembered
 from lakecli.repository.reading.view import View, no_such_path, open_view
 from lakecli.repository.transfer.destination import (
     Destination,

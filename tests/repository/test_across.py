@@ -14,8 +14,8 @@ from lakecli.repository import across as across_module
 from lakecli.repository import repo
 from lakecli.repository.across import RepositoryPath, cp_across, cp_tree_across
 from lakecli.repository.commit import commit
+from lakecli.repository.reading.addresses import OutsideAddress, remember, remembered
 from lakecli.repository.reading.contents import read_object
-from lakecli.repository.reading.trust import OutsideAddress, remember, remembered
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.staged.stager import NewAttributes, remove_unchanged
 from lakecli.repository.transfer.readers import PieceReader

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import (
     MARK,
+    OutsideAddress,
     Pin,
     Resolver,
+    Trust,
     pinned,
     pinned_bytes,
     split_pin,
     unpinned_bytes,
 )
-from lakecli.repository.reading.trust import OutsideAddress, Trust
 from lakecli.stores.memory import MemoryStore
 from lakecli.stores.registry import open_store
 from lakecli.stores.wrappers import AtVersion

@@ -105,7 +105,7 @@ def _write_many(
 def _pieces(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[bytes]:
     """Yield the bytes of an object, the first of them when a small one is verified."""
     if is_external(entry):
-        from lakecli.repository.reading.recorded import check_unchanged
+        from lakecli.repository.reading.contents import check_unchanged
 
         check_unchanged(repository, entry)
     pieces = read_object(repository, entry)

@@ -26,7 +26,7 @@ from lakecli.fsck.index import RunnerBulk
 from lakecli.fsck.repair import repair
 from lakecli.repository.contract import Repository
 from lakecli.repository.intact_copies import Repaired, repair_cache
-from lakecli.repository.reading.outside_places import CountedPlace, places_in
+from lakecli.repository.reading.place_counts import CountedPlace, places_in
 
 SHOWN_PATHS: Final = 10
 

@@ -247,8 +247,7 @@ class LocalRepository:
     @cached_property
     def addresses(self) -> Resolver:
         """Resolves the physical addresses of entries."""
-        from lakecli.repository.reading.addresses import Resolver
-        from lakecli.repository.reading.trust import trust_of
+        from lakecli.repository.reading.addresses import Resolver, trust_of
 
         return Resolver(
             lambda: self.store,

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import islice, starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unicodedata import category
@@ -29,14 +30,21 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_external, may_change
-from lakecli.repository.reading.presigner import Presigner
 from lakecli.repository.reading.view import View, no_such_path, open_view
 from lakecli.repository.transfer.selection import LEFT_OUT, is_own
-from lakecli.stores.presigning import PresignedUrl
+from lakecli.stores.presigning import PresignedUrl, PresignRequest
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+
+_SHOWN: Final = re.compile(
+    r"(text/(plain|csv|tab-separated-values|markdown)|application/(json|pdf|x-ndjson)"
+    r"|image/(png|jpeg|gif|webp|avif|bmp|tiff)|audio/[a-z0-9.+-]+|video/[a-z0-9.+-]+)"
+    r"( *; *charset=[a-z0-9-]+)?",
+    re.ASCII | re.IGNORECASE,
+)
+"""Content types that a browser shows without running code in them."""
 
 _BLAKE3: Final = re.compile(f"[0-9a-f]{{{2 * DIGEST_SIZE}}}")
 
@@ -117,6 +125,55 @@ class Totals:
 def is_blake3(checksum: str) -> bool:
     """Return whether a checksum is a digest computed from the bytes, and not an ETag."""
     return _BLAKE3.fullmatch(checksum) is not None
+
+
+class Presigner(NamedTuple):
+    """Presigns URLs for the objects of one repository, all as of one moment.
+
+    Sends no request to the storage namespace. For another bucket in S3 it requests the region once,
+    since a signature is valid for one region.
+
+    Attributes:
+        repository: the repository of the objects.
+        now: the moment of signing.
+        expires_in: how long the URLs are valid from then on.
+        inline: let browsers show every object, even one whose code they would run.
+        may_be_unsigned: leave signatures that take long to the caller; see `PresignRequest`.
+    """
+
+    repository: Repository
+    now: datetime
+    expires_in: timedelta
+    inline: bool = False
+    may_be_unsigned: bool = False
+
+    def presign(self, path: bytes, entry: Entry) -> PresignedUrl:
+        """Return a URL that reads an entry's bytes without credentials.
+
+        The response has the entry's content type and file name, since one data object may serve
+        many paths. Browsers save objects whose code they would run, and those of unknown type.
+
+        Raises:
+            Unsupported: the store has no URLs.
+            LakeError: the entry's address cannot be followed; see `AddressResolver`.
+        """
+        store, key = self.repository.addresses.locate(entry.physical_address)
+        name = path[path.rfind(b"/") + 1 :]
+        request = PresignRequest(
+            "GET",
+            self.expires_in,
+            entry.content_type,
+            name.decode("ascii") if name.isascii() else os.fsdecode(name),
+            not (self.inline or is_shown(entry.content_type)),
+            self.may_be_unsigned,
+        )
+        return store.presign(key, request, now=self.now)
+
+
+@lru_cache(64)
+def is_shown(content_type: str) -> bool:
+    """Tell whether a browser shows this content type without running code in it."""
+    return _SHOWN.fullmatch(content_type) is not None
 
 
 class ObjectLinks:

@@ -13,7 +13,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.handoff import manifest
 from lakecli.repository.handoff.documents import FORMATS, ShellScript
 from lakecli.repository.handoff.links import ObjectLinks, open_handoff, presign_entry
-from lakecli.repository.reading.trust import remember
+from lakecli.repository.reading.addresses import remember
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores.presigning import PresignedUrl, PresignRequest, response_headers
 from tests.support.lakes import checksums, entry_of, stage, stage_entries, unclaimed
