@@ -192,6 +192,10 @@ class Repository(Protocol):
     """The lake that it belongs to."""
     record: RepositoryRecord
     """What the local store holds of it."""
+    name: str
+    """The name on this machine."""
+    uri: str
+    """``lakefs://name``; of a repository that is read without a clone, that of its namespace."""
     mover: BranchMover | None
     """Moves its branches in the bucket first; ``None``: they move here only."""
     syncs: bool
@@ -202,14 +206,6 @@ class Repository(Protocol):
     """What verbs found out, for the caller to show and to clear."""
     reads: Reads | None
     """How many reads of trees each tier answered; ``None`` if there were none."""
-
-    @property
-    def name(self) -> str:
-        """The name on this machine."""
-
-    @property
-    def uri(self) -> str:
-        """``lakefs://name``."""
 
     def at(self, ref: str, path: str = "") -> str:
         """Return the URI of a path, or of all of a ref, as it is typed."""

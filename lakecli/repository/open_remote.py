@@ -45,15 +45,11 @@ class RemoteRepository(LocalRepository):
         )
         local = OnDemandStore(readable.put)
         super().__init__(Lake(home, local, runtime), record)
-        self._store = readable
+        self.uri = record.name
+        self.store = readable
         filled = copy(self)
         filled.lake = Lake(home, local.filled, runtime)
         local.fetch_for(filled, self._leave_out)
-
-    @property
-    def uri(self) -> str:
-        """The URI of the namespace."""
-        return self.record.name
 
     def at(self, ref: str, path: str = "") -> str:
         """Return the URI of a path, or of all of a ref, as it is typed."""

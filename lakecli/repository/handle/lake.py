@@ -149,12 +149,12 @@ class LocalRepository:
     ) -> None:
         self.lake = lake.for_repository(record.name)
         self.record = record
+        self.name = record.name
+        self.uri = f"lakefs://{record.name}"
         self.mover = None if record.is_borrowed else mover
         self.syncs = self.mover is not None
         self.key = record.uuid.key
         """The 16 bytes that this repository's rows in the local store begin with."""
-        self._store: ObjectStore | None = None
-        self._trees: TreeStore | None = None
         self.reads: Reads | None = None
         """How many reads of trees each tier answered; ``None`` if there were none."""
         self.notices: list[Notice] = []
@@ -206,21 +206,11 @@ class LocalRepository:
         if notice not in self.notices:
             self.notices.append(notice)
 
-    @property
-    def name(self) -> str:
-        """The name on this machine."""
-        return self.record.name
-
     def is_here(self) -> bool:
         """Tell whether this machine still has the repository, under this name."""
         with self.lake.kv.read() as txn:
             found = known_repositories.find_repository(txn, self.name)
         return found is not None and found.uuid == self.record.uuid
-
-    @property
-    def uri(self) -> str:
-        """``lakefs://name``."""
-        return f"lakefs://{self.record.name}"
 
     def at(self, ref: str, path: str = "") -> str:
         """Return the URI of a path, or of all of a ref, as it is typed."""
@@ -229,20 +219,19 @@ class LocalRepository:
     @property
     def store_in_use(self) -> ObjectStore | None:
         """The storage namespace if it was used already, else ``None``; imports nothing."""
-        return self._store
+        return self.__dict__.get("store")
 
-    @property
+    @cached_property
     def store(self) -> ObjectStore:
         """The storage namespace; the first use imports its adapter, and sends no request."""
-        if self._store is None:
-            record, open_store = self.record, self.lake.runtime.open_store
-            self._store = open_store(record.storage_namespace, record.region)
-            if record.is_borrowed:
-                from lakecli.stores.wrappers import OverlayStore
+        record, open_store = self.record, self.lake.runtime.open_store
+        store = open_store(record.storage_namespace, record.region)
+        if record.is_borrowed:
+            from lakecli.stores.wrappers import OverlayStore
 
-                make_private(own := self.lake.home.objects_of(record.uuid))
-                self._store = OverlayStore(open_store(str(own), ""), self._store)
-        return self._store
+            make_private(own := self.lake.home.objects_of(record.uuid))
+            return OverlayStore(open_store(str(own), ""), store)
+        return store
 
     @cached_property
     def addresses(self) -> Resolver:
@@ -257,23 +246,22 @@ class LocalRepository:
             region=self.record.region,
         )
 
-    @property
+    @cached_property
     def trees(self) -> TreeStore:
         """The committed trees in the storage namespace, cached in the lake's home."""
-        if self._trees is None:
-            from lakecli.committed.tree_store import TreeStore
+        from lakecli.committed.tree_store import TreeStore
 
-            self._trees = TreeStore(
-                self.store,
-                cache=self._table_cache,
-                range_entries=self.record.range_entries,
-                memory=self.lake.home.memory_size,
-                reads=self.reads,
-                guard=lambda: self.guard,
-                rebuilt=lambda: RebuiltTrees(self),
-            )
-            self.reads = self._trees.reads
-        return self._trees
+        trees = TreeStore(
+            self.store,
+            cache=self._table_cache,
+            range_entries=self.record.range_entries,
+            memory=self.lake.home.memory_size,
+            reads=self.reads,
+            guard=lambda: self.guard,
+            rebuilt=lambda: RebuiltTrees(self),
+        )
+        self.reads = trees.reads
+        return trees
 
     def _table_cache(self) -> SstableCache:
         from lakecli.committed.cache import SstableCache
@@ -285,12 +273,12 @@ class LocalRepository:
     def forget_trees(self) -> None:
         """Drop the trees in memory: a table that could not be read may be there now."""
         self.note_reads()
-        self._trees = None
+        self.__dict__.pop("trees", None)
 
     def note_reads(self) -> None:
         """Keep the counts of reads of trees for `lakecli doctor`, those since the last call."""
-        if self._trees is not None:
-            self._trees.note_reads()
+        if "trees" in self.__dict__:
+            self.trees.note_reads()
 
     @cached_property
     def guard(self) -> GcGuard:
