@@ -17,12 +17,10 @@ from lakecli.base.uri import LakeUri
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.reading import (
     NO_METADATA,
-    Completion,
     EngineName,
     Kind,
     Parser,
     Side,
-    ValueIfBare,
     each,
     read_branch,
     read_branch_prefix,
@@ -38,7 +36,6 @@ from lakecli.cli.reading import (
     read_repository_or_expression,
     read_repository_or_ref,
     read_tag,
-    read_texts,
 )
 
 RepositoryUri = Annotated[
@@ -107,7 +104,7 @@ PrefixOrFileUri = Annotated[
 RefUris = Annotated[
     list[LakeUri],
     Argument("REF", "lakefs://REPOSITORY/REF, with modifiers such as ~2"),
-    Parser(each(read_ref), Kind.REF, repeatable=True),
+    Parser(each(read_ref), Kind.REF),
 ]
 PathOrDirectoryUri = Annotated[
     LakeUri,
@@ -132,12 +129,12 @@ BranchPathUri = Annotated[
 BranchUris = Annotated[
     list[LakeUri],
     Argument("BRANCH", "lakefs://REPOSITORY/BRANCH"),
-    Parser(each(read_branch), Kind.BRANCH, repeatable=True),
+    Parser(each(read_branch), Kind.BRANCH),
 ]
 TagUris = Annotated[
     list[LakeUri],
     Argument("TAG", "lakefs://REPOSITORY/TAG"),
-    Parser(each(read_tag), Kind.TAG, repeatable=True),
+    Parser(each(read_tag), Kind.TAG),
 ]
 PathOrDirectoryUris = Annotated[
     list[LakeUri],
@@ -146,12 +143,12 @@ PathOrDirectoryUris = Annotated[
         "lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH to read without a clone (lakecli "
         "help remotes); with --files-from, the directory of the names",
     ),
-    Parser(each(read_prefix), Kind.PATH, repeatable=True),
+    Parser(each(read_prefix), Kind.PATH),
 ]
 BranchPathUris = Annotated[
     list[LakeUri],
     Argument("PATH", "lakefs://REPOSITORY/BRANCH/[PATH]"),
-    Parser(each(read_branch_prefix), Kind.PATH, repeatable=True),
+    Parser(each(read_branch_prefix), Kind.PATH),
 ]
 
 StorageNamespace = Annotated[
@@ -159,19 +156,19 @@ StorageNamespace = Annotated[
     Argument(
         "NAMESPACE", "s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path"
     ),
-    Completion(Kind.DIRECTORY),
+    Kind.DIRECTORY,
 ]
 
 OperationId = Annotated[
     str,
     Argument("ID", "ID of an operation or its first digits; see op log"),
-    Completion(Kind.OPERATION),
+    Kind.OPERATION,
 ]
 
 AtOp = Annotated[
     str,
     Option("--at-op", metavar="ID", help="Read the state right after an operation; see op log"),
-    Completion(Kind.OPERATION),
+    Kind.OPERATION,
 ]
 Remote = Annotated[bool, Option("--remote", help="Move pushed refs back in the bucket, too")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation")]
@@ -183,7 +180,7 @@ Metadata = Annotated[
         metavar="KEY=VALUE[,...]",
         help="Metadata to record; quote a pair whose value has a comma: '\"KEY=A,B\"'",
     ),
-    Parser(read_metadata, repeatable=True),
+    Parser(read_metadata),
 ]
 AllowEmptyMessage = Annotated[
     bool, Option("--allow-empty-message", help="Commit without a message")
@@ -195,12 +192,10 @@ ContentType = Annotated[
 Include = Annotated[
     Sequence[str],
     Option("--include", metavar="PATTERN", help="Only paths that match, as in .gitignore"),
-    Parser(read_texts, repeatable=True),
 ]
 Exclude = Annotated[
     Sequence[str],
     Option("--exclude", metavar="PATTERN", help="Not paths that match, as in .gitignore"),
-    Parser(read_texts, repeatable=True),
 ]
 Amount = Annotated[
     int, Option("--amount", min=-1, metavar="N", help="Show at most N; 0 or -1 for all")
@@ -223,8 +218,8 @@ ForceWithLease = Annotated[
         "--force-with-lease",
         metavar="[=COMMIT]",
         help="Move the branch or tag even backwards, unless somebody else moved it in the bucket",
+        bare="",
     ),
-    ValueIfBare(""),
 ]
 DryRun = Annotated[bool, Option("--dry-run", help="Show what would be done, but do nothing")]
 ParentNumber = Annotated[
@@ -271,10 +266,10 @@ Master = Annotated[
 Conf = Annotated[
     Mapping[str, str],
     Option("--conf", metavar="KEY=VALUE", help="Spark setting, as for spark-submit"),
-    Parser(read_conf, repeatable=True),
+    Parser(read_conf),
 ]
 SettingName = Annotated[
-    str, Argument("KEY", "Name of a setting, as in lakecli config list"), Completion(Kind.SETTING)
+    str, Argument("KEY", "Name of a setting, as in lakecli config list"), Kind.SETTING
 ]
 NoProgress = Annotated[bool, Option("--no-progress", help="Show no progress")]
 

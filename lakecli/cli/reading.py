@@ -1,8 +1,4 @@
-"""How typed text becomes the value of a parameter, and what a parameter names.
-
-Typer's own ``parser=`` sees the text only. `Parser` gets the context too, because a URI depends on
-``--base-uri`` and the settings, which may come after the URI on the command line.
-"""
+"""How typed text becomes the value of a parameter, and what a parameter names."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lakecli.base import uri
 from lakecli.base.uri import LakeUri
@@ -63,35 +59,24 @@ class EngineName(StrEnum):
     SPARK = "spark"
 
 
-class Completion(NamedTuple):
-    """Marks the kind of name that a parameter without a `Parser` is."""
-
-    kind: Kind
-
-
-class ValueIfBare(NamedTuple):
-    """Marks an option that may be given without a value, and its value then.
-
-    A value must be written ``--option=value``, not ``--option value``.
-    """
-
-    value: str
-
-
-class Parser(NamedTuple):
+class Parser:
     """Marks how typed text becomes a parameter's value.
 
-    Attributes:
-        read: called with the text, or with the list of texts of a repeatable option, and the
+    Typer's own ``parser=`` sees the text only. This one gets the context too, because a URI depends
+    on ``--base-uri`` and the settings, which may come after the URI on the command line.
+
+    Args:
+        read: called with the text, or with the list of texts of a repeatable parameter, and the
             context; raises `UsageError`. It is not called without a text; the default of the
             function applies.
         kind: the kind of name that the text is.
-        repeatable: whether the option may be given several times.
     """
 
-    read: Callable[[Any, Context], object]
-    kind: Kind | None = None
-    repeatable: bool = False
+    __slots__ = ("kind", "read")
+
+    def __init__(self, read: Callable[[Any, Context], object], kind: Kind | None = None) -> None:
+        self.read = read
+        self.kind = kind
 
 
 def read_repository(text: str, context: Context) -> LakeUri:
@@ -313,11 +298,6 @@ def _split_pair(text: str, *, hint: str) -> tuple[str, str]:
     if not equals or not key:
         raise UsageError(f'invalid key/value pair {text!r}: should be separated by "="', hint=hint)
     return key, value
-
-
-def read_texts(texts: list[str], _context: Context) -> list[str]:
-    """Read a repeatable option, each value unchanged."""
-    return texts
 
 
 def read_list(texts: list[str], _context: Context) -> list[str]:

@@ -14,7 +14,6 @@ from lakecli.cli.line.argv import Globals, normalise, split
 from lakecli.cli.line.build import Built, build, usage_of
 from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter, declaration
 from lakecli.cli.line.describe import describe_all
-from lakecli.cli.reading import Parser
 from lakecli.cli.tree import COMMANDS, is_prefix
 
 TYPED: dict[Any, str] = {int: "7", str: "text", list[str]: "text"}
@@ -74,9 +73,7 @@ def probe(words: str) -> Probe:
 
     declared = declaration(COMMANDS[words].load())
     parameters = {
-        name: each._replace(
-            reads=each.reads and Parser(lambda text, _: text, each.kind, each.reads.repeatable)
-        )
+        name: each._replace(read=each.read and (lambda text, _: text))
         for name, each in declared.parameters.items()
     }
     noted = Declaration(note, parameters, {})

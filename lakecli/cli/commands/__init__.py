@@ -52,7 +52,7 @@ A class such as ``PageOptions`` stands for several options and has no default. A
 spelling, ``Option("--flag", "-f", …)``; ``--flag=true|false`` works too. Only if leaving it
 out differs from false, write ``bool | None = None`` with ``"--flag/--no-flag"``. Help texts are
 short, begin with a capital letter and have no period. A value that depends on the context is marked
-by ``Parser(function)``, a word to complete by ``Completion(Kind…)``. Global options (``--json``,
+by ``Parser(function)``, a word to complete by ``Kind…``. Global options (``--json``,
 ``-q``, …) are never parameters.
 
 Imports. `lakecli.cli.line` evaluates the annotations of the function, so the names in them are

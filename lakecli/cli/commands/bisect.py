@@ -14,7 +14,7 @@ from lakecli.cli.line.declare import Argument
 from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
 from lakecli.cli.out.text import log_lines, one_line
 from lakecli.cli.params import RepositoryOrRefExpression
-from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.reading import Kind
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.bisect import (
     BAD,
@@ -38,12 +38,12 @@ _NO_VERDICT: Final = 126
 BisectRefs = Annotated[
     list[str],
     Argument(metavar="REF", help="Ref or its URI; by default the commit that is being tested"),
-    Completion(Kind.REF),
+    Kind.REF,
 ]
 BisectRepository = Annotated[
     str,
     Argument(metavar="REPOSITORY", help="lakefs://REPOSITORY; by default the one with a session"),
-    Completion(Kind.REPOSITORY),
+    Kind.REPOSITORY,
 ]
 
 
@@ -101,7 +101,7 @@ def bisect_start(
     good: Annotated[
         list[str],
         Argument(metavar="GOOD", help="Commit without the problem: a ref or its URI"),
-        Completion(Kind.REF),
+        Kind.REF,
     ] = [],  # noqa: B006 - never changed
 ) -> None:
     """Begin to search history for the first commit with a problem.
@@ -212,7 +212,7 @@ def bisect_run(
     command: Annotated[
         list[str],
         Argument(metavar="COMMAND", help="Program that tests a commit, with its arguments"),
-        Completion(Kind.COMMAND),
+        Kind.COMMAND,
     ],
 ) -> None:
     """Search by a program that tests each commit.

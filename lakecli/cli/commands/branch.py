@@ -33,7 +33,7 @@ from lakecli.cli.params import (
     ParentNumber,
     Yes,
 )
-from lakecli.cli.reading import Completion, Kind, read_ref_of
+from lakecli.cli.reading import Kind, read_ref_of
 from lakecli.errors import UsageError
 from lakecli.repository import branch as library
 from lakecli.repository.contract import Repository
@@ -98,7 +98,7 @@ def branch_create(
     source: Annotated[
         str,
         Option("--source", "-s", metavar="REF", help="Ref to start at, or lakefs://REPOSITORY/REF"),
-        Completion(Kind.REF),
+        Kind.REF,
     ],
 ) -> None:
     """Create a branch at the commit of another ref.
@@ -258,7 +258,7 @@ def branch_rename(
     name: Annotated[
         str,
         Argument(metavar="NAME", help="The new name, or lakefs://REPOSITORY/NAME"),
-        Completion(Kind.NOTHING),
+        Kind.NOTHING,
     ],
 ) -> None:
     """Rename a branch.
@@ -336,7 +336,7 @@ def branch_reset(
     to: Annotated[
         str,
         Option("--to", metavar="REF", help="Move the branch to this commit: a ref or its URI"),
-        Completion(Kind.REF),
+        Kind.REF,
     ] = "",
     force_with_lease: ForceWithLease = None,
     yes: Yes = False,
@@ -446,7 +446,7 @@ def branch_revert(
     refs: Annotated[
         list[str],
         Argument(metavar="REF", help="Commit to revert: a commit ID, a ref, or its URI"),
-        Completion(Kind.REF),
+        Kind.REF,
     ],
     *,
     parent_number: ParentNumber = None,

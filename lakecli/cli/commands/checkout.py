@@ -18,7 +18,7 @@ from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import TransferOptions
-from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.reading import Kind
 from lakecli.errors import UsageError
 from lakecli.repository import branch
 from lakecli.worktree.ignore import IgnoreMatch
@@ -49,7 +49,7 @@ def checkout(
     ref: Annotated[
         str,
         Argument(metavar="REF", help="Branch, tag or commit of the linked repository"),
-        Completion(Kind.REF),
+        Kind.REF,
     ],
     *,
     create: Annotated[
@@ -95,7 +95,7 @@ def restore(
     files: Annotated[
         list[str],
         Argument(metavar="FILE", help="Files or directories of a linked directory"),
-        Completion(Kind.FILE_OF_REF),
+        Kind.FILE_OF_REF,
     ],
     *,
     source: Annotated[
@@ -106,7 +106,7 @@ def restore(
             metavar="REF",
             help="Take the files of this branch, tag or commit; default: as last synced",
         ),
-        Completion(Kind.REF),
+        Kind.REF,
     ] = "",
     transfer: TransferOptions,
 ) -> None:
@@ -129,7 +129,7 @@ def check_ignore(
     files: Annotated[
         list[str],
         Argument(metavar="FILE", help="Files or directories of a linked directory"),
-        Completion(Kind.FILE),
+        Kind.FILE,
     ],
     *,
     why: Annotated[

@@ -26,7 +26,7 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
 from lakecli.cli.params import EngineOptions, RepositoryUri, StorageNamespace
-from lakecli.cli.reading import Completion, EngineName, Kind
+from lakecli.cli.reading import EngineName, Kind
 from lakecli.errors import LakeError, Refused, UsageError
 from lakecli.imports.rebuild import count_heads, rebuild_heads
 from lakecli.repository.clone import Cloned, clone_counted, clone_known
@@ -84,7 +84,7 @@ def clone(
             metavar="FILE",
             help="The manifest that `lakectl refs-dump` printed; - reads standard input",
         ),
-        Completion(Kind.FILE),
+        Kind.FILE,
     ] = None,
     default_branch: Annotated[
         str | None,

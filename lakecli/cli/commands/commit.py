@@ -21,7 +21,7 @@ from lakecli.cli.params import (
     Metadata,
     Winner,
 )
-from lakecli.cli.reading import NO_METADATA, Parser, check_message, read_texts
+from lakecli.cli.reading import NO_METADATA, check_message
 from lakecli.errors import UsageError
 from lakecli.repository.commit import StagedPart
 from lakecli.repository.commit import commit as make_commit
@@ -29,12 +29,10 @@ from lakecli.repository.commit import commit as make_commit
 _Paths = Annotated[
     Sequence[str],
     Option("--path", metavar="PATH", help="Commit only this object, or what is below it"),
-    Parser(read_texts, repeatable=True),
 ]
 _Prefixes = Annotated[
     Sequence[str],
     Option("--prefix", metavar="TEXT", help="Commit only paths that begin with this"),
-    Parser(read_texts, repeatable=True),
 ]
 _EpochTimeSeconds = Annotated[
     int,

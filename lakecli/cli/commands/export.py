@@ -25,7 +25,7 @@ from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
-from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.reading import Kind
 from lakecli.errors import UsageError
 from lakecli.exports.manifests import check_can_write, write_manifest, write_symlinks
 from lakecli.exports.run import ExportOptions, ExportReport, count_exported, summarise
@@ -150,7 +150,7 @@ def export(
     destination: Annotated[
         str,
         Argument(metavar="DEST", help="s3://…, gs://…, az://… or a directory"),
-        Completion(Kind.DIRECTORY),
+        Kind.DIRECTORY,
     ],
     *,
     since: Annotated[

@@ -61,7 +61,7 @@ def fs_cp(
     metadata: Annotated[
         Mapping[str, str] | None,
         Option("--meta", metavar="KEY=VALUE", help="Metadata of the copies; '' for none"),
-        Parser(read_new_metadata, repeatable=True),
+        Parser(read_new_metadata),
     ] = None,
     content_type: Annotated[
         str | None, Option("--content-type", metavar="TYPE", help="Content type of the copies")

@@ -31,7 +31,7 @@ from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record, pick
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import AtOp, PrefixUri, Recursive, SelectionOptions, TransferOptions
-from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.reading import Kind
 from lakecli.errors import AlreadyExists, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import (
@@ -97,7 +97,7 @@ def fs_download(
     destination: Annotated[
         str,
         Argument(metavar="DEST", help="File or directory; default: the current directory"),
-        Completion(Kind.FILE),
+        Kind.FILE,
     ] = ".",
     *,
     recursive: Recursive = False,

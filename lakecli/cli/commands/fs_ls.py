@@ -15,7 +15,7 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import EntryJson, answers, entry_record, pick
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
-from lakecli.cli.reading import Parser, read_size, read_texts, read_time
+from lakecli.cli.reading import Parser, read_size, read_time
 from lakecli.committed.listing import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 
@@ -153,7 +153,6 @@ def fs_find(
     names: Annotated[
         Sequence[str],
         Option("--name", metavar="PATTERN", help="Only names that match, such as '*.csv'"),
-        Parser(read_texts, repeatable=True),
     ] = (),
     min_size: Annotated[
         int | None,

@@ -25,7 +25,7 @@ from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Expires, Recursive
-from lakecli.cli.reading import Completion, Kind, Parser, each, read_prefix
+from lakecli.cli.reading import Kind, Parser, each, read_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.stat import stat
 
@@ -60,7 +60,7 @@ _Paths = Annotated[
         help="lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH without a clone (lakecli help "
         "remotes)",
     ),
-    Parser(each(read_prefix), Kind.PATH, repeatable=True),
+    Parser(each(read_prefix), Kind.PATH),
 ]
 _Format = Annotated[
     FormatName | None,
@@ -69,7 +69,7 @@ _Format = Annotated[
 _Manifest = Annotated[
     Path | None,
     Option("--manifest", metavar="FILE", help="With -r, write the URLs to this file"),
-    Completion(Kind.FILE),
+    Kind.FILE,
 ]
 _Script = Annotated[
     Path | None,
@@ -78,7 +78,7 @@ _Script = Annotated[
         metavar="FILE",
         help="With -r, write a shell script that downloads everything",
     ),
-    Completion(Kind.FILE),
+    Kind.FILE,
 ]
 _Title = Annotated[
     str, Option("--title", metavar="TEXT", help="With -r, the title of a web page; default: PATH")
@@ -86,7 +86,7 @@ _Title = Annotated[
 _Check = Annotated[
     Path | None,
     Option("--check", metavar="MANIFEST", help="Show which URLs expired and which objects changed"),
-    Completion(Kind.FILE),
+    Kind.FILE,
 ]
 _Put = Annotated[bool, Option("--put", help="Print a URL for uploading an object; see fs stage")]
 _Inline = Annotated[

@@ -125,7 +125,7 @@ def fs_update_metadata(
     metadata: Annotated[
         Mapping[str, str] | None,
         Option("--metadata", "--meta", metavar="KEY=VALUE", help="The new metadata; '' for none"),
-        Parser(read_new_metadata, repeatable=True),
+        Parser(read_new_metadata),
     ] = None,
     content_type: Annotated[
         str | None, Option("--content-type", metavar="TYPE", help="The new content type")

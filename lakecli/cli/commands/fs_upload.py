@@ -33,7 +33,7 @@ from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record, pick
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import ContentType, LinkOptions, Metadata, SelectionOptions, TransferOptions
-from lakecli.cli.reading import NO_METADATA, Completion, Kind, read_branch_prefix
+from lakecli.cli.reading import NO_METADATA, Kind, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _Source = Annotated[
     str,
     Argument(metavar="SRC", help="A file, a directory (with -r), or - for standard input"),
-    Completion(Kind.FILE),
+    Kind.FILE,
 ]
 _More = Annotated[
     list[str],
@@ -53,7 +53,7 @@ _More = Annotated[
         metavar="PATH",
         help="More files, if any, and last the destination: lakefs://REPOSITORY/BRANCH/[PATH]",
     ),
-    Completion(Kind.PATH),
+    Kind.PATH,
 ]
 _SourceOption = Annotated[
     str | None,
@@ -63,7 +63,7 @@ _SourceOption = Annotated[
         metavar="SRC",
         help="SRC as an option; PATH is then the only argument, and the whole path of a file",
     ),
-    Completion(Kind.FILE),
+    Kind.FILE,
 ]
 _Recursive = Annotated[bool, Option("--recursive", "-r", help="All files below the directory SRC")]
 _Delete = Annotated[

@@ -17,7 +17,7 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size, one_line, quote_path
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
-from lakecli.cli.reading import Parser, read_texts
+from lakecli.cli.reading import Parser
 from lakecli.errors import UsageError
 from lakecli.fsck.check import Thoroughness, summarise
 from lakecli.fsck.check import fsck as check
@@ -115,7 +115,6 @@ def fsck(
             metavar="PLACE",
             help="With --repair, also look in this directory or copy of the namespace",
         ),
-        Parser(read_texts, repeatable=True),
     ] = (),
     dry_run: DryRun = False,
     engine: EngineOptions,

@@ -15,7 +15,7 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import human_size, local_date
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
-from lakecli.cli.reading import Completion, Kind, Parser, read_duration
+from lakecli.cli.reading import Kind, Parser, read_duration
 from lakecli.errors import NotFound
 from lakecli.gc.report import Summary
 from lakecli.gc.rules import Rules, delete_rules, get_rules, parse_rules, put_rules, rules_fields
@@ -373,7 +373,7 @@ def gc_set_config(
             metavar="FILE",
             help="File with the rules as JSON; - for standard input",
         ),
-        Completion(Kind.FILE),
+        Kind.FILE,
     ],
 ) -> None:
     """Set the retention rules: how long commits keep their objects, per branch.

@@ -33,7 +33,6 @@ from lakecli.cli.params import (
 )
 from lakecli.cli.reading import (
     NO_METADATA,
-    Completion,
     Kind,
     Parser,
     check_message,
@@ -118,7 +117,7 @@ def import_(
             metavar="URI",
             help="Directory, prefix of a bucket, manifest or S3 Inventory; must be given",
         ),
-        Completion(Kind.DIRECTORY),
+        Kind.DIRECTORY,
     ] = "",
     target: Annotated[
         LakeUri | None,

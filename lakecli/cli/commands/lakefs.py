@@ -27,7 +27,7 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date, one_line, rfc3339
 from lakecli.cli.params import RepositoryUri
-from lakecli.cli.reading import Completion, Kind, Parser, read_texts
+from lakecli.cli.reading import Kind
 from lakecli.errors import UsageError
 from lakecli.repository.lakefs.dump import format_manifest, manifest_fields
 from lakecli.repository.lakefs.dump_records import iter_records, kind_of
@@ -138,7 +138,7 @@ def refs_dump(
         Option(
             "--output", "-o", metavar="FILE", help="Write the manifest there; - is standard output"
         ),
-        Completion(Kind.FILE),
+        Kind.FILE,
     ] = "-",
     push_first: Annotated[
         bool, Option("--push-first", help="Push all branches and tags before dumping")
@@ -150,8 +150,7 @@ def refs_dump(
             metavar="KIND",
             help="Dump although this is lost: names, paths, uncommitted or unpushed; repeatable",
         ),
-        Parser(read_texts, repeatable=True),
-        Completion(Kind.NOTHING),
+        Kind.NOTHING,
     ] = [],  # noqa: B006 - never changed
 ) -> None:
     """Dump the refs of a repository for lakeFS.
@@ -214,7 +213,7 @@ def refs_restore(
             metavar="FILE",
             help="The manifest that refs-dump printed; - reads standard input",
         ),
-        Completion(Kind.FILE),
+        Kind.FILE,
     ] = "-",
     update: Annotated[
         bool,
@@ -289,7 +288,7 @@ def cat_sst(
             metavar="FILE",
             help="A file, the URI of an object in a storage namespace, or - for standard input",
         ),
-        Completion(Kind.FILE),
+        Kind.FILE,
     ],
     *,
     amount: Annotated[

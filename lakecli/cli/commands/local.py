@@ -46,7 +46,7 @@ from lakecli.cli.params import (
     TransferOptions,
     Yes,
 )
-from lakecli.cli.reading import NO_METADATA, Completion, Kind
+from lakecli.cli.reading import NO_METADATA, Kind
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.worktree.create import clone, init
 from lakecli.worktree.git import GitRepository, find_git, ignore_in_git
@@ -86,7 +86,7 @@ def local_clone(
             help="An empty or missing directory; default: the last part of PATH, or the "
             "repository's name",
         ),
-        Completion(Kind.DIRECTORY),
+        Kind.DIRECTORY,
     ] = "",
     *,
     include: Include = (),
@@ -223,7 +223,7 @@ def local_checkout(
     ref: Annotated[
         str,
         Option("--ref", "-r", metavar="REF", help="Branch, tag or commit to go to"),
-        Completion(Kind.REF),
+        Kind.REF,
     ] = "",
     all_: Annotated[bool, Option("--all", help="All linked directories below DIRECTORY")] = False,
     yes: Yes = False,

@@ -53,12 +53,12 @@ _Until = Annotated[
 _Author = Annotated[
     Sequence[re.Pattern[str]],
     Option("--author", metavar="REGEX", help="Only commits of committers that match"),
-    Parser(read_patterns, repeatable=True),
+    Parser(read_patterns),
 ]
 _Grep = Annotated[
     Sequence[re.Pattern[str]],
     Option("--grep", metavar="REGEX", help="Only commits whose message matches"),
-    Parser(read_patterns, repeatable=True),
+    Parser(read_patterns),
 ]
 _StopAt = Annotated[str, Option("--stop-at", metavar="REF", help="Stop at this commit")]
 _FirstParent = Annotated[
@@ -68,14 +68,14 @@ _NoMerges = Annotated[bool, Option("--no-merges", help="Leave out merge commits"
 _Objects = Annotated[
     Sequence[str],
     Option("--objects", metavar="PATH", help="Only commits that changed these paths"),
-    Parser(read_list, repeatable=True),
+    Parser(read_list),
 ]
 _Prefixes = Annotated[
     Sequence[str],
     Option(
         "--prefixes", metavar="TEXT", help="Only commits that changed paths with these prefixes"
     ),
-    Parser(read_list, repeatable=True),
+    Parser(read_list),
 ]
 _Format = Annotated[
     str,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, cast
 from lakecli.base.model import MAX_PATH_SIZE, Entry
 from lakecli.base.uri import LakeUri, as_directory
 from lakecli.cli.line.declare import Option
-from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.reading import Kind
 from lakecli.errors import NotFound, PartialFailure, PermissionDenied, UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _FilesFrom = Annotated[
         help="Only what FILE names, relative to the given path, one name a line; - for "
         "standard input",
     ),
-    Completion(Kind.FILE),
+    Kind.FILE,
 ]
 _Null = Annotated[
     bool, Option("--null", "-z", help="Names of --files-from end with NUL, not with a newline")

@@ -14,7 +14,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import one_line
-from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.reading import Kind
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import NotFound
 from lakecli.repository.transfer.walk import LinkPolicy, walk
@@ -48,7 +48,7 @@ def quickstart(
     directory: Annotated[
         str | None,
         Argument(metavar="DIR", help="Directory with files to use"),
-        Completion(Kind.DIRECTORY),
+        Kind.DIRECTORY,
     ] = None,
 ) -> None:
     """Create a small repository, and show each command as it runs.

@@ -10,7 +10,7 @@ from lakecli.cli.default_uri import repository_here
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import RefJson, answers, ref_record
 from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions, TagUri, TagUris, Yes
-from lakecli.cli.reading import Completion, Kind, read_ref_of
+from lakecli.cli.reading import Kind, read_ref_of
 from lakecli.repository import tag as library
 
 
@@ -21,7 +21,7 @@ def tag_create(
     ref: Annotated[
         str,
         Argument(metavar="REF", help="REF or lakefs://REPOSITORY/REF to name"),
-        Completion(Kind.REF),
+        Kind.REF,
     ],
     *,
     force: Annotated[bool, Option("--force", "-f", help="Move the tag if it exists")] = False,

@@ -28,7 +28,7 @@ from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import CommitJson, FailureJson, LocalChangeJson, commit_record, pick
 from lakecli.cli.out.text import commit_lines, quote_path, shell_word
 from lakecli.cli.params import LinkOptions, TransferOptions
-from lakecli.cli.reading import NO_METADATA, Completion, Kind, check_message
+from lakecli.cli.reading import NO_METADATA, Kind, check_message
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.view import commit_at
@@ -49,18 +49,18 @@ from lakecli.worktree.worktree import LinkMode, Worktree, not_linked
 Directory = Annotated[
     str,
     Argument(metavar="DIRECTORY", help="A linked directory, or one in it; default: this directory"),
-    Completion(Kind.DIRECTORY),
+    Kind.DIRECTORY,
 ]
 
 SearchedDirectory = Annotated[
     str,
     Argument(metavar="DIRECTORY", help="Where to search; default: this directory"),
-    Completion(Kind.DIRECTORY),
+    Kind.DIRECTORY,
 ]
 NewDirectory = Annotated[
     str,
     Argument(metavar="DIRECTORY", help="The directory to link; default: this directory"),
-    Completion(Kind.DIRECTORY),
+    Kind.DIRECTORY,
 ]
 
 COLUMNS: Final = ("Source", "Change", "Path")

@@ -176,7 +176,7 @@ def _take_words(words: list[str], positions: list[Parameter], values: dict[str, 
 def _converted(text: str, parameter: Parameter) -> object:
     """Return the value of a word: the text itself if a `Parser` reads it."""
     type_ = parameter.type
-    if parameter.reads is not None or type_ is str:
+    if parameter.read is not None or type_ is str:
         return text
     if type_ is int:
         least = None if isinstance(parameter.mark, Argument) else parameter.mark.min

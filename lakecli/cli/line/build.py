@@ -2,9 +2,9 @@
 
 Typer is loaded for lines that may have an error. It reads the options and makes the usage errors.
 What it does not do is done here and in `declare`: a value that depends on the context (`Parser`),
-an option that may stand without a value (`ValueIfBare`), options that several commands take
-together (a class of `params`), and kinds of names for completion (`Completion`). Of the 284
-parameters of 66 commands, 90 have a `Parser` and 104 a kind of name.
+an option that may stand without a value (``bare``), options that several commands take together (a
+class of `params`), and kinds of names for completion. Of the 284 parameters of 66 commands, 90 have
+a `Parser` and 104 a kind of name.
 """
 
 from __future__ import annotations
@@ -68,13 +68,12 @@ def build(declared: Declaration, words: str) -> Built:
 
 def _for_typer(parameter: Parameter) -> inspect.Parameter:
     """Return the parameter for Typer: plain text if a `Parser` reads the value."""
-    type_, default = parameter.type, parameter.default
-    if parameter.reads is not None:
+    type_, default, mark = parameter.type, parameter.default, parameter.mark
+    if parameter.repeatable or parameter.read is not None:
         type_ = list[str] if parameter.repeatable else str
         default = default if default is REQUIRED else None
     if default is None:
         type_ = type_ | None
-    mark = parameter.mark
     info: Any
     if isinstance(mark, Option):
         info = typer.Option(

@@ -1,19 +1,19 @@
 """What the function of a command declares: its arguments, its options and their types.
 
 A parameter is annotated with its type and an `Argument` or an `Option`, and maybe with a `Parser`,
-a `Completion` or a `ValueIfBare`. The docstring of the package has an example.
+or with a `Kind` of name for completion. The docstring of the package has an example.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_type_hints
 
 from lakecli.cli.line.argv import OptionSyntax
-from lakecli.cli.reading import Completion, Kind, Parser, ValueIfBare
+from lakecli.cli.reading import Kind, Parser
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
@@ -43,9 +43,11 @@ class Option:
         help: one line of help.
         min: the smallest value of an integer.
         hidden: whether help does not show it.
+        bare: its value if it is given without one; another value must be written
+            ``--option=value`` then, not ``--option value``.
     """
 
-    __slots__ = ("flags", "help", "hidden", "metavar", "min")
+    __slots__ = ("bare", "flags", "help", "hidden", "metavar", "min")
 
     def __init__(
         self,
@@ -54,12 +56,14 @@ class Option:
         help: str | None = None,
         min: int | None = None,
         hidden: bool = False,
+        bare: str | None = None,
     ) -> None:
         self.flags = flags
         self.metavar = metavar
         self.help = help
         self.min = min
         self.hidden = hidden
+        self.bare = bare
 
 
 class Parameter(NamedTuple):
@@ -70,29 +74,27 @@ class Parameter(NamedTuple):
         type: its type, without ``None``.
         mark: whether it is an argument or an option.
         default: of the function, or `REQUIRED`.
-        reads: turns typed text into its value; ``None`` if the type alone does.
+        read: turns typed text into its value; ``None`` if the type alone does.
         kind: the kind of name, for completion.
-        alone: the value of an option that is given without one.
     """
 
     name: str
     type: Any
     mark: Argument | Option
     default: object
-    reads: Parser | None
+    read: Callable[[Any, Context], object] | None
     kind: Kind | None
-    alone: str | None
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may be given several times."""
-        return self.type == list[str] if self.reads is None else self.reads.repeatable
+        """Whether it may be given several times: its value is a list or a mapping."""
+        return getattr(self.type, "__origin__", None) in (list, Sequence, Mapping)
 
     def syntax(self, option: Option) -> OptionSyntax:
         """Return the spelling of the option that it is."""
         first, _, negative = option.flags[0].partition("/")
         flags = (first, *option.flags[1:])
-        return OptionSyntax(flags, negative or None, self.type is not bool, self.alone)
+        return OptionSyntax(flags, negative or None, self.type is not bool, option.bare)
 
 
 class Declaration(NamedTuple):
@@ -126,18 +128,14 @@ class Declaration(NamedTuple):
 
         Args:
             context: the context of the command.
-            typed: values by name: text for a parameter with a `Parser`. One that is missing, and
-                text that is ``None`` or an empty list, becomes the default.
+            typed: values by name: text for a parameter with a `Parser`. One that is missing,
+                ``None`` or an empty list becomes the default.
         """
         values: dict[str, Any] = {}
         for name, parameter in self.parameters.items():
-            if name not in typed:
-                continue
-            value = typed[name]
-            if parameter.reads is None:
-                values[name] = value
-            elif value is not None and value != []:
-                values[name] = parameter.reads.read(value, context)
+            value, read = typed.get(name), parameter.read
+            if value is not None and value != []:
+                values[name] = value if read is None else read(value, context)
             elif parameter.default is REQUIRED:
                 values[name] = value
         for name, group in self.groups.items():
@@ -201,18 +199,14 @@ def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noq
     if isinstance(type_, UnionType):
         others = [each for each in type_.__args__ if each is not type(None)]
         type_ = others[0] if len(others) == 1 else type_
-    mark = reads = kind = alone = None
-    for each in annotation.__metadata__:
-        if isinstance(each, Argument | Option):
-            mark = each
-        elif isinstance(each, Parser):
-            reads, kind = each, each.kind
-        elif isinstance(each, Completion):
-            kind = each.kind
-        elif isinstance(each, ValueIfBare):
-            alone = each.value
-    assert mark is not None
-    return Parameter(name, type_, mark, default, reads, kind, alone)
+    mark, *others = annotation.__metadata__
+    read = kind = None
+    for each in others:
+        if isinstance(each, Parser):
+            read, kind = each.read, each.kind
+        else:
+            kind = each
+    return Parameter(name, type_, mark, default, read, kind)
 
 
 def is_path(type_: Any) -> bool:  # noqa: ANN401 - any type

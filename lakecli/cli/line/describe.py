@@ -153,7 +153,7 @@ def describe(declared: Declaration, words: str) -> CommandHelp:
 
 def _choices(parameter: Parameter) -> tuple[str, ...]:
     """Return the values of an enumeration."""
-    values = () if parameter.reads else getattr(parameter.type, "__members__", {}).values()
+    values = () if parameter.read else getattr(parameter.type, "__members__", {}).values()
     return tuple(str(each.value) for each in values)
 
 
