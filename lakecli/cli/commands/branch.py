@@ -10,7 +10,6 @@ from lakecli.base.model import Branch, Commit, CommitId, RefKind
 from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
 from lakecli.cli.commands.bucket_state import distance_text, pushed_line, read_lease, short
 from lakecli.cli.context import Context
-from lakecli.cli.default_uri import repository_here
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import (
     BranchStatusJson,
@@ -33,7 +32,7 @@ from lakecli.cli.params import (
     ParentNumber,
     Yes,
 )
-from lakecli.cli.reading import Kind, read_ref_of
+from lakecli.cli.reading import Kind, read_ref_of, repository_here
 from lakecli.errors import UsageError
 from lakecli.repository import branch as library
 from lakecli.repository.contract import Repository

@@ -21,7 +21,7 @@ from lakecli.cli.params import (
     Metadata,
     Winner,
 )
-from lakecli.cli.reading import NO_METADATA, check_message
+from lakecli.cli.reading import NO_METADATA, check_message, linked, ref_here
 from lakecli.errors import UsageError
 from lakecli.repository.commit import StagedPart
 from lakecli.repository.commit import commit as make_commit
@@ -84,8 +84,6 @@ def commit(
     """
     check_message(message, allow_empty=allow_empty_message)
     if branch is None:
-        from lakecli.cli.default_uri import linked, ref_here
-
         if linked(context) is not None:
             if (
                 allow_empty_commit

@@ -18,11 +18,10 @@ from lakecli.cli.commands.differences import (
     stream_paths,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.default_uri import linked, ref_here
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, EngineOptions, Prefix, StatOptions
-from lakecli.cli.reading import Kind, Parser, read_ref_or_own_file
+from lakecli.cli.reading import Kind, Parser, linked, read_ref_or_own_file, ref_here
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
 from lakecli.repository.diff import TreesToCompare, compare_here, diff_refs, diff_uncommitted

@@ -31,7 +31,6 @@ from lakecli.cli.commands.worktrees import (
     show_status,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.default_uri import absolute
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import LocalChangeJson, answers
@@ -46,7 +45,7 @@ from lakecli.cli.params import (
     TransferOptions,
     Yes,
 )
-from lakecli.cli.reading import NO_METADATA, Kind
+from lakecli.cli.reading import NO_METADATA, Kind, absolute
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.worktree.create import clone, init
 from lakecli.worktree.git import GitRepository, find_git, ignore_in_git

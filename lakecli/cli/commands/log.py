@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from lakecli.base.model import Commit
 from lakecli.base.uri import as_directory, ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.default_uri import ref_here
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefOrFileUri, ShowMetarangeId
-from lakecli.cli.reading import Parser, read_list, read_patterns, read_time
+from lakecli.cli.reading import Parser, read_list, read_patterns, read_time, ref_here
 from lakecli.errors import UsageError
 from lakecli.repository.branch import iter_branches
 from lakecli.repository.log import LogOptions, log_graph

@@ -12,10 +12,10 @@ from lakecli.base.model import RefKind
 from lakecli.base.uri import LakeUri
 from lakecli.cli.commands.worktrees import downloads
 from lakecli.cli.context import Context
-from lakecli.cli.default_uri import repository_here
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import age, local_date, one_line, quote_path
 from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, RepositoryUri, Yes
+from lakecli.cli.reading import repository_here
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.repository.contract import Repository
 from lakecli.repository.undo.apply import GONE

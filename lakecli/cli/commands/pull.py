@@ -17,10 +17,10 @@ from lakecli.cli.commands.bucket_state import (
 )
 from lakecli.cli.commands.worktrees import bring_along
 from lakecli.cli.context import Context
-from lakecli.cli.default_uri import linked, ref_here, repository_here
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, HereRepositoryUri, Message, Winner
+from lakecli.cli.reading import linked, ref_here, repository_here
 from lakecli.repository.pull import Pulling, PullOptions, PullReport
 from lakecli.repository.pull import pull as pull_branch
 from lakecli.repository.sharing.fetch import fetch as fetch_refs

@@ -14,10 +14,10 @@ from lakecli.cli.commands.bucket_state import (
     ref_of,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.default_uri import ref_here, repository_here
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri
+from lakecli.cli.reading import ref_here, repository_here
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.repository import push as pushing
 from lakecli.repository.push import Pushing, PushReport

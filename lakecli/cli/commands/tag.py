@@ -6,11 +6,10 @@ from typing import Annotated
 
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.default_uri import repository_here
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import RefJson, answers, ref_record
 from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions, TagUri, TagUris, Yes
-from lakecli.cli.reading import Kind, read_ref_of
+from lakecli.cli.reading import Kind, read_ref_of, repository_here
 from lakecli.repository import tag as library
 
 

@@ -23,12 +23,11 @@ from lakecli.cli.commands.transfers import (
     summary_lines,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.default_uri import absolute, relative_path
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import CommitJson, FailureJson, LocalChangeJson, commit_record, pick
 from lakecli.cli.out.text import commit_lines, quote_path, shell_word
 from lakecli.cli.params import LinkOptions, TransferOptions
-from lakecli.cli.reading import NO_METADATA, Kind, check_message
+from lakecli.cli.reading import NO_METADATA, Kind, absolute, check_message, relative_path
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.view import commit_at

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from lakecli.base.uri import SCHEME
 from lakecli.cli.context import Context, Environment
-from lakecli.cli.default_uri import base as base_here
-from lakecli.cli.default_uri import linked
 from lakecli.cli.line.argv import Globals
 from lakecli.cli.manual.completion.in_place import IN_PLACE, is_in_place, iter_in_place
 from lakecli.cli.manual.completion.paths import MAX_CANDIDATES, iter_files
 from lakecli.cli.manual.completion.refs import iter_refs, iter_refs_and_paths
+from lakecli.cli.reading import base_of, linked
 from lakecli.repository.contract import Runtime
 from lakecli.repository.undo.log import SHORT_ID, iter_log
 from lakecli.settings.keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
@@ -106,7 +105,7 @@ def _relative(context: Context, kind: str, typed: str) -> Iterator[str]:
         yield from _in_directory(context, *place, kind, typed)
     else:
         if not base and kind not in _NO_REF:
-            base = base_here("", context)
+            base = base_of("", context)
         if base and kind != "file-of-ref":
             for uri in _uris(context, kind, base + typed):
                 yield uri.removeprefix(base)

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import AnyStr, Final
 
-from lakecli.cli.default_uri import relative_path
+from lakecli.cli.reading import relative_path
 from lakecli.committed.listing import common_start, list_prefix, prefix_end
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View, open_view
