@@ -113,6 +113,9 @@ READ_IN_PLACE: Final = frozenset(
 )
 """The commands that take NAMESPACE@REF/PATH, too: they only read, and need no clone."""
 
+IN_PLACE: Final = "@"
+"""In completion, the end of the kind of a word of one of these commands."""
+
 
 class Command(NamedTuple):
     """A command by its words, such as ``branch list``."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.manual import complete
-from lakecli.cli.manual.completion import paths
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def test_paths_follow_any_ref() -> None:
 def test_many_branches_are_a_sample_with_the_right_beginning(
     demo: Demo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paths, "MAX_CANDIDATES", 3)
+    monkeypatch.setattr(complete, "MAX_CANDIDATES", 3)
     for name in ("fix-a", "fix-b", "fix-c", "fix-d", "fiz", "x"):
         demo.branch(name)
     assert refs("fi", "branch") == ["fix-a", "fix-b", "fix-c", "fiz"]

@@ -16,8 +16,7 @@ from lakecli.cli.context import Context, Environment
 from lakecli.cli.line.argv import Globals
 from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, describe_all
 from lakecli.cli.manual import complete
-from lakecli.cli.manual.completion.scripts import SHELLS, completion_script
-from lakecli.cli.manual.completion.table import make_table
+from lakecli.cli.manual.completion import SHELLS, completion_script, make_table
 from lakecli.cli.reading import Kind
 from tests.support.terminal import Terminal
 from tests.support.tools import require_tool

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.cli.manual.completion import paths as completed
-from lakecli.cli.manual.completion.paths import names_at
+from lakecli.cli.manual import complete
+from lakecli.cli.manual.complete import names_at
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.view import open_view
 from tests.support.lakes import entry_of, make_repository, open_lake, stage_entries
@@ -72,8 +72,8 @@ def test_a_sample_has_no_longer_beginning_in_common_than_all(
     paths = [f"aa{at:03d}" for at in range(30)] + ["ab/x", "ab/y", "b"]
     put(repository, paths)
     commit(repository, "main", message="m", committer="c")
-    monkeypatch.setattr(completed, "MAX_CANDIDATES", 10)
+    monkeypatch.setattr(complete, "MAX_CANDIDATES", 10)
     found = names(repository)
     assert found == [*(f"aa{at:03d}" for at in range(10)), "aa010", "ab/", "b"]
-    monkeypatch.setattr(completed, "MAX_CANDIDATES", 3)
+    monkeypatch.setattr(complete, "MAX_CANDIDATES", 3)
     assert names(repository, "aa00") == ["aa000", "aa001", "aa002"]

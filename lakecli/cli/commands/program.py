@@ -92,8 +92,7 @@ def completion(
         lakecli completion fish | source
     """
     from lakecli.cli.line.describe import describe_all
-    from lakecli.cli.manual.completion.scripts import completion_script
-    from lakecli.cli.manual.completion.table import make_table
+    from lakecli.cli.manual.completion import completion_script, make_table
 
     script = completion_script(shell, make_table(describe_all()))
     context.out.emit({"shell": shell, "script": script}, text=script.splitlines)

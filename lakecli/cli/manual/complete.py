@@ -4,33 +4,44 @@ It prints one candidate per line. Everything comes from this machine, because a 
 for a bucket: repositories, refs and staged objects from the local store, other objects from a
 namespace that is a directory, else from the cache. It is silent on every error, changes nothing,
 and builds no command.
+
+Below `candidates` are the kinds of words: repositories and refs by URI, operations and settings;
+repositories that are named by their storage namespace, of which a bucket is not asked; refs, with
+modifiers and in ranges; and the names in one directory, of a ref or on the disk.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import AnyStr, Final, TextIO
 
-from lakecli.base.uri import SCHEME
+from lakecli.base.layout import REPOSITORY
+from lakecli.base.model import RefKind
+from lakecli.base.uri import SCHEME, is_namespace
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.line.argv import Globals
-from lakecli.cli.manual.completion.in_place import IN_PLACE, is_in_place, iter_in_place
-from lakecli.cli.manual.completion.paths import MAX_CANDIDATES, iter_files
-from lakecli.cli.manual.completion.refs import iter_refs, iter_refs_and_paths
-from lakecli.cli.reading import base_of, linked
-from lakecli.repository.contract import Runtime
+from lakecli.cli.reading import base_of, linked, relative_path
+from lakecli.cli.tree import IN_PLACE
+from lakecli.committed.listing import common_start, list_prefix, prefix_end
+from lakecli.kv.local_store import ReadTransaction
+from lakecli.refs.expression import parse
+from lakecli.refs.reader import get_commit, get_parent
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository import branch, tag
+from lakecli.repository.contract import Repository, Runtime
+from lakecli.repository.reading.view import View, commit_at, open_view, past_of, resolve_ref
+from lakecli.repository.transfer.selection import is_own
 from lakecli.repository.undo.log import SHORT_ID, iter_log
 from lakecli.settings.keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
+from lakecli.stores.contract import ObjectStore
 from lakecli.stores.memory import MemoryStore
-from lakecli.stores.uri import is_local
+from lakecli.stores.uri import is_local, normalise
 from lakecli.worktree.link import Link
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 DEADLINE: Final = 2.0
 """Seconds after which the process ends, whatever it waits for: a disk that has gone, for one."""
@@ -84,8 +95,8 @@ def candidates(context: Context, kind: str, typed: str) -> Iterator[str]:
         return
     if kind.endswith(IN_PLACE):
         kind = kind.removesuffix(IN_PLACE)
-        if is_in_place(typed):
-            yield from iter_in_place(context, kind, typed)
+        if _is_in_place(typed):
+            yield from _iter_in_place(context, kind, typed)
             return
     if not os.path.exists(context.home.store):
         return  # a TAB creates no store
@@ -117,8 +128,8 @@ def _in_directory(context: Context, root: Path, link: Link, kind: str, typed: st
     """Yield the refs and files that a word may be in a linked directory."""
     repository = context.lake().repository(link.src.repository)
     if kind.startswith("ref-") and "/" not in typed:
-        yield from iter_refs(repository, kind, typed)
-    yield from iter_files(repository, root, link, typed, is_new_too=kind == "ref-or-own-file")
+        yield from _iter_refs(repository, kind, typed)
+    yield from _iter_files(repository, root, link, typed, is_new_too=kind == "ref-or-own-file")
 
 
 def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
@@ -135,7 +146,7 @@ def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
     if kind == "repository":
         return
     repository = context.lake().repository(name)
-    yield from iter_refs_and_paths(repository, kind, rest, start=f"{SCHEME}{name}/")
+    yield from _iter_refs_and_paths(repository, kind, rest, start=f"{SCHEME}{name}/")
 
 
 def _operations(context: Context, prefix: str) -> Iterator[str]:
@@ -167,3 +178,276 @@ def _settings(context: Context, typed: str) -> Iterator[str]:
     else:
         names.append(OF_REPOSITORY)
     yield from (each for each in sorted(names) if each.startswith(typed))
+
+
+_ENCODED_AT: Final = "%40"
+
+
+def _is_in_place(typed: str) -> bool:
+    """Tell whether a word begins with a storage namespace; a directory is one if it is used."""
+    if not typed.startswith("/"):
+        return is_namespace(typed)
+
+    namespace, at, _ = typed.partition("@")
+    directory = namespace.replace(_ENCODED_AT, "@")
+    return bool(at) and os.path.isfile(f"{directory}/{REPOSITORY}")
+
+
+def _iter_in_place(context: Context, kind: str, typed: str) -> Iterator[str]:
+    """Yield what a word may be that begins with a storage namespace.
+
+    Args:
+        context: of the run.
+        kind: of the word.
+        typed: the beginning of the word.
+    """
+    namespace, at, rest = typed.partition("@")
+    if not at:
+        end = "" if kind == "repository" else "@"
+        for uri in _clones(context):
+            shown = uri.replace("@", _ENCODED_AT)
+            if shown.startswith(typed):
+                yield f"{shown}{end}"
+    elif kind != "repository" and (repository := _find(context, namespace)) is not None:
+        yield from _iter_refs_and_paths(repository, kind, rest, start=f"{namespace}@")
+
+
+def _clones(context: Context) -> dict[str, str]:
+    """Return the names of clones by their storage namespaces."""
+    if not os.path.exists(context.home.store):
+        return {}
+    return {each.storage_namespace: each.name for each in context.lake().repositories()}
+
+
+def _find(context: Context, namespace: str) -> Repository | None:
+    """Return the clone of a namespace, or the repository in a directory; else ``None``."""
+    uri = normalise(namespace.replace(_ENCODED_AT, "@"))
+    name = _clones(context).get(uri)
+    if name is not None:
+        return context.lake().repository(name)
+    if uri.startswith("local://"):
+        return context.repository_in_place(uri)
+    return None
+
+
+PATHS: Final = frozenset({"path", "ref-or-file", "path-or-file"})
+"""Kinds whose URIs may have a path."""
+
+MOST_STEPS: Final = 9
+"""Ancestors, parents and moves that are offered."""
+
+_BEFORE_MARK: Final = re.compile(r"[^~^@$]*")
+_LAST_STEP: Final = re.compile(r"(.+)([~^])[0-9]*")
+_LAST_NAME: Final = "\U0010ffff"
+"""Greater than every character of a name."""
+
+
+def _iter_refs_and_paths(
+    repository: Repository, kind: str, typed: str, *, start: str
+) -> Iterator[str]:
+    """Yield what may follow a repository: refs, or the paths of one.
+
+    Args:
+        repository: the repository.
+        kind: of the word.
+        typed: a part of a ref and a path.
+        start: what stands before that; each candidate begins with it.
+    """
+    ref, slash, path = typed.partition("/")
+    if not slash:
+        end = "/" if kind in PATHS else ""
+        for found in _iter_refs(repository, kind, ref):
+            yield f"{start}{found}{end}"
+    elif kind in PATHS:
+        with open_view(repository, ref) as view:
+            for each in names_at(view, os.fsencode(path)):
+                yield f"{start}{ref}/{os.fsdecode(each)}"
+
+
+def _iter_refs(repository: Repository, kind: str, typed: str) -> Iterator[str]:
+    """Yield the branches and tags that begin with what was typed, or refs with its modifiers.
+
+    Args:
+        repository: the repository.
+        kind: ``branch`` or ``tag``; anything else takes both, and modifiers.
+        typed: a part of a ref expression; behind ``..`` another one begins.
+    """
+    if kind in {"branch", "tag"}:
+        yield from _names(repository, kind, typed)
+        return
+    before, dots, last = typed.rpartition("..")
+    lead = before + dots
+    base = _BEFORE_MARK.match(last)
+    assert base is not None
+    if base[0] == last:
+        found = _names(repository, kind, last)
+    else:
+        found = _modified(repository, base[0], last)
+    for each in found:
+        yield lead + each
+
+
+def _names(repository: Repository, kind: str, prefix: str) -> Iterator[str]:
+    def branches(lead: str | None) -> Iterator[str]:
+        found = branch.iter_branches(repository, prefix=prefix, after=_last_of(lead))
+        return (each.name for each in found)
+
+    def tags(lead: str | None) -> Iterator[str]:
+        found = tag.iter_tags(repository, prefix=prefix, after=_last_of(lead))
+        return (each.name for each in found)
+
+    if kind != "tag":
+        yield from some_names(branches, prefix)
+    if kind != "branch":
+        yield from some_names(tags, prefix)
+
+
+def _last_of(lead: str | None) -> str:
+    """Return what no name that begins so is greater than."""
+    return "" if lead is None else lead + _LAST_NAME
+
+
+def _modified(repository: Repository, base: str, typed: str) -> Iterator[str]:
+    """Yield refs with modifiers that begin with what was typed: ``main~2``, ``main@{1}``."""
+    with repository.lake.kv.read() as txn:
+        if typed.startswith(f"{base}@") and not re.search(r"[~^]", typed):
+            offered = [f"{base}{mark}" for mark in _marks(repository, txn, base)]
+        else:
+            offered = list(_steps(repository, txn, typed))
+    for each in offered:
+        if each.startswith(typed):
+            yield each
+
+
+def _marks(repository: Repository, txn: ReadTransaction, base: str) -> Iterator[str]:
+    """Yield what may follow the name of a branch or tag from its ``@`` on."""
+    past = past_of(repository, txn)
+    kind = past.find_kind(base)
+    if kind is None:
+        kind = resolve_ref(repository, txn, base).kind
+        if kind is RefKind.COMMIT:
+            return
+    if kind is RefKind.BRANCH:
+        yield "@"
+    if past.find_upstream(kind, base) is not None:
+        yield "@{upstream}"
+    for number, move in enumerate(islice(past.iter_moves(kind, base), MOST_STEPS), 1):
+        if move.before is not None:
+            yield f"@{{{number}}}"
+
+
+def _steps(repository: Repository, txn: ReadTransaction, typed: str) -> Iterator[str]:
+    """Yield the ancestors or the parents of the commit before the last ``~`` or ``^``."""
+    step = _LAST_STEP.fullmatch(typed)
+    if step is None:
+        return
+    start, mark = step.groups()
+    parse(start + mark)  # refuses modifiers that must stand alone
+    reader = RefStore(txn, repository.key)
+    commit = get_commit(reader, commit_at(repository, txn, start).id)
+    if mark == "^":
+        parents: Sequence[object] = commit.parents[:MOST_STEPS]
+        yield from (f"{start}^{number}" for number, _ in enumerate(parents, 1))
+        return
+    for number in range(1, MOST_STEPS + 1):
+        if not commit.parents:
+            return
+        commit = get_parent(reader, commit, commit.parents[0])
+        yield f"{start}~{number}"
+
+
+MAX_CANDIDATES: Final = 200
+"""More do not fit on a screen; of names a few more may be offered, see `some_names`."""
+
+
+def some_names(
+    names_behind: Callable[[AnyStr | None], Iterator[AnyStr]], prefix: AnyStr
+) -> list[AnyStr]:
+    """Return names that start with `prefix`, in order.
+
+    Beyond `MAX_CANDIDATES` they are a sample, and what all of them begin with, all names do: a
+    shell inserts that.
+
+    Args:
+        names_behind: yields the names behind all that begin with a text; for ``None``, all names.
+        prefix: the beginning of all names.
+    """
+    names = list(islice(names_behind(None), MAX_CANDIDATES))
+    if len(names) < MAX_CANDIDATES:
+        return names
+    lead = common_start(names[0], names[-1])
+    while len(lead) > len(prefix):
+        name = next(names_behind(lead), None)
+        if name is None:
+            break
+        names.append(name)
+        lead = common_start(lead, name)
+    return names
+
+
+def names_at(view: View, prefix: bytes) -> list[bytes]:
+    """Return paths that start with `prefix`, each cut behind the next slash, as `some_names` does.
+
+    Args:
+        view: of a ref.
+        prefix: any bytes, not only whole components.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+
+    def names_behind(lead: bytes | None) -> Iterator[bytes]:
+        start = prefix if lead is None else prefix_end(lead)
+        if start is not None:
+            yield from _names_from(view, prefix, start)
+
+    return some_names(names_behind, prefix)
+
+
+def _names_from(view: View, prefix: bytes, start: bytes) -> Iterator[bytes]:
+    listed = list_prefix(
+        lambda at: view.scan(prefix=prefix, start=max(at, start)), prefix=prefix, delimiter=b"/"
+    )
+    return (each.path for each in listed)
+
+
+def _iter_files(
+    repository: Repository, root: Path, link: Link, typed: str, *, is_new_too: bool
+) -> Iterator[str]:
+    """Yield the files and directories that begin with what was typed, as it was typed.
+
+    They are those of the commit that the directory was synced with last, deleted files included.
+
+    Args:
+        repository: that the directory is linked with.
+        root: the linked directory.
+        link: its link.
+        typed: relative to the current directory, or absolute.
+        is_new_too: offer files that the commit lacks, too.
+    """
+    directory, slash, name = typed.rpartition("/")
+    lead = directory + slash
+    inside = relative_path(root, lead or ".")
+    inside += b"/" if inside else b""
+    found: dict[bytes, None] = {}
+    commit_id = link.at_head or link.target
+    if commit_id is not None:
+        prefix = link.prefix + inside
+        with open_view(repository, commit_id) as view:
+            names = names_at(view, prefix + os.fsencode(name))
+        found.update(dict.fromkeys(each[len(prefix) :] for each in names))
+    if is_new_too:
+        found.update(dict.fromkeys(_on_disk(lead or ".", os.fsencode(name))))
+    for each in sorted(found):
+        if not is_own(each.rstrip(b"/")):
+            yield lead + os.fsdecode(each)
+
+
+def _on_disk(directory: str, start: bytes) -> list[bytes]:
+    with os.scandir(os.fsencode(directory)) as listing:
+        found = [
+            each.name + b"/" if each.is_dir() else each.name
+            for each in listing
+            if each.name.startswith(start) and (start or not each.name.startswith(b"."))
+        ]
+    return sorted(found)[:MAX_CANDIDATES]

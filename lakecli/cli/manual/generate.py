@@ -12,8 +12,7 @@ from pathlib import Path
 
 from lakecli.cli.line.describe import describe_all
 from lakecli.cli.manual import man
-from lakecli.cli.manual.completion.scripts import SHELLS, completion_script
-from lakecli.cli.manual.completion.table import make_table
+from lakecli.cli.manual.completion import SHELLS, completion_script, make_table
 from lakecli.cli.manual.topics import find_topic, topic_names
 
 

@@ -1,18 +1,247 @@
 """Completion scripts for bash, zsh and fish, written from the command tree.
 
-::
-
-    table      the command tree as tables
-    scripts    the tables put into the template of a shell, template.bash for one
-    refs       names of refs, with modifiers and in ranges
-    paths      names in one directory: of a ref, and files of a linked directory
-    in_place   repositories named by their storage namespace
+The command tree becomes plain tables, which are put into the template of a shell:
+``template.bash``, for one, is the script with ``@WORDS@`` and the like where a table goes.
 
 All three scripts work alike: they walk the words before the cursor along the tree, which is part of
 the script, and complete command words, options and fixed values without running lakecli. Names of
-repositories, branches, tags and objects come from ``lakecli __complete``.
+repositories, branches, tags and objects come from ``lakecli __complete``
+(`lakecli.cli.manual.complete`).
 
 Typer's own scripts would start lakecli with all commands at every TAB: 190 ms of processor time,
 against none for words and options, and 50 to 100 ms for names and paths here. In bash they also
-cannot complete a URI, because readline splits words at the colon of ``lakefs://``.
+cannot complete a URI, because readline splits a line at the characters of ``COMP_WORDBREAKS``, the
+colon of ``lakefs://`` among them, and replaces only the last piece. The script for bash therefore
+reads the words from the line itself, and cuts from each candidate the part that stays. It needs
+neither the bash-completion package nor a bash newer than 3.2.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from lakecli.cli.line.describe import CommandHelp, OptionHelp, global_options
+from lakecli.cli.manual.topics import topic_names
+from lakecli.cli.reading import Kind
+from lakecli.cli.tree import GROUPS, IN_PLACE, READ_IN_PLACE
+
+ANY: Final = "*"
+"""Any number of arguments, and any command."""
+
+FILES: Final = {
+    Kind.FILE: "file",
+    Kind.DIRECTORY: "directory",
+    Kind.NOTHING: "nothing",
+    Kind.COMMAND: "file",
+}
+"""Kinds that a script completes without running lakecli."""
+
+URIS: Final = frozenset(
+    {
+        *(Kind.REPOSITORY, Kind.BRANCH, Kind.TAG, Kind.REF, Kind.PATH),
+        *(Kind.REF_OR_FILE, Kind.REF_OR_OWN_FILE, Kind.PATH_OR_FILE),
+    }
+)
+"""Kinds for which a command that only reads takes the URI of a storage namespace, too."""
+
+
+class CompletionOption(NamedTuple):
+    """One spelling of an option.
+
+    Attributes:
+        flag: ``--amount``.
+        summary: what it does.
+        value: what completes its value (see `completer`), or ``None`` where it takes none.
+    """
+
+    flag: str
+    summary: str
+    value: str | None
+
+
+class CompletionTable(NamedTuple):
+    """The command tree for a script.
+
+    Attributes:
+        words: the words that may follow the first words of a command, with summaries.
+        options: of each command.
+        arguments: of each command, the number of each argument, or `ANY` for one that may be
+            repeated, and what completes it.
+        shared: options that every command takes.
+    """
+
+    words: dict[str, list[tuple[str, str]]]
+    options: dict[str, list[CompletionOption]]
+    arguments: dict[str, list[tuple[str, str]]]
+    shared: list[CompletionOption]
+
+
+def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
+    """Return what completes a value.
+
+    This is ``=`` followed by the fixed values; or ``file``, ``directory`` or ``nothing``; or the
+    kind for ``lakecli __complete``.
+    """
+    if choices:
+        return "=" + " ".join(choices)
+    return FILES[Kind.NOTHING] if kind is None else FILES.get(kind, str(kind))
+
+
+def make_table(commands: Iterable[CommandHelp]) -> CompletionTable:
+    """Return the tables of all commands."""
+    table = CompletionTable({"": []}, {}, {}, _options(global_options()))
+    for command in commands:
+        group, _, last = command.words.rpartition(" ")
+        if group and group not in table.words:
+            table.words[group] = []
+            table.words[""].append((group, GROUPS[group]))
+        table.words[group].append((last, command.summary))
+        table.options[command.words] = _options(command.options)
+        mark = IN_PLACE if command.words in READ_IN_PLACE else ""
+        table.arguments[command.words] = [
+            (
+                ANY if argument.repeatable else str(number),
+                completer(argument.kind, argument.choices) + mark * (argument.kind in URIS),
+            )
+            for number, argument in enumerate(command.arguments, 1)
+        ]
+    # `help` is no command: what it names has a page, and a group or a command may share its name.
+    named = dict.fromkeys([*topic_names(), *(name for name, _ in table.words[""])])
+    table.words[""].append(("help", "Show the help of a command or a topic"))
+    table.options["help"] = []
+    table.arguments["help"] = [("1", completer(None, sorted(named)))]
+    for words in table.words.values():
+        words.sort()
+    return table
+
+
+def _options(options: Iterable[OptionHelp]) -> list[CompletionOption]:
+    found = []
+    for option in options:
+        value = completer(option.kind, option.choices) if option.metavar else None
+        found += [CompletionOption(flag, option.summary, value) for flag in option.flags]
+    return sorted(found, key=lambda item: (item.flag.lstrip("-"), item.flag))
+
+
+SHELLS: Final = {"bash": "lakecli.bash", "zsh": "_lakecli", "fish": "lakecli.fish"}
+"""The file of each shell's script."""
+
+_HEADER: Final = (
+    "Written by `python -m lakecli.cli.manual.generate` from the command tree; do not edit."
+)
+
+
+def completion_script(shell: str, table: CompletionTable) -> str:
+    """Return the completion script of a shell of `SHELLS`."""
+    syntax = _SYNTAX[shell]
+    flags = {words: _rows(options) for words, options in table.options.items()}
+    parts = {
+        "HEADER": _HEADER,
+        "WORDS": _lines(syntax.names(*row) for row in table.words.items()),
+        "OPTIONS": _lines(syntax.names(*row) for row in flags.items()),
+        "SHARED": syntax.items(_rows(table.shared)),
+        "VALUES": _lines(syntax.value(*row) for row in _values(table)),
+        "ARGUMENTS": _lines(
+            syntax.value(words, *row) for words, rows in table.arguments.items() for row in rows
+        ),
+    }
+    script = (Path(__file__).parent / f"template.{shell}").read_text("utf-8")
+    for name, text in parts.items():
+        script = script.replace(f"@{name}@", text)
+    return script
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n".join(filter(None, lines))
+
+
+def _rows(options: Sequence[CompletionOption]) -> list[tuple[str, str]]:
+    return [(option.flag, option.summary) for option in options]
+
+
+def _values(table: CompletionTable) -> Iterator[tuple[str, str, str]]:
+    """Yield a command, one of its options, and what completes the option's value."""
+    for words, options in [*table.options.items(), (ANY, table.shared)]:
+        for option in options:
+            if option.value is not None:
+                yield words, option.flag, option.value
+
+
+class _Syntax(NamedTuple):
+    """How a shell writes the parts of its tables.
+
+    Attributes:
+        names: what may follow the words of a command: names, each with its summary.
+        value: what completes a value of a command: that of an option, or of a numbered argument.
+        items: names with their summaries alone.
+    """
+
+    names: Callable[[str, Sequence[tuple[str, str]]], str]
+    value: Callable[[str, str, str], str]
+    items: Callable[[Sequence[tuple[str, str]]], str]
+
+
+def _bash_items(rows: Sequence[tuple[str, str]]) -> str:
+    return " ".join(name for name, _ in rows)
+
+
+def _zsh_items(rows: Sequence[tuple[str, str]]) -> str:
+    # `_describe` splits a candidate from its description at the first bare colon.
+    pairs = (_quoted(name.replace(":", "\\:") + ":" + summary) for name, summary in rows)
+    return _lines(f"        {pair}" for pair in pairs)
+
+
+def _zsh_names(words: str, rows: Sequence[tuple[str, str]]) -> str:
+    listed = f"\n{_zsh_items(rows)}" if rows else ""
+    return f"    ({_quoted(words)}) reply=({listed}\n    ) ;;"
+
+
+def _fish_items(rows: Sequence[tuple[str, str]], blanks: str = " " * 8) -> str:
+    pairs = (f"{_fish_quoted(name)} {_fish_quoted(summary)}" for name, summary in rows)
+    return " \\\n".join(blanks + pair for pair in pairs)
+
+
+def _fish_names(words: str, rows: Sequence[tuple[str, str]]) -> str:
+    listed = f"printf '%s\\t%s\\n' \\\n{_fish_items(rows, ' ' * 16)}"
+    return _fish_case(words, listed) if rows else ""
+
+
+def _fish_case(pattern: str, body: str) -> str:
+    return f"        case {_fish_quoted(pattern)}\n            {body}"
+
+
+def _fish_quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _quoted(text: str) -> str:
+    """Return `text` in single quotes, for bash and zsh."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _pattern(words: str, last: str) -> str:
+    """Return the pattern of bash and zsh for a command and an option or argument of it."""
+    if words == ANY:
+        return ANY + _quoted(f" {last}")
+    return _quoted(f"{words} ") + ANY if last == ANY else _quoted(f"{words} {last}")
+
+
+_SYNTAX: Final = {
+    "bash": _Syntax(
+        lambda words, rows: f"    {_quoted(words)}) REPLY={_quoted(_bash_items(rows))} ;;",
+        lambda words, last, text: f"    {_pattern(words, last)}) REPLY={_quoted(text)} ;;",
+        _bash_items,
+    ),
+    "zsh": _Syntax(
+        _zsh_names,
+        lambda words, last, text: f"    ({_pattern(words, last)}) REPLY={_quoted(text)} ;;",
+        _zsh_items,
+    ),
+    "fish": _Syntax(
+        _fish_names,
+        lambda words, last, text: _fish_case(f"{words} {last}", f"echo {_fish_quoted(text)}"),
+        _fish_items,
+    ),
+}
