@@ -19,12 +19,8 @@ The int64 of a length includes its own ``02 08`` prefix. Source: lakeFS ``pkg/id
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from functools import cache
-from importlib import import_module
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from blake3 import blake3
 
@@ -109,18 +105,6 @@ def entry_identity(
     )
 
 
-@cache
-def _sha256() -> Callable[[bytes], Any]:
-    """Return SHA-256 for short data, without OpenSSL, which takes milliseconds to load."""
-    with suppress(ImportError):
-        name = "_sha2" if sys.version_info >= (3, 12) else "_sha256"
-        found: Callable[[bytes], Any] = import_module(name).sha256
-        return found
-    from hashlib import sha256
-
-    return sha256
-
-
 def commit_id(
     *,
     committer: str,
@@ -140,8 +124,9 @@ def commit_id(
         metadata: as recorded.
         parents: commit IDs, first parent first.
     """
-    sha256 = _sha256()
-    digest: str = sha256(
+    from hashlib import sha256  # it loads OpenSSL, which takes longer than many a command
+
+    return sha256(
         frame_str("commit:v1")
         + frame_str(committer)
         + frame_str(message)
@@ -150,4 +135,3 @@ def commit_id(
         + frame_map(metadata)
         + frame_embedded(sha256(frame_list(parents)).digest())
     ).hexdigest()
-    return digest

@@ -131,7 +131,7 @@ def test_split_finds_the_words_of_a_command(
 ) -> None:
     given = Globals()
     found = split(line.split(), given, is_prefix=COMMANDS.__contains__)
-    assert (list(found.words), found.rest) == (words.split(), rest.split())
+    assert found == (tuple(words.split()), rest.split())
     assert settings(given) == taken
 
 

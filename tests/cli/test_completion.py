@@ -14,7 +14,7 @@ import pytest
 
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.line.argv import Globals
-from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, describe_all
+from lakecli.cli.line.describe import CommandHelp, ParameterHelp, describe_all
 from lakecli.cli.manual import complete
 from lakecli.cli.manual.completion import SHELLS, completion_script, make_table
 from lakecli.cli.reading import Kind
@@ -35,7 +35,7 @@ PROBE = CommandHelp(
     summary="A command of this test's own",
     description=(),
     examples=(),
-    arguments=(ArgumentHelp("PATH", "", True, True, (), Kind.PATH),),  # noqa: FBT003 - fields
+    arguments=(ParameterHelp("PATH", "", required=True, repeatable=True, kind=Kind.PATH),),
     options=(),
 )
 SETTINGS = [

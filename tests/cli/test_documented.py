@@ -80,11 +80,11 @@ def test_every_example_can_be_typed(command: CommandHelp) -> None:
             continue
         given = Globals()
         end = next((i for i, word in enumerate(words) if word in (">", "&&", ";")), len(words))
-        found = split(words[1:end], given, is_prefix=is_prefix)
-        assert " ".join(found.words) == command.words, line
+        found, rest = split(words[1:end], given, is_prefix=is_prefix)
+        assert " ".join(found) == command.words, line
         declared = declaration(COMMANDS[command.words].load())
         arguments = normalise(
-            found.rest, given, declared.option_syntax(), ends_at_word=declared.runs_a_command
+            rest, given, declared.option_syntax(), ends_at_word=declared.runs_a_command
         )
         build(declared, command.words).typer.make_context("lakecli", arguments)
         assert given.problem is None

@@ -169,6 +169,6 @@ def test_examples_are_read_without_typer() -> None:
             words = shlex.split(line, comments=True)
             if "$(" in line or {"|", ">", "&&", ";"} & set(words) or words[:1] != ["lakecli"]:
                 continue
-            found = split(words[1:], Globals(), is_prefix=is_prefix)
-            probed = PROBES[" ".join(found.words)]
-            assert probed.by_plain(normalised(probed, found.rest)) is not None, line
+            found, rest = split(words[1:], Globals(), is_prefix=is_prefix)
+            probed = PROBES[" ".join(found)]
+            assert probed.by_plain(normalised(probed, rest)) is not None, line

@@ -15,7 +15,7 @@ from tests.meetings.world import LAKEFS, NAMESPACE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp
+    from lakecli.cli.line.describe import CommandHelp, ParameterHelp
 
 REPOSITORY: Final = "lakefs://demo"
 SIDE: Final = "lakefs://side"
@@ -209,7 +209,7 @@ def _make(command: CommandHelp) -> list[str]:
     return line
 
 
-def _value(command: CommandHelp, argument: ArgumentHelp, seen: set[Kind]) -> str:
+def _value(command: CommandHelp, argument: ParameterHelp, seen: set[Kind]) -> str:
     kind = argument.kind
     if argument.choices:
         return argument.choices[0]
@@ -223,7 +223,7 @@ def _value(command: CommandHelp, argument: ArgumentHelp, seen: set[Kind]) -> str
     return value
 
 
-def _option(command: CommandHelp, option: OptionHelp) -> list[str]:
+def _option(command: CommandHelp, option: ParameterHelp) -> list[str]:
     flag = option.flags[-1]
     if flag == "--yes":
         return [flag]

@@ -30,7 +30,7 @@ _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
 
 def words_of(argv: Sequence[str]) -> str:
     """Return the words of the command on a command line."""
-    return " ".join(split(argv, Globals(), is_prefix=is_prefix).words)
+    return " ".join(split(argv, Globals(), is_prefix=is_prefix)[0])
 
 
 def check_answer(argv: Sequence[str], records: Sequence[Any], *, whole: bool) -> None:

@@ -11,7 +11,7 @@ with the options of the command. It never changes values of options or anything 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
@@ -120,17 +120,10 @@ class Globals:
         self.problem = self.problem or problem
 
 
-class CommandLine(NamedTuple):
-    """The words of a command, and the rest of the line."""
-
-    words: tuple[str, ...]
-    rest: list[str]
-
-
 def split(
     argv: Sequence[str], given: Globals, *, is_prefix: Callable[[tuple[str, ...]], bool]
-) -> CommandLine:
-    """Split off the longest sequence of words that begins a command, and its global options.
+) -> tuple[tuple[str, ...], list[str]]:
+    """Split a line into the longest beginning of a command and the rest, without global options.
 
     Args:
         argv: the command line without the name of the program.
@@ -152,7 +145,7 @@ def split(
             break
         else:
             words = (*words, rest.pop(0))
-    return CommandLine(words, rest)
+    return words, rest
 
 
 class OptionSyntax(NamedTuple):
@@ -187,7 +180,7 @@ def normalise(
         options: the options of the command; they precede global ones of the same spelling.
         ends_at_word: whether the first argument ends the options, because a command line follows.
     """
-    line = _Line(list(rest), [], given, {flag: each for each in options for flag in each.flags})
+    line = _Line(rest, given, options)
     todo, done = line.todo, line.done
     while todo:
         word = todo.pop(0)
@@ -204,28 +197,24 @@ def normalise(
     return done
 
 
-class _Line(NamedTuple):
-    """A line that is brought into Typer's form.
+class _Line:
+    """A line that is brought into Typer's form: words `todo`, and words that are `done`."""
 
-    Attributes:
-        todo: the words to come.
-        done: the words in Typer's form.
-        given: receives the global options.
-        syntax: the options of the command by their spellings.
-    """
-
-    todo: list[str]
-    done: list[str]
-    given: Globals
-    syntax: Mapping[str, OptionSyntax]
+    def __init__(
+        self, rest: Sequence[str], given: Globals, options: Sequence[OptionSyntax]
+    ) -> None:
+        self.todo = list(rest)
+        self.done: list[str] = []
+        self._given = given
+        self._syntax = {flag: each for each in options for flag in each.flags}
 
     def take_long(self, word: str) -> None:
         """Process ``--amount=5``, ``--amount 5`` and ``--flag=false``."""
         flag, equals, value = word.partition("=")
-        option = self.syntax.get(flag)
+        option = self._syntax.get(flag)
         if option is None:
             if flag in _GLOBALS:
-                self.given.take(flag, value if equals else None, self.todo)
+                self._given.take(flag, value if equals else None, self.todo)
             else:
                 self.done.append(word)
         elif option.alone is not None:
@@ -243,10 +232,10 @@ class _Line(NamedTuple):
         letters = word[1:]
         while letters:
             flag, letters = "-" + letters[0], letters[1:]
-            option = self.syntax.get(flag)
+            option = self._syntax.get(flag)
             attached = letters[1:] if letters.startswith("=") else None
             if option is None and flag in _GLOBALS:
-                self.given.take(flag, attached, self.todo)
+                self._given.take(flag, attached, self.todo)
             elif option is None:
                 self.done.append(flag + letters)
                 return
@@ -266,7 +255,7 @@ class _Line(NamedTuple):
 
     def _set_boolean(self, flag: str, option: OptionSyntax, value: str) -> None:
         """Set a boolean; for false, use its negative form or drop the earlier true."""
-        if self.given.boolean(flag, value):
+        if self._given.boolean(flag, value):
             self.done.append(flag)
         elif option.negative is not None:
             self.done.append(option.negative)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lakecli.cli.line.argv import GLOBAL_OPTIONS
@@ -16,7 +16,6 @@ from lakecli.cli.line.declare import (
     REQUIRED,
     Argument,
     Declaration,
-    Option,
     Parameter,
     declaration,
 )
@@ -27,14 +26,14 @@ _EXAMPLES: Final = "Examples:"
 
 
 @dataclass(frozen=True, slots=True)
-class OptionHelp:
-    """One option.
+class ParameterHelp:
+    """One argument or option.
 
     Attributes:
-        flags: its spellings, the short ones first.
         metavar: the name of its value; ``""`` for a boolean.
         summary: one line of help.
-        default: the default as text; may be ``""``.
+        flags: the spellings of an option, the short ones first.
+        default: the default of an option as text; may be ``""``.
         choices: the values of an enumeration.
         kind: the kind of name that its value is.
         repeatable: whether it may be given several times.
@@ -42,27 +41,15 @@ class OptionHelp:
         negatable: whether ``--flag=false`` differs from leaving it out.
     """
 
-    flags: tuple[str, ...]
     metavar: str
     summary: str
+    flags: tuple[str, ...] = ()
     default: str = ""
     choices: tuple[str, ...] = ()
     kind: Kind | None = None
     repeatable: bool = False
     required: bool = False
     negatable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ArgumentHelp:
-    """One positional argument."""
-
-    metavar: str
-    summary: str
-    required: bool
-    repeatable: bool
-    choices: tuple[str, ...]
-    kind: Kind | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +69,8 @@ class CommandHelp:
     summary: str
     description: tuple[str, ...]
     examples: tuple[str, ...]
-    arguments: tuple[ArgumentHelp, ...]
-    options: tuple[OptionHelp, ...]
+    arguments: tuple[ParameterHelp, ...]
+    options: tuple[ParameterHelp, ...]
 
     @property
     def synopsis(self) -> str:
@@ -98,15 +85,12 @@ class CommandHelp:
         return " ".join([*parts, "[OPTIONS]"])
 
 
-def global_options() -> tuple[OptionHelp, ...]:
+def global_options() -> tuple[ParameterHelp, ...]:
     """Return the options that every command takes."""
     kinds = {"config": Kind.FILE}
     return tuple(
-        OptionHelp(
-            flags=option.flags,
-            metavar=option.metavar or "",
-            summary=option.summary,
-            kind=kinds.get(option.name),
+        ParameterHelp(
+            option.metavar or "", option.summary, option.flags, kind=kinds.get(option.name)
         )
         for option in GLOBAL_OPTIONS
     )
@@ -125,55 +109,39 @@ def describe_command(words: str) -> CommandHelp:
 def describe(declared: Declaration, words: str) -> CommandHelp:
     """Describe a command by its declaration."""
     summary, description, examples = split_docstring(inspect.getdoc(declared.function) or "")
-    parameters = declared.parameters.values()
-    return CommandHelp(
-        words=words,
-        summary=summary,
-        description=description,
-        examples=examples,
-        arguments=tuple(
-            ArgumentHelp(
-                metavar=each.mark.metavar,
-                summary=each.mark.help,
-                required=each.default is REQUIRED,
-                repeatable=each.repeatable,
-                choices=_choices(each),
-                kind=each.kind,
-            )
-            for each in parameters
-            if isinstance(each.mark, Argument)
-        ),
-        options=tuple(
-            _describe_option(each, each.mark)
-            for each in parameters
-            if isinstance(each.mark, Option) and not each.mark.hidden
-        ),
+    arguments, options = [], []
+    for each in declared.parameters.values():
+        if isinstance(each.mark, Argument):
+            arguments.append(_describe(each))
+        elif not each.mark.hidden:
+            options.append(_describe(each))
+    return CommandHelp(words, summary, description, examples, tuple(arguments), tuple(options))
+
+
+def _describe(parameter: Parameter) -> ParameterHelp:
+    default, mark = parameter.default, parameter.mark
+    choices = () if parameter.read else getattr(parameter.type, "__members__", {}).values()
+    values = tuple(str(each.value) for each in choices)
+    found = ParameterHelp(
+        mark.metavar or "|".join(values) or "VALUE",
+        mark.help or "",
+        choices=values,
+        kind=parameter.kind,
+        repeatable=parameter.repeatable,
+        required=default is REQUIRED,
     )
-
-
-def _choices(parameter: Parameter) -> tuple[str, ...]:
-    """Return the values of an enumeration."""
-    values = () if parameter.read else getattr(parameter.type, "__members__", {}).values()
-    return tuple(str(each.value) for each in values)
-
-
-def _describe_option(parameter: Parameter, mark: Option) -> OptionHelp:
-    default = parameter.default
+    if isinstance(mark, Argument):
+        return found
     is_flag = parameter.type is bool
-    choices = _choices(parameter)
     syntax = parameter.syntax(mark)
     shown = "" if default in (None, False, "", REQUIRED) else str(default)
     if isinstance(default, (list, tuple, Mapping)) or (is_flag and not syntax.negative):
         shown = ""
-    return OptionHelp(
+    return replace(
+        found,
         flags=tuple(sorted(syntax.flags, key=len)),
-        metavar="" if is_flag else mark.metavar or "|".join(choices) or "VALUE",
-        summary=mark.help or "",
+        metavar="" if is_flag else found.metavar,
         default=shown.lower() if is_flag else shown,
-        choices=choices,
-        kind=parameter.kind,
-        repeatable=parameter.repeatable,
-        required=default is REQUIRED,
         negatable=syntax.negative is not None,
     )
 

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp, global_options
+from lakecli.cli.line.describe import CommandHelp, ParameterHelp, global_options
 from lakecli.cli.manual.topics import Topic
 from lakecli.cli.tree import FIRST_COMMANDS
 
@@ -109,12 +109,12 @@ def paragraph_lines(paragraph: str) -> Iterator[str]:
         yield from _filled(" ".join(paragraph.split()))
 
 
-def _argument_row(argument: ArgumentHelp) -> tuple[str, str]:
+def _argument_row(argument: ParameterHelp) -> tuple[str, str]:
     extra = [] if argument.required else ["optional"]
     return argument.metavar, _with_extra(argument.summary, extra)
 
 
-def option_row(option: OptionHelp) -> tuple[str, str]:
+def option_row(option: ParameterHelp) -> tuple[str, str]:
     """Return the left and the right column for an option."""
     indent = "    " if option.flags[0].startswith("--") else ""
     left = indent + ", ".join(option.flags)
@@ -125,7 +125,7 @@ def option_row(option: OptionHelp) -> tuple[str, str]:
     return left, _with_extra(option.summary, option_extras(option))
 
 
-def option_extras(option: OptionHelp) -> list[str]:
+def option_extras(option: ParameterHelp) -> list[str]:
     """Return the notes in brackets after the summary of an option."""
     extra = ["required"] if option.required else []
     if option.repeatable:

@@ -13,7 +13,7 @@ from typing import Final
 from lakecli import __version__
 from lakecli.cli.exit_codes import MEANINGS
 from lakecli.cli.line.argv import VERSION_FLAGS
-from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp, global_options
+from lakecli.cli.line.describe import CommandHelp, ParameterHelp, global_options
 from lakecli.cli.manual.help import PURPOSE, option_extras
 from lakecli.cli.manual.topics import Topic
 from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
@@ -207,18 +207,18 @@ def _definitions(title: str, items: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _argument_text(argument: ArgumentHelp) -> str:
+def _argument_text(argument: ParameterHelp) -> str:
     optional = "" if argument.required else " (optional)"
     repeatable = " (repeatable)" if argument.repeatable else ""
     return _text(argument.summary + optional + repeatable) + "."
 
 
-def _flags(option: OptionHelp) -> str:
+def _flags(option: ParameterHelp) -> str:
     flags = ", ".join(rf"\fB{_text(flag)}\fR" for flag in option.flags)
     return rf"{flags} \fI{_text(option.metavar)}\fR" if option.metavar else flags
 
 
-def _option_text(option: OptionHelp) -> str:
+def _option_text(option: ParameterHelp) -> str:
     extra = option_extras(option)
     return _text(option.summary + (f" ({', '.join(extra)})" if extra else "")) + "."
 

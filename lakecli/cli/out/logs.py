@@ -14,6 +14,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -48,7 +49,7 @@ _USER: Final = re.compile(r"(https?://)[^\s/?@\"'<>]+@", re.IGNORECASE)
 
 def is_open() -> bool:
     """Tell whether a run is logged already: commands within a command are logged with it."""
-    return any(isinstance(each, _Counting) for each in logging.getLogger("lakecli").handlers)
+    return any(isinstance(each, _Calling) for each in logging.getLogger("lakecli").handlers)
 
 
 def harmless(text: str) -> str:
@@ -84,11 +85,11 @@ class Logs:
         self._files: list[TextIO] = []
         self._logger = logging.getLogger("lakecli")
         self._before = (self._logger.level, self._logger.propagate, [*self._logger.handlers])
-        self._counting = _Counting()
+        self._requests: Counter[str] = Counter()
         self._reads: Reads = {}
-        handlers: list[logging.Handler] = [self._counting]
+        handlers: list[logging.Handler] = [_Calling(self._count)]
         if given.verbose:
-            handlers.append(_Showing(out))
+            handlers.append(_Calling(self._show))
         if given.are_logs_wanted:
             handlers += self._written(given, now)
         self._logger.handlers[:] = handlers
@@ -104,11 +105,21 @@ class Logs:
         form = _chosen("--log-format", (given.log_format or "text").lower(), FORMATS)
         handlers: list[logging.Handler] = []
         for place in ("-" if given.log_output is None else given.log_output).split(","):
-            handler = _Writing(self._out.log if place in STDERR else self._file(place))
+            write = self._out.log if place in STDERR else self._file(place)
+            handler = _Calling(partial(_write_line, write=write, now=now, is_json=form == "json"))
             handler.setLevel(LEVELS[level])
-            handler.setFormatter(_Formatter(now, is_json=form == "json"))
             handlers.append(handler)
         return handlers
+
+    def _count(self, record: logging.LogRecord) -> None:
+        """Count a request by its method."""
+        if record.name == REQUESTS:
+            self._requests[record.__dict__["fields"]["method"]] += 1
+
+    def _show(self, record: logging.LogRecord) -> None:
+        """Show a message of the library, if it is not about a single request."""
+        if record.name not in (REQUESTS, "lakecli.cli"):
+            self._out.debug(harmless(f"{record.name}: {record.getMessage()}"))
 
     def _file(self, place: str) -> Callable[[str], None]:
         """Open a file, and return what writes a line to it at once."""
@@ -143,7 +154,7 @@ class Logs:
 
     def close(self, exit_code: int) -> None:
         """Log the end of the run; with ``--verbose`` show its reads of trees and its requests."""
-        counts = self._counting.counts
+        counts = self._requests
         total = counts.total()
         seconds = round(monotonic() - self._begun, 3)
         fields = {"exit_code": int(exit_code), "seconds": seconds, "requests": total}
@@ -181,64 +192,34 @@ def _opened(place: str) -> TextIO:
     return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
 
-class _Writing(logging.Handler):
-    """Writes each message as a line."""
+class _Calling(logging.Handler):
+    """Passes each message to a function."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
+    def __init__(self, call: Callable[[logging.LogRecord], None]) -> None:
         super().__init__()
-        self._write = write
+        self._call = call
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._write(self.format(record))
+        self._call(record)
 
 
-class _Counting(logging.Handler):
-    """Counts requests by method.
-
-    Attributes:
-        counts: how many were answered.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: Counter[str] = Counter()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name == REQUESTS:
-            self.counts[record.__dict__["fields"]["method"]] += 1
-
-
-class _Showing(logging.Handler):
-    """Shows the library's messages, without those of single requests and of this module."""
-
-    def __init__(self, out: Output) -> None:
-        super().__init__()
-        self._out = out
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name not in (REQUESTS, "lakecli.cli"):
-            self._out.debug(harmless(f"{record.name}: {record.getMessage()}"))
-
-
-class _Formatter(logging.Formatter):
-    """One line for each message, as lakectl writes them."""
-
-    def __init__(self, now: Callable[[], datetime], *, is_json: bool) -> None:
-        super().__init__()
-        self._now = now
-        self._is_json = is_json
-
-    def format(self, record: logging.LogRecord) -> str:
-        fields = {
-            "time": f"{self._now():%Y-%m-%dT%H:%M:%SZ}",
-            "level": record.levelname.lower(),
-            "msg": harmless(record.getMessage()),
-            "logger": record.name,
-            **record.__dict__.get("fields", {}),
-        }
-        if self._is_json:
-            return json.dumps(fields)
-        return " ".join(f"{name}={_text(value)}" for name, value in fields.items())
+def _write_line(
+    record: logging.LogRecord,
+    *,
+    write: Callable[[str], None],
+    now: Callable[[], datetime],
+    is_json: bool,
+) -> None:
+    """Write a message as a line, as lakectl does."""
+    fields = {
+        "time": f"{now():%Y-%m-%dT%H:%M:%SZ}",
+        "level": record.levelname.lower(),
+        "msg": harmless(record.getMessage()),
+        "logger": record.name,
+        **record.__dict__.get("fields", {}),
+    }
+    words = (f"{name}={_text(value)}" for name, value in fields.items())
+    write(json.dumps(fields) if is_json else " ".join(words))
 
 
 def _text(value: object) -> str:

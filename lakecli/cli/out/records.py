@@ -12,9 +12,9 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from json import JSONEncoder
-from typing import NamedTuple, TypedDict, TypeVar, cast
+from typing import TypedDict, TypeVar, cast
 
 from lakecli.base import model
 from lakecli.base.model import CommitId
@@ -23,20 +23,21 @@ from lakecli.cli.out.text import rfc3339
 T = TypeVar("T")
 
 
-class Answer(NamedTuple):
+class Answer:
     """A JSON answer of a command.
 
-    Attributes:
+    Args:
         record: the class of its objects.
         each: any number of objects, one a line; else exactly one.
         option: the option that selects this answer; ``""`` for the usual one.
         also: a class whose fields some of the objects have, too.
     """
 
-    record: type
-    each: bool = False
-    option: str = ""
-    also: type | None = None
+    def __init__(self, record: type, *, each: bool, option: str, also: type | None) -> None:
+        self.record = record
+        self.each = each
+        self.option = option
+        self.also = also
 
     @property
     def name(self) -> str:
@@ -56,7 +57,10 @@ def answers(
     """Name a JSON answer of the command below; see `Answer`."""
 
     def name(command: T) -> T:
-        named = (Answer(record, each, option, also), *vars(command).get("answers", ()))
+        named = (
+            Answer(record, each=each, option=option, also=also),
+            *vars(command).get("answers", ()),
+        )
         vars(command)["answers"] = named
         return command
 
@@ -80,23 +84,16 @@ def pick(answer: type[T], /, *sources: object, **given: object) -> T:
 
 def to_json(record: Mapping[str, object]) -> str:
     """Return one line of JSON: times as RFC 3339, bytes as text with surrogate escapes."""
-    return _json_encoder().encode(record)
+    return _ENCODER.encode(record)
 
 
 _rfc3339 = lru_cache(maxsize=256)(rfc3339)
 """What was written together has few dates."""
 
 
-@cache
-def _json_encoder() -> JSONEncoder:
-
-    return JSONEncoder(default=_json_default)
-
-
 def _json_default(value: object) -> object:
     if isinstance(value, bytes):
         return os.fsdecode(value)
-
     if isinstance(value, datetime):
         return _rfc3339(value)
     if isinstance(value, os.PathLike):
@@ -104,6 +101,9 @@ def _json_default(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"no JSON for {value!r}")
+
+
+_ENCODER = JSONEncoder(default=_json_default)
 
 
 class RepositoryJson(TypedDict):

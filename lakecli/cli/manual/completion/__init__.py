@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from lakecli.cli.line.describe import CommandHelp, OptionHelp, global_options
+from lakecli.cli.line.describe import CommandHelp, ParameterHelp, global_options
 from lakecli.cli.manual.topics import topic_names
 from lakecli.cli.reading import Kind
 from lakecli.cli.tree import GROUPS, IN_PLACE, READ_IN_PLACE
@@ -117,7 +117,7 @@ def make_table(commands: Iterable[CommandHelp]) -> CompletionTable:
     return table
 
 
-def _options(options: Iterable[OptionHelp]) -> list[CompletionOption]:
+def _options(options: Iterable[ParameterHelp]) -> list[CompletionOption]:
     found = []
     for option in options:
         value = completer(option.kind, option.choices) if option.metavar else None
