@@ -16,9 +16,8 @@ from lakecli.base.uri import NotUri
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.line.action import find_action
 from lakecli.cli.line.argv import Globals, normalise, split
-from lakecli.cli.manual.mistakes import instead
 from lakecli.cli.out.text import one_line
-from lakecli.cli.tree import COMMANDS, GROUPS, find_command, is_prefix
+from lakecli.cli.tree import COMMANDS, GROUPS, find_command, instead, is_prefix
 from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from keyword import iskeyword
-from typing import Final, NamedTuple
+from typing import Final
 
+from lakecli.base.uri import SCHEME
 from lakecli.errors import UsageError
 
 PROGRAM: Final = "lakecli"
@@ -117,10 +118,11 @@ IN_PLACE: Final = "@"
 """In completion, the end of the kind of a word of one of these commands."""
 
 
-class Command(NamedTuple):
+class Command:
     """A command by its words, such as ``branch list``."""
 
-    words: str
+    def __init__(self, words: str) -> None:
+        self.words = words
 
     @property
     def name(self) -> str:
@@ -151,6 +153,9 @@ COMMANDS: Final = {
 }
 """Every command by its words, in alphabetical order."""
 
+_LISTED: Final = ("branch", "repo", "tag")
+"""Groups that stand for their ``list``."""
+
 _BEGINNINGS: Final = {
     tuple(words.split()[:count]) for words in COMMANDS for count in range(1, 1 + len(words.split()))
 }
@@ -159,6 +164,40 @@ _BEGINNINGS: Final = {
 def is_prefix(words: tuple[str, ...]) -> bool:
     """Tell whether `words` are a command or the beginning of one."""
     return words in _BEGINNINGS
+
+
+def instead(words: tuple[str, ...], rest: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of the command that a line means; as a rule they are its own.
+
+    Where the meaning is clear and harmless, another command is run: ``lakecli branch`` lists
+    branches, and ``fs cp`` of a file uploads it.
+
+    Args:
+        words: the words of a command or a group.
+        rest: the line after them.
+    """
+    if len(words) == 1 and words[0] in _LISTED:
+        is_whole = not rest or (len(rest) == 1 and _names_repository(rest[0]))
+        return (*words, "list") if is_whole else words
+    if words == ("fs", "cp"):
+        named = [word for word in rest if not word.startswith("-")]
+        if len(named) == 2:  # noqa: PLR2004 - source and destination
+            source, destination = named
+            if destination.startswith(SCHEME) and _is_file(source):
+                return ("fs", "upload")
+            if source.startswith(SCHEME) and destination.startswith((".", "/", "~")):
+                return ("fs", "download")
+    return words
+
+
+def _is_file(word: str) -> bool:
+    from pathlib import Path
+
+    return "://" not in word and Path(word).exists()
+
+
+def _names_repository(word: str) -> bool:
+    return word.startswith(SCHEME) and "/" not in word.removeprefix(SCHEME).rstrip("/")
 
 
 def find_command(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakecli.cli.out.progress import PlainProgress, human_seconds
+from lakecli.cli.out.progress import PlainProgress
+from lakecli.cli.out.text import human_seconds
 
 
 class Clock:

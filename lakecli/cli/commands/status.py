@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 from lakecli.base.model import CommitId
 from lakecli.cli.commands.bucket_state import distance_text, finish_interrupted
 from lakecli.cli.context import Context
-from lakecli.cli.out.progress import human_seconds
 from lakecli.cli.out.records import BranchStatusJson, LocalChangeJson, RefJson, answers, pick
+from lakecli.cli.out.text import human_seconds
 from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
 from lakecli.cli.reading import linked, repository_or_ref_here
 from lakecli.errors import Unreachable

@@ -1,8 +1,8 @@
 """What somebody meant who typed a line of git, lakectl, aws or a Unix shell, or left something out.
 
 `HABITS` is the one table for unknown commands, unknown options and words too many: `run` asks it
-when a line cannot be understood. Where the meaning is clear and harmless, `instead` makes the line
-work: ``lakecli branch`` lists branches, and ``fs cp`` of a file uploads it.
+when a line cannot be understood. Where the meaning is clear and harmless, `lakecli.cli.tree.instead`
+makes the line work.
 """
 
 from __future__ import annotations
@@ -132,39 +132,7 @@ _URI_SHOWS: Final = {
     "show": "show commit",
     "tag": "tag show",
 }
-_LISTED: Final = ("branch", "repo", "tag")
 _TOO_MANY: Final = r"unexpected extra argument|not a lakefs:// URI: '[^/]*'$"
-
-
-def instead(words: tuple[str, ...], rest: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of the command that a line means; as a rule they are its own.
-
-    Args:
-        words: the words of a command or a group.
-        rest: the line after them.
-    """
-    if len(words) == 1 and words[0] in _LISTED:
-        is_whole = not rest or (len(rest) == 1 and _names_repository(rest[0]))
-        return (*words, "list") if is_whole else words
-    if words == ("fs", "cp"):
-        named = [word for word in rest if not word.startswith("-")]
-        if len(named) == 2:  # noqa: PLR2004 - source and destination
-            source, destination = named
-            if destination.startswith(SCHEME) and _is_file(source):
-                return ("fs", "upload")
-            if source.startswith(SCHEME) and destination.startswith((".", "/", "~")):
-                return ("fs", "download")
-    return words
-
-
-def _is_file(word: str) -> bool:
-    from pathlib import Path
-
-    return "://" not in word and Path(word).exists()
-
-
-def _names_repository(word: str) -> bool:
-    return word.startswith(SCHEME) and "/" not in word.removeprefix(SCHEME).rstrip("/")
 
 
 def meant_line(line: Sequence[str], error: str) -> str | None:

@@ -11,7 +11,7 @@ from threading import Lock
 from time import monotonic
 
 from lakecli.base.progress import Progress
-from lakecli.cli.out.text import human_size
+from lakecli.cli.out.text import human_seconds, human_size
 
 INTERVAL = 5.0
 """Seconds between two plain lines."""
@@ -24,17 +24,6 @@ RATE_MARKS = 15
 
 _SLOW = 10
 """Objects per second below which a fraction is shown."""
-
-
-def human_seconds(seconds: float) -> str:
-    """Return a duration as ``45s``, ``1m28s`` or ``3h05m``."""
-    whole = int(seconds)
-    if whole < 60:  # noqa: PLR2004 - seconds in a minute
-        return f"{whole}s"
-    minutes, whole = divmod(whole, 60)
-    if minutes < 60:  # noqa: PLR2004 - minutes in an hour
-        return f"{minutes}m{whole:02}s"
-    return f"{minutes // 60}h{minutes % 60:02}m"
 
 
 class Rate:

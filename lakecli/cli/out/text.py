@@ -52,6 +52,17 @@ def human_size(size: int) -> str:
     return f"{amount:.1f} {_UNITS[power]}"
 
 
+def human_seconds(seconds: float) -> str:
+    """Return a duration as ``45s``, ``1m28s`` or ``3h05m``."""
+    whole = int(seconds)
+    if whole < 60:  # noqa: PLR2004 - seconds in a minute
+        return f"{whole}s"
+    minutes, whole = divmod(whole, 60)
+    if minutes < 60:  # noqa: PLR2004 - minutes in an hour
+        return f"{minutes}m{whole:02}s"
+    return f"{minutes // 60}h{minutes % 60:02}m"
+
+
 def local_date(when: datetime) -> str:
     """Return a time in the local zone: ``2026-03-01 12:00:00 +0000 UTC``."""
     return when.astimezone().strftime("%Y-%m-%d %H:%M:%S %z %Z")
