@@ -9,22 +9,19 @@ A parameter whose type is one of the classes at the end stands for all options o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, NamedTuple
 
 from lakecli.base.uri import LakeUri
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.reading import (
-    NO_METADATA,
-    EngineName,
     Kind,
     Parser,
     Side,
     each,
     read_branch,
     read_branch_prefix,
-    read_conf,
     read_duration,
     read_metadata,
     read_path,
@@ -189,14 +186,6 @@ ContentType = Annotated[
     str | None,
     Option("--content-type", metavar="TYPE", help="Content type; default: by the suffix of PATH"),
 ]
-Include = Annotated[
-    Sequence[str],
-    Option("--include", metavar="PATTERN", help="Only paths that match, as in .gitignore"),
-]
-Exclude = Annotated[
-    Sequence[str],
-    Option("--exclude", metavar="PATTERN", help="Not paths that match, as in .gitignore"),
-]
 Amount = Annotated[
     int, Option("--amount", min=-1, metavar="N", help="Show at most N; 0 or -1 for all")
 ]
@@ -241,37 +230,9 @@ AllowEmptyCommit = Annotated[
     Option("--allow-empty-commit", "--allow-empty", help="Commit even if nothing changes"),
 ]
 ShowMetarangeId = Annotated[bool, Option("--show-meta-range-id", help="Show the metarange ID too")]
-Parallelism = Annotated[
-    int | None,
-    Option(
-        "--parallelism",
-        "-p",
-        min=1,
-        metavar="N",
-        help="Transfer N objects at a time; default: 25 (transfer.parallelism)",
-    ),
-]
-Engine = Annotated[
-    EngineName,
-    Option(
-        "--engine",
-        metavar="ENGINE",
-        help="Where the work runs: local (this process), spark, or auto (by number of objects)",
-    ),
-]
-Master = Annotated[
-    str,
-    Option("--master", metavar="URL", help="Spark master; default: local[*], this machine"),
-]
-Conf = Annotated[
-    Mapping[str, str],
-    Option("--conf", metavar="KEY=VALUE", help="Spark setting, as for spark-submit"),
-    Parser(read_conf),
-]
 SettingName = Annotated[
     str, Argument("KEY", "Name of a setting, as in lakecli config list"), Kind.SETTING
 ]
-NoProgress = Annotated[bool, Option("--no-progress", help="Show no progress")]
 
 
 class PageOptions(NamedTuple):
@@ -295,42 +256,3 @@ class StatOptions(NamedTuple):
 
     stat: _Stat = False
     depth: _Depth = 1
-
-
-class SelectionOptions(NamedTuple):
-    """The objects to transfer among many."""
-
-    include: Include = ()
-    exclude: Exclude = ()
-    dry_run: DryRun = False
-
-
-_Follow = Annotated[bool, Option("--follow", help="Follow symbolic links")]
-_Skip = Annotated[bool, Option("--skip", help="Skip symbolic links and special files")]
-
-
-class LinkOptions(NamedTuple):
-    """What to do with symbolic links in a directory."""
-
-    follow: _Follow = False
-    skip: _Skip = False
-
-
-class TransferOptions(NamedTuple):
-    """How a transfer runs."""
-
-    workers: Parallelism = None
-    no_progress: NoProgress = False
-
-
-class EngineOptions(NamedTuple):
-    """Where bulk work runs."""
-
-    engine: Engine = EngineName.AUTO
-    master: Master = ""
-    conf: Conf = NO_METADATA
-
-    @property
-    def names_spark(self) -> bool:
-        """Whether there are options for Spark."""
-        return bool(self.master or self.conf)

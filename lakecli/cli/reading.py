@@ -62,14 +62,6 @@ class Kind(StrEnum):
     NOTHING = "nothing"
 
 
-class EngineName(StrEnum):
-    """Where bulk work runs."""
-
-    AUTO = "auto"
-    LOCAL = "local"
-    SPARK = "spark"
-
-
 class Parser:
     """Marks how typed text becomes a parameter's value.
 

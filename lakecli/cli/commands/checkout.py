@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, TypedDict
 
 from lakecli.base.uri import SCHEME, parse_ref, ref_of
+from lakecli.cli.bulk_params import TransferOptions
 from lakecli.cli.commands.worktrees import (
     SyncedJson,
     checkout_worktree,
@@ -17,7 +18,6 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.params import TransferOptions
 from lakecli.cli.reading import Kind
 from lakecli.errors import UsageError
 from lakecli.repository import branch

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, TypedDict
 
+from lakecli.cli.bulk_params import EngineName, EngineOptions
 from lakecli.cli.commands.bucket_state import (
     DamageJson,
     OutsidePlaceJson,
@@ -25,8 +26,8 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
-from lakecli.cli.params import EngineOptions, RepositoryUri, StorageNamespace
-from lakecli.cli.reading import EngineName, Kind
+from lakecli.cli.params import RepositoryUri, StorageNamespace
+from lakecli.cli.reading import Kind
 from lakecli.errors import LakeError, Refused, UsageError
 from lakecli.imports.rebuild import count_heads, rebuild_heads
 from lakecli.repository.clone import Cloned, clone_counted, clone_known

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.base.model import Difference
 from lakecli.base.uri import LakeUri, ref_of
+from lakecli.cli.bulk_params import EngineOptions
 from lakecli.cli.commands.differences import (
     ChangeCountsJson,
     DifferenceJson,
@@ -20,7 +21,7 @@ from lakecli.cli.commands.differences import (
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import answers
-from lakecli.cli.params import AtOp, EngineOptions, Prefix, StatOptions
+from lakecli.cli.params import AtOp, Prefix, StatOptions
 from lakecli.cli.reading import Kind, Parser, linked, read_ref_or_own_file, ref_here
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range

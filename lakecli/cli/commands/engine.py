@@ -7,10 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
+from lakecli.cli.bulk_params import EngineName, EngineOptions
 from lakecli.cli.commands.transfers import parallelism
 from lakecli.cli.context import Context
-from lakecli.cli.params import EngineOptions
-from lakecli.cli.reading import EngineName
 from lakecli.engine.runner import LocalRunner, Runner
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner

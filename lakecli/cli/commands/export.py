@@ -10,6 +10,7 @@ from typing import Annotated, NotRequired, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.base.uri import LakeUri, parse_ref, ref_of
+from lakecli.cli.bulk_params import EngineOptions, TransferOptions
 from lakecli.cli.commands.engine import SPARK_FROM, open_runner
 from lakecli.cli.commands.output_file import check_writable, replacing
 from lakecli.cli.commands.transfers import (
@@ -24,7 +25,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size
-from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
+from lakecli.cli.params import DryRun, PrefixUri
 from lakecli.cli.reading import Kind
 from lakecli.errors import UsageError
 from lakecli.exports.manifests import check_can_write, write_manifest, write_symlinks

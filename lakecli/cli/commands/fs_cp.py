@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
+from lakecli.cli.bulk_params import TransferOptions
 from lakecli.cli.commands.transfers import failure_records, parallelism, progress, raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import FailureJson, answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive, TransferOptions
+from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive
 from lakecli.cli.reading import Kind, Parser, read_branch_prefix, read_new_metadata
 from lakecli.errors import UsageError
 from lakecli.repository.across import (

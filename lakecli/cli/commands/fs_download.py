@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
+from lakecli.cli.bulk_params import SelectionOptions, TransferOptions
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.commands.transfers import (
     PreSign,
@@ -30,7 +31,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record, pick
 from lakecli.cli.out.text import human_size, local_date, quote_path
-from lakecli.cli.params import AtOp, PrefixUri, Recursive, SelectionOptions, TransferOptions
+from lakecli.cli.params import AtOp, PrefixUri, Recursive
 from lakecli.cli.reading import Kind
 from lakecli.errors import AlreadyExists, UsageError
 from lakecli.repository.contract import Repository

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
+from lakecli.cli.bulk_params import LinkOptions, SelectionOptions, TransferOptions
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, read_names
 from lakecli.cli.commands.transfers import (
     PreSign,
@@ -32,7 +33,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record, pick
 from lakecli.cli.out.text import entry_lines, quote_path
-from lakecli.cli.params import ContentType, LinkOptions, Metadata, SelectionOptions, TransferOptions
+from lakecli.cli.params import ContentType, Metadata
 from lakecli.cli.reading import NO_METADATA, Kind, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import full_address

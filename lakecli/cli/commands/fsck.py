@@ -10,13 +10,14 @@ from typing import Annotated, Final, Required, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.base.progress import Progress
+from lakecli.cli.bulk_params import EngineOptions
 from lakecli.cli.commands.bucket_state import OutsidePlaceJson, place_lines, place_records
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size, one_line, quote_path
-from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
+from lakecli.cli.params import DryRun, RepositoryUri
 from lakecli.cli.reading import Parser
 from lakecli.errors import UsageError
 from lakecli.fsck.check import Thoroughness, summarise

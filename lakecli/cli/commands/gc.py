@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 from typing import Annotated, TypedDict
 
 from lakecli.base.parsing import read_text
+from lakecli.cli.bulk_params import EngineOptions, TransferOptions
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.commands.transfers import progress
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import human_size, local_date
-from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
+from lakecli.cli.params import DryRun, RepositoryUri, Yes
 from lakecli.cli.reading import Kind, Parser, read_duration
 from lakecli.errors import NotFound
 from lakecli.gc.report import Summary

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Annotated, NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri, ref_of
+from lakecli.cli.bulk_params import EngineOptions, LinkOptions, TransferOptions
 from lakecli.cli.commands.engine import open_runner
 from lakecli.cli.commands.transfers import (
     failure_records,
@@ -22,15 +23,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import CommitJson, FailureJson, answers, commit_record, pick
 from lakecli.cli.out.text import human_size, local_date, one_line
-from lakecli.cli.params import (
-    AllowEmptyMessage,
-    DryRun,
-    EngineOptions,
-    LinkOptions,
-    Message,
-    Metadata,
-    TransferOptions,
-)
+from lakecli.cli.params import AllowEmptyMessage, DryRun, Message, Metadata
 from lakecli.cli.reading import (
     NO_METADATA,
     Kind,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, TypedDict
 
 from lakecli.base.model import CommitId
+from lakecli.cli.bulk_params import Exclude, Include, LinkOptions, TransferOptions
 from lakecli.cli.commands.differences import DifferenceJson
 from lakecli.cli.commands.transfers import PreSign, progress
 from lakecli.cli.commands.worktrees import (
@@ -35,16 +36,7 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.params import (
-    Exclude,
-    Include,
-    LinkOptions,
-    Message,
-    Metadata,
-    PrefixUri,
-    TransferOptions,
-    Yes,
-)
+from lakecli.cli.params import Message, Metadata, PrefixUri, Yes
 from lakecli.cli.reading import NO_METADATA, Kind, absolute
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.worktree.create import clone, init

@@ -19,8 +19,8 @@ from lakecli.stores.uri import is_local
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lakecli.cli.bulk_params import LinkOptions, SelectionOptions
     from lakecli.cli.context import Context
-    from lakecli.cli.params import LinkOptions, SelectionOptions
     from lakecli.repository.contract import Repository
     from lakecli.repository.transfer.plan import PathStep, PlanTotals
     from lakecli.repository.transfer.selection import Selection

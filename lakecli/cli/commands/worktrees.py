@@ -12,6 +12,7 @@ from typing import Annotated, Final, NamedTuple, TypedDict
 from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.progress import Progress
 from lakecli.base.uri import LakeUri
+from lakecli.cli.bulk_params import LinkOptions, TransferOptions
 from lakecli.cli.commands.differences import LOOKS, show_counts, stream_differences, stream_paths
 from lakecli.cli.commands.transfers import (
     failure_records,
@@ -26,7 +27,6 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import CommitJson, FailureJson, LocalChangeJson, commit_record, pick
 from lakecli.cli.out.text import commit_lines, quote_path, shell_word
-from lakecli.cli.params import LinkOptions, TransferOptions
 from lakecli.cli.reading import NO_METADATA, Kind, absolute, check_message, relative_path
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions

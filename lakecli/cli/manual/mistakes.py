@@ -1,8 +1,8 @@
 """What somebody meant who typed a line of git, lakectl, aws or a Unix shell, or left something out.
 
 `HABITS` is the one table for unknown commands, unknown options and words too many: `run` asks it
-when a line cannot be understood. Where the meaning is clear and harmless, `lakecli.cli.tree.instead`
-makes the line work.
+when a line cannot be understood. Where the meaning is clear and harmless,
+`lakecli.cli.tree.instead` makes the line work.
 """
 
 from __future__ import annotations
