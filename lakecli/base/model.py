@@ -4,8 +4,6 @@ Keys and identities are ``bytes``; names that people type are ``str``. Times are
 of whole seconds; sizes are in bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum

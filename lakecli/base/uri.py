@@ -12,8 +12,6 @@ The first ``@`` ends the namespace. One that belongs to it is written ``%40``; i
 needs no care: ``s3://bucket/sales@main~2/a@b``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from typing import NamedTuple

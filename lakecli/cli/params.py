@@ -7,8 +7,6 @@ A parameter of a command is annotated with one of these types::
 A parameter whose type is one of the classes at the end stands for all options of that class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, NamedTuple

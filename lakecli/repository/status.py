@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.model import Branch, ChangeType, CommitId, RefKind
-from lakecli.kv.bucket import TrackingStore
+from lakecli.kv.bucket import IntentStore, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
@@ -72,6 +72,12 @@ def status(repository: Repository, branch: str | None = None) -> Iterator[Branch
             return
         for each in RefStore(txn, repository.key).iter_branches():
             yield _status(txn, repository, each)
+
+
+def has_unfinished(repository: Repository) -> bool:
+    """Tell whether an earlier command left moves whose outcome in the bucket is not recorded."""
+    with repository.lake.kv.read() as txn:
+        return any(True for _ in IntentStore(txn, repository.key).iter())
 
 
 def last_fetched(repository: Repository) -> datetime | None:

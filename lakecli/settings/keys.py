@@ -1,7 +1,5 @@
 """The settings: how each kind of value is written, and the names and meaning of all settings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import timedelta

@@ -102,7 +102,8 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
     here = linked(context) if branch is None and not at_op else None
     branch = repository_or_ref_here(branch, context)
     repository = context.synced_repository(branch, at_op=at_op)
-    pending = [] if at_op else _finish(context, repository)
+    is_unfinished = not at_op and states.has_unfinished(repository)
+    pending = _finish(context, repository) if is_unfinished else []
     went_back = [] if at_op else states.went_back(repository)
     directory: Compared | None = None
     if here is not None:

@@ -6,8 +6,6 @@ is documented as "listed branch". mypy compares records with what the commands a
 snake_case. Times stay datetimes and paths bytes here; `to_json` writes them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -19,7 +19,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.errors import Unsupported
-from lakecli.stores.capabilities import Access
 from lakecli.stores.contract import (
     ABSENT,
     ANY,
@@ -50,6 +49,7 @@ from lakecli.stores.local.files import (
 )
 
 if TYPE_CHECKING:
+    from lakecli.stores.capabilities import Access
     from lakecli.stores.local.batch import LocalBatch
     from lakecli.stores.presigning import PresignedUrl, PresignRequest
 
