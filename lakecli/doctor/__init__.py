@@ -1,11 +1,11 @@
-"""The checks of a store by `lakecli doctor`.
+"""Checks of a store, for `lakecli doctor` and before a repository is first shared.
+
+`lakecli.repository.doctor`, the verb, adds those of this machine and of the repository.
 
 ::
 
-    run         runs the checks; presigned URLs and clocks are tried here
-    objects     permissions and consistency
-    conditions  conditional writes, which all sharing depends on
-    check       the result of one check, and the objects that checks write
+    probe    one run of all checks; presigned URLs and clocks are tried here
+    checks   each check of permissions, consistency and conditional writes, and its result
 
 May import `stores`, `base` and `errors`.
 """

@@ -1,7 +1,7 @@
-"""Check this machine, the storage namespace and the access to it, and say what that means.
+"""The verb `doctor`: check this machine and a storage namespace, and say which commands can work.
 
-`lakecli.doctor.run` tests the store. This module adds the local store, the cache and the disks, the
-owner of the namespace, what clones share there, and which commands can work.
+The package `lakecli.doctor` checks a store, whatever is in it. This module adds what a lake knows:
+the local store, the cache and the disks, the owner of the namespace, what clones share there.
 """
 
 from __future__ import annotations
@@ -19,10 +19,16 @@ from lakecli import native
 from lakecli.base import layout
 from lakecli.base.directories import make_private
 from lakecli.committed.cache import kept_reads, reads_text, size_of
-from lakecli.doctor import run as probe
-from lakecli.doctor.check import Check, CheckVerdict, failed, ok, skipped, warning
-from lakecli.doctor.conditions import FIX
-from lakecli.doctor.run import Instruments
+from lakecli.doctor import probe
+from lakecli.doctor.checks import (
+    CONDITIONS_FIX,
+    Check,
+    CheckVerdict,
+    failed,
+    ok,
+    skipped,
+    warning,
+)
 from lakecli.errors import (
     ConflictError,
     ErrorKind,
@@ -154,8 +160,8 @@ def examine_namespace(
     """
     looking = probe.Probe(
         runtime.open_store(namespace, ""),
-        probe.Instruments(runtime.clock, runtime.new_id),
-        root=layout.DOCTOR,
+        runtime.clock,
+        runtime.new_id,
         greet=None if is_local(namespace) else lambda: runtime.find_store(namespace)[0],
     )
 
@@ -171,7 +177,7 @@ def examine_repository(
     name: str,
     open_lake: Callable[[], Lake],
     home: Home,
-    instruments: Instruments,
+    runtime: Runtime,
     *,
     free_space: Callable[[str], int],
 ) -> Examination:
@@ -181,7 +187,7 @@ def examine_repository(
         name: the name of the repository.
         open_lake: opens the local store, which may fail.
         home: the directories of the lake.
-        instruments: the clock, random IDs and HTTP requests that the checks use.
+        runtime: has the clock and the random IDs that the checks use.
         free_space: returns the free bytes on the disk of a path.
 
     Raises:
@@ -208,7 +214,7 @@ def examine_repository(
             limit=home.cache_size,
         )
         yield disk_space(places, free_space)
-        looking = probe.Probe(repository.store, instruments, root=layout.DOCTOR)
+        looking = probe.Probe(repository.store, runtime.clock, runtime.new_id)
         readable = True
         for check in _with_claim(
             looking, lambda store: _claim_of(repository, store), repository=repository
@@ -424,7 +430,8 @@ def _sharing(found: Mapping[str, Check], repository: Repository | None) -> Check
         if check.kind is ErrorKind.REFUSED:
             if repository is not None:
                 shareable.remember(repository, check.seen)
-            return warning(name, f"no: {check.seen}; push is refused", fix=FIX, because=check.name)
+            seen = f"no: {check.seen}; push is refused"
+            return warning(name, seen, fix=CONDITIONS_FIX, because=check.name)
         if check.verdict in (CheckVerdict.FAILED, CheckVerdict.SKIPPED):
             return skipped(name, f"unknown, see {check.name}")
     if repository is not None:

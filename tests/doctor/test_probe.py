@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.doctor.check import Check, CheckVerdict
-from lakecli.doctor.run import NAMES, REQUESTS, TIME_LIMIT, Instruments, Probe
+from lakecli.doctor.checks import Check, CheckVerdict
+from lakecli.doctor.probe import NAMES, REQUESTS, TIME_LIMIT, Probe
 from lakecli.errors import ErrorKind, IntegrityError, LakeError, Unsupported
 from lakecli.stores.contract import ABSENT, ANY, BucketNotFound
 from tests.support.faulty import NOW, FaultyStore, denied, unreachable
@@ -33,7 +33,7 @@ OK, WARNING, FAILED, SKIPPED = (
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.doctor.conditions.PAUSE", 0)
+    monkeypatch.setattr("lakecli.doctor.checks.PAUSE", 0)
 
 
 def probe(
@@ -58,8 +58,7 @@ def make_probe(
     clock: Callable[[], datetime] = lambda: NOW,
     greet: Callable[[], ObjectStore] | None = None,
 ) -> Probe:
-    instruments = Instruments(clock, lambda: bytes(16), store.fetch)
-    return Probe(store, instruments, root=ROOT, greet=greet)
+    return Probe(store, clock, lambda: bytes(16), fetch=store.fetch, greet=greet)
 
 
 def verdicts(found: dict[str, Check], *, but: CheckVerdict = OK) -> dict[str, CheckVerdict]:

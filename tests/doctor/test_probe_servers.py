@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.cli.context import random_id, system_now
-from lakecli.doctor.check import Check, CheckVerdict
-from lakecli.doctor.run import MAX_BODY, NAMES, REQUESTS, FetchedUrl, Instruments, Probe, fetch
+from lakecli.doctor.checks import Check, CheckVerdict
+from lakecli.doctor.probe import MAX_BODY, NAMES, REQUESTS, FetchedUrl, Probe, fetch
 from lakecli.errors import ErrorKind, PermissionDenied, Refused, Unreachable, UsageError
 from lakecli.stores.azure.store import AzureStore
 from lakecli.stores.contract import ANY
@@ -37,8 +37,7 @@ OK, WARNING, FAILED, SKIPPED = (
 
 
 def probe(store: ObjectStore) -> dict[str, Check]:
-    instruments = Instruments(system_now, random_id)
-    found = {check.name: check for check in Probe(store, instruments, root=ROOT).run()}
+    found = {check.name: check for check in Probe(store, system_now, random_id).run()}
     assert tuple(found) == NAMES
     return found
 

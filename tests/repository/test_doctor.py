@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,8 @@ from lakecli.base.layout import pack_key, ref_key
 from lakecli.base.model import RefKind
 from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.cli.context import random_id, system_now
-from lakecli.doctor import run as probe
-from lakecli.doctor.check import Check, CheckVerdict, failed, ok, skipped, warning
-from lakecli.doctor.run import Instruments
+from lakecli.doctor import probe
+from lakecli.doctor.checks import Check, CheckVerdict, failed, ok, skipped, warning
 from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
 from lakecli.kv.lmdb_environment import Usage
 from lakecli.refs.ref_store import RefStore
@@ -42,7 +42,6 @@ ALL_NAMES = (*LOCAL_NAMES, *probe.NAMES, *doctor.TRAILING, doctor.OUTSIDE)
 ELSEWHERE = {"multipart", "checksums", "presign", "to-presign"}
 """Checks that a directory skips."""
 
-INSTRUMENTS = Instruments(system_now, random_id)
 RUNTIME = Runtime(system_now, random_id)
 
 
@@ -54,7 +53,7 @@ def of_repository(
     lake: Lake, *, name: str = "demo", free_space: Callable[[str], int] = plenty
 ) -> dict[str, Check]:
     examination = doctor.examine_repository(
-        name, lambda: lake, lake.home, INSTRUMENTS, free_space=free_space
+        name, lambda: lake, lake.home, RUNTIME, free_space=free_space
     )
     found = {check.name: check for check in examination.checks}
     assert tuple(found) == ALL_NAMES
@@ -96,7 +95,7 @@ def test_a_local_store_that_does_not_open_is_reported(tmp_path: Path) -> None:
         raise Refused("the local store was written by a newer lakecli", hint="upgrade lakecli")
 
     home = Home(tmp_path / "store", tmp_path / "cache")
-    examination = doctor.examine_repository("demo", refuse, home, INSTRUMENTS, free_space=plenty)
+    examination = doctor.examine_repository("demo", refuse, home, RUNTIME, free_space=plenty)
     assert examination.namespace is None
     found = {check.name: check for check in examination.checks}
     assert tuple(found) == ALL_NAMES
@@ -276,7 +275,7 @@ def with_store(repository: Repository, **settings: Any) -> FaultyStore:
 
 def looked_at(repository: Repository, store: FaultyStore) -> dict[str, Check]:
     lake = repository.lake
-    instruments = Instruments(lambda: NOW, random_id, store.fetch)
+    runtime = Runtime(lambda: NOW, random_id)
 
     class Known:
         """A lake that knows this repository object."""
@@ -288,9 +287,11 @@ def looked_at(repository: Repository, store: FaultyStore) -> dict[str, Check]:
 
     known: Any = Known()
     examination = doctor.examine_repository(
-        "demo", lambda: known, lake.home, instruments, free_space=plenty
+        "demo", lambda: known, lake.home, runtime, free_space=plenty
     )
-    return {check.name: check for check in examination.checks}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probe, "Probe", partial(probe.Probe, fetch=store.fetch))
+        return {check.name: check for check in examination.checks}
 
 
 def allowed(found: dict[str, Check]) -> dict[str, str]:

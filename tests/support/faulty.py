@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from lakecli.doctor.run import FetchedUrl
+from lakecli.doctor.probe import FetchedUrl
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.stores.contract import ABSENT, ANY, PLAIN, Attributes, Match, ObjectNotFound, Version
 from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads

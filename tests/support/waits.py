@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lakecli.base.retry import Retries
-from lakecli.doctor import conditions
+from lakecli.doctor import checks
 from lakecli.repository import contract, guard
 
 if TYPE_CHECKING:
@@ -39,5 +39,5 @@ def skip_waits(patch: pytest.MonkeyPatch) -> None:
     assert keywords is not None
     patch.setitem(keywords, "sleep", skip)
     patch.setattr(time, "sleep", skip)
-    for module in (conditions, guard):
+    for module in (checks, guard):
         patch.setattr(module, "sleep", skip, raising=False)

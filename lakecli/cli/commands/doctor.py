@@ -15,10 +15,8 @@ from lakecli.cli.out.output import Output
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
 from lakecli.cli.reading import Kind, Parser, read_repository
-from lakecli.doctor.check import Check, CheckVerdict
-from lakecli.doctor.run import Instruments
+from lakecli.doctor.checks import Check, CheckVerdict
 from lakecli.repository import doctor as library
-from lakecli.repository.contract import Home
 from lakecli.repository.doctor import WIDTH, Examination, problem_of, verdict_of
 from lakecli.stores.uri import normalise
 
@@ -179,10 +177,9 @@ def _examine(context: Context, target: LakeUri | str) -> Examination:
 
     if isinstance(target, str):
         return library.examine_namespace(target, context.runtime, free_space=_free_space)
-    instruments = Instruments(context.now, context.new_id)
-    home = Home(context.home.store, context.home.cache, *context.settings.cache_sizes)
+    home, runtime = context.lake_home(), context.runtime
     return library.examine_repository(
-        target.repository, context.lake, home, instruments, free_space=_free_space
+        target.repository, context.lake, home, runtime, free_space=_free_space
     )
 
 

@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 from lakecli.base import layout
 from lakecli.base.model import RepositoryRecord
-from lakecli.doctor import conditions, objects
-from lakecli.doctor.check import ScratchObjects
-from lakecli.doctor.run import distance
+from lakecli.doctor import checks
+from lakecli.doctor.checks import CONDITIONS_FIX, ScratchObjects
+from lakecli.doctor.probe import distance
 from lakecli.errors import NotFound, Refused, Unsupported
 from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.repository.contract import Repository, Runtime
@@ -37,7 +37,7 @@ REFUSED_FOR: Final = timedelta(days=1)
 """How long a store that failed is refused without another test."""
 
 PROMISES: Final = ("read-after-write", "create-only", "compare-and-set", "race")
-"""The checks of `lakecli.doctor.run` that sharing needs."""
+"""The checks of `lakecli.doctor.probe` that sharing needs."""
 
 
 class CannotShare(Unsupported):
@@ -165,7 +165,7 @@ def ensure_shareable(repository: Repository) -> None:
     if known.reason:
         raise CannotShare(
             f"{known.namespace} cannot be shared: {known.reason}",
-            hint=f"{conditions.FIX}; to test it again: lakecli doctor {repository.uri}",
+            hint=f"{CONDITIONS_FIX}; to test it again: lakecli doctor {repository.uri}",
         )
 
 
@@ -210,17 +210,17 @@ def _try_out(repository: Repository) -> str:
     scratch = ScratchObjects(store, prefix)
     try:
         before = clock()
-        objects.check_write(scratch)
+        checks.check_write(scratch)
         after = clock()
         # A store without credentials is on this machine, and has its clock.
         if not is_local(store.uri) and access_of(store) is not None:
-            written = store.head(prefix + objects.OBJECT).modified_at
+            written = store.head(prefix + checks.OBJECT).modified_at
             check_clock(distance(written, before, after))
         try:
-            objects.check_read_after_write(scratch)
-            conditions.check_create_only(scratch)
-            conditions.check_match(scratch)
-            conditions.check_races(scratch)
+            checks.check_read_after_write(scratch)
+            checks.check_create_only(scratch)
+            checks.check_match(scratch)
+            checks.check_races(scratch)
         except Unsupported as error:
             return error.message
         return ""

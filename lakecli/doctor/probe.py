@@ -1,4 +1,4 @@
-"""Runs the checks of a store: permissions, conditional writes, consistency, URLs and the clock.
+"""One run of the checks of a store: permissions, conditional writes, consistency, URLs, the clock.
 
 The checks use small objects under a prefix of their own, which are deleted at the end, also after a
 failure or an interruption; nothing else is touched. A run sends at most `REQUESTS` requests and
@@ -16,8 +16,9 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from lakecli.doctor import conditions, objects
-from lakecli.doctor.check import Check, CheckVerdict, ScratchObjects, failed, ok, skipped, warning
+from lakecli.base.layout import DOCTOR
+from lakecli.doctor import checks
+from lakecli.doctor.checks import Check, CheckVerdict, ScratchObjects, failed, ok, skipped, warning
 from lakecli.errors import (
     LakeError,
     PermissionDenied,
@@ -146,45 +147,31 @@ def fetch(url: str) -> FetchedUrl:
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Instruments:
-    """The clock, random IDs and HTTP access of a probe.
-
-    Attributes:
-        clock: returns the present, as an aware UTC datetime.
-        new_id: returns 16 random bytes.
-        fetch: gets a URL.
-    """
-
-    clock: Callable[[], datetime]
-    new_id: Callable[[], bytes]
-    fetch: Callable[[str], FetchedUrl] = fetch
-
-
 class Probe:
     """One run of the checks.
 
     Args:
-        store: to check.
-        instruments: clock, IDs and HTTP access.
-        root: prefix of the keys of all runs; the run's ID and a slash follow.
+        store: the store to check.
+        clock: returns the present, as an aware UTC datetime.
+        new_id: returns 16 random bytes.
+        fetch: gets a URL.
         greet: makes the first request and returns the store to use; ``None`` uses `store`.
     """
 
     def __init__(
         self,
         store: ObjectStore,
-        instruments: Instruments,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], bytes],
         *,
-        root: str,
+        fetch: Callable[[str], FetchedUrl] = fetch,
         greet: Callable[[], ObjectStore] | None = None,
     ) -> None:
-        self._now = instruments.clock
-        self._fetch = instruments.fetch
-        self._root = root
+        self._now = clock
+        self._fetch = fetch
         self._greet = greet
-        self._scratch = ScratchObjects(store, f"{root}{instruments.new_id().hex()}/")
-        self._begun = instruments.clock()
+        self._scratch = ScratchObjects(store, f"{DOCTOR}{new_id().hex()}/")
+        self._begun = clock()
         self._obstacle = ""
         self._verdicts: dict[str, CheckVerdict] = {}
         self._listed: list[ObjectInfo] | LakeError = []
@@ -201,16 +188,16 @@ class Probe:
             "reachable": self._reach,
             "list": self._look_at_listing,
             "write": self._write,
-            "read": lambda: objects.check_read(scratch, is_written=self._is_written),
-            "overwrite": partial(objects.check_overwrite, scratch),
-            "read-after-write": partial(objects.check_read_after_write, scratch),
-            "list-after-write": partial(objects.check_list_after_write, scratch),
-            "ranges": partial(objects.check_ranges, scratch),
-            "create-only": partial(conditions.check_create_only, scratch),
-            "compare-and-set": partial(conditions.check_match, scratch),
-            "race": partial(conditions.check_races, scratch),
-            "multipart": partial(objects.check_multipart, scratch),
-            "checksums": partial(objects.check_checksums, scratch),
+            "read": lambda: checks.check_read(scratch, is_written=self._is_written),
+            "overwrite": partial(checks.check_overwrite, scratch),
+            "read-after-write": partial(checks.check_read_after_write, scratch),
+            "list-after-write": partial(checks.check_list_after_write, scratch),
+            "ranges": partial(checks.check_ranges, scratch),
+            "create-only": partial(checks.check_create_only, scratch),
+            "compare-and-set": partial(checks.check_match, scratch),
+            "race": partial(checks.check_races, scratch),
+            "multipart": partial(checks.check_multipart, scratch),
+            "checksums": partial(checks.check_checksums, scratch),
             "presign": self._presign,
             "clock": self._compare_clocks,
             "delete": self._delete,
@@ -279,7 +266,7 @@ class Probe:
                 with suppress(PermissionDenied):  # it did answer
                     self._scratch.store = self._greet()
             try:
-                self._listed = list(islice(self.store.list(self._root), _MAX_LISTED))
+                self._listed = list(islice(self.store.list(DOCTOR), _MAX_LISTED))
             except (PermissionDenied, Unsupported) as error:
                 self._listed = error  # reported by the next check
         except LakeError:
@@ -314,7 +301,7 @@ class Probe:
 
     def _write(self) -> Check:
         before = self._now()
-        check = objects.check_write(self._scratch)
+        check = checks.check_write(self._scratch)
         self._sent = (before, self._now())
         return check
 
@@ -336,7 +323,7 @@ class Probe:
         for key in keys:
             with suppress(ObjectNotFound):
                 self.store.head(key)
-                raise Unsupported("a deleted object is still there", hint=objects.CONSISTENCY_FIX)
+                raise Unsupported("a deleted object is still there", hint=checks.CONSISTENCY_FIX)
         return ok("delete", "allowed; nothing was left behind")
 
     def _place_of(self, key: str) -> str:
@@ -345,7 +332,7 @@ class Probe:
     # -- its URLs and its clock --------------------------------------------------------------
 
     def _presign(self) -> Check:
-        key = self._scratch.prefix + objects.OBJECT
+        key = self._scratch.prefix + checks.OBJECT
         if is_local(self.store.uri):
             return skipped("presign", "a directory has no URLs")
         signed = self.store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=self._now())
@@ -353,7 +340,7 @@ class Probe:
         problem = answer.problem()
         if problem is not None:
             raise problem
-        objects.must_equal(answer.body, objects.BODY, "a signed URL")
+        checks.must_equal(answer.body, checks.BODY, "a signed URL")
         end = _shown_time(signed.expires_at)
         return ok("presign", f"a URL works; the longest signed now ends at {end}", expires_at=end)
 
@@ -375,7 +362,7 @@ class Probe:
 
     def _measure(self) -> timedelta | None:
         """Return how far the store's clock is ahead, 0 if it may be right; ``None``: unknown."""
-        key = self._scratch.prefix + objects.OBJECT
+        key = self._scratch.prefix + checks.OBJECT
         if self._sent is not None and self._verdicts["read"] is CheckVerdict.OK:
             return distance(self.store.head(key).modified_at, *self._sent)
         # There is no object with a time, but every response has one, also a refusal.
