@@ -29,11 +29,11 @@ from lakecli.repository.sharing.fetch import (
     Change,
     RefsInBucket,
     RefUpdate,
+    Unpacked,
     notify,
     read_remote,
     take_packs,
 )
-from lakecli.repository.sharing.packs import Unpacked
 from lakecli.repository.sharing.shareable import describe_there
 from lakecli.stores.uri import normalise
 

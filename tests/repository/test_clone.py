@@ -14,7 +14,7 @@ from lakecli.base.model import EMPTY_TREE, RefKind
 from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import AlreadyExists, ErrorKind, LakeError
 from lakecli.kv import operations as log
-from lakecli.kv.bucket import IntentStore
+from lakecli.kv.bucket import IntentStore, PackedStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import move
 from lakecli.remote.move import Intent
@@ -23,8 +23,8 @@ from lakecli.repository.clone import clone, clone_counted
 from lakecli.repository.handle.namespace import NewerRepository
 from lakecli.repository.moving.transaction import describe_commit, initial_commit
 from lakecli.repository.push import PushOptions, push, push_all
-from lakecli.repository.sharing import packs
 from lakecli.repository.sharing.fetch import Change, fetch
+from lakecli.repository.sharing.publish import write_pack
 from lakecli.stores.contract import ANY
 from tests.support.clones import machine, make_commit, position
 from tests.support.faulty import denied
@@ -319,11 +319,8 @@ def test_replaced_packs_are_deleted_after_a_day(
             created_at=WHEN,
             metadata={},
         )
-        packed = packs.write(first, [newest] if written else [initial(first), newest])
-        assert packed is not None
-        with first.lake.kv.write() as txn:
-            packs.note(txn, first, packed)
-        written.append(packed.id)
+        commits = [newest] if written else [initial(first), newest]
+        written.append(write_known_pack(first, commits))
     there = {info.key.removeprefix(layout.COMMITS) for info in bucket.list(layout.COMMITS)}
     assert len(there) < len(written)
     assert written[-1] in there
@@ -346,6 +343,16 @@ def test_replaced_packs_are_deleted_after_a_day(
     )
     made = clone_counted(second, NAMESPACE, "demo")
     assert (made.left_out, made.commits) == ((), 81)
+
+
+def write_known_pack(repository: Repository, commits: list[Commit]) -> PackId:
+    """Write a pack as a push does, and return its ID."""
+    pack = write_pack(repository, commits)
+    assert pack is not None
+    with repository.lake.kv.write() as txn:
+        ids = [commit.id for commit in pack.commits]
+        PackedStore(txn, repository.key).add(pack.id, ids, replaces=pack.replaces)
+    return pack.id
 
 
 def initial(repository: Repository) -> Commit:
@@ -373,10 +380,7 @@ def long_history(repository: Repository) -> list[Commit]:
         )
         history.append(newest)
     for start in range(0, COMMITS, 100):
-        packed = packs.write(repository, history[start : start + 100])
-        assert packed is not None
-        with repository.lake.kv.write() as txn:
-            packs.note(txn, repository, packed)
+        write_known_pack(repository, history[start : start + 100])
     retries = Retries(REF_MOVES, random=lambda: 0.0, sleep=lambda _seconds: None)
     for number in range(BRANCHES):
         after = history[-1 - 10 * number].id

@@ -18,8 +18,7 @@ from lakecli.repository import branch, tag
 from lakecli.repository.handle.namespace import NewerRepository
 from lakecli.repository.journal.tracking import find_fetched
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
-from lakecli.repository.sharing.fetch import MAX_NAMED, Change, _add, fetch
-from lakecli.repository.sharing.packs import Unpacked
+from lakecli.repository.sharing.fetch import MAX_NAMED, Change, Unpacked, _add, fetch
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.contract import ANY
 from tests.support.clones import Clones, make_commit, position

@@ -3,10 +3,9 @@
 ::
 
     shareable     which repository a namespace holds; whether it can be read, written and shared
-    publish       the one way a ref moves in the bucket, and its refusals
+    publish       the one way a ref moves in the bucket, with new commits; its refusals
     references    the objects that new commits need are there, or are sent again
-    packs         commits out and in
-    fetch         where refs stand in the bucket, and which have changed
+    fetch         where refs stand in the bucket, which have changed, and their commits
     rollback      noticing that the bucket went back in time
     automatic     fetch before a command, branches that move in the bucket first, push after it
     sending       moves made here that the bucket is still to get

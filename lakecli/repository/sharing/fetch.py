@@ -3,22 +3,27 @@
 A fetch lists the refs, and the packs if much is new. It reads the refs that moved since they were
 last seen, and the packs that have their commits. Local branches never move. New tags are made here
 if their name is free; a tag that differs is reported and stays.
+
+The commits of packs that are read are closed under ancestry in the local store. A pack is recorded
+as known once all ancestors of its commits are here. If a store lists a pack late, packs that build
+on it are read again by the next fetch, and the refs that need it keep their last known positions
+until then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Final, NamedTuple
 
 from lakecli.base.ids import PackId
-from lakecli.base.model import CommitId, RefKind, Tag
+from lakecli.base.model import Commit, CommitId, RefKind, Tag
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
-from lakecli.kv.local_store import WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_branch_name, is_tag_name
@@ -30,12 +35,14 @@ from lakecli.remote.refs import PARALLEL_READS, ListedRef, iter_refs, read_refs
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.journal import operation_log, tracking, unsent_moves
 from lakecli.repository.sharing import rollback
-from lakecli.repository.sharing.packs import Unpacked, unpack
 from lakecli.repository.sharing.shareable import check_readable
 from lakecli.stores.contract import Version
 
 MAX_NAMED: Final = 16
 """Packs that are read by the names that refs have for them, without listing the others."""
+
+BATCH: Final = 8_192
+"""Commits written in one transaction: other processes wait for no more than these."""
 
 
 class Change(StrEnum):
@@ -150,6 +157,29 @@ def _accept(
     return {(each.kind, each.name): each for each in seen}
 
 
+@dataclass(slots=True)
+class Unpacked:
+    """What unpacking brought.
+
+    Attributes:
+        packs: how many packs were read.
+        commits: how many commits were new here.
+        incomplete: commits that are here and cannot be used, since an ancestor is missing.
+        damaged: packs, and records of packs, that were left out.
+    """
+
+    packs: int = 0
+    commits: int = 0
+    incomplete: set[CommitId] = field(default_factory=set)
+    damaged: list[InvalidRecord] = field(default_factory=list)
+
+    def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId) -> bool:
+        """Return whether a commit is here with its whole history."""
+        if commit_id in self.incomplete:
+            return False
+        return RefStore(txn, repository.key).find_commit(commit_id) is not None
+
+
 def take_packs(
     repository: Repository,
     refs: Sequence[RemoteRef],
@@ -192,7 +222,7 @@ def take_named_packs(
     repository: Repository, named: Iterable[PackId], *, progress: Progress = NO_PROGRESS
 ) -> Unpacked:
     """Read packs by their names, the newest first; missing ones are left out."""
-    return _unpack(repository, partial(read_named_packs, repository.store, named), progress)
+    return unpack(repository, partial(read_named_packs, repository.store, named), progress=progress)
 
 
 def take_new_packs(
@@ -213,7 +243,7 @@ def take_new_packs(
     with repository.lake.kv.read() as txn:
         known = set(PackedStore(txn, repository.key).known_packs())
     read = partial(read_new_packs, repository.store, known, also=named)
-    return _unpack(repository, read, progress, until=until)
+    return unpack(repository, read, until=until, progress=progress)
 
 
 def _lacking(repository: Repository, refs: Iterable[RemoteRef]) -> list[RemoteRef]:
@@ -241,27 +271,111 @@ def _add(before: Unpacked, after: Unpacked) -> Unpacked:
     )
 
 
-def _unpack(
+class _WaitingPack(NamedTuple):
+    """A pack that was read, and the parents of its commits that were missing here then."""
+
+    id: PackId
+    replaces: tuple[PackId, ...]
+    commit_ids: tuple[CommitId, ...]
+    needs: frozenset[CommitId]
+
+
+def unpack(
     repository: Repository,
     read: Callable[..., Iterable[Pack]],
-    progress: Progress,
     *,
     until: CommitId | None = None,
+    progress: Progress = NO_PROGRESS,
 ) -> Unpacked:
-    """Unpack what `read` yields; damaged packs are left out and reported."""
-    damaged: list[InvalidRecord] = []
-    packs = _up_to(until, read(on_damage=damaged.append))
-    unpacked = unpack(repository, packs, progress=progress)
-    unpacked.damaged += damaged
+    """Write the commits of packs into the local store, in batches.
+
+    Args:
+        repository: the repository of the commits.
+        read: yields the packs; its argument `on_damage` is called with each one that is left out.
+        until: a commit; the packs after the one that has it are not read.
+        progress: counts the commits that were written.
+
+    Raises:
+        DamagedPack: `read` raises it; commits written before stay, unused.
+    """
+    unpacked = Unpacked()
+    waiting: list[_WaitingPack] = []
+    for pack in read(on_damage=unpacked.damaged.append):
+        unpacked.packs += 1
+        unpacked.damaged += pack.bad
+        unpacked.commits += _write(repository, pack.commits, progress)
+        ids = tuple(commit.id for commit in pack.commits)
+        needs = _missing_parents(repository, pack.commits)
+        known = _WaitingPack(pack.id, pack.replaces, ids, needs)
+        if needs:
+            waiting.append(known)
+        else:
+            _note_known(repository, [known])
+        if until in ids:
+            break
+    if waiting:
+        _note_complete(repository, waiting, unpacked)
     return unpacked
 
 
-def _up_to(commit_id: CommitId | None, packs: Iterable[Pack]) -> Iterator[Pack]:
-    """Yield packs up to the first one that has a commit."""
-    for pack in packs:
-        yield pack
-        if any(commit.id == commit_id for commit in pack.commits):
-            return
+def _write(repository: Repository, commits: list[Commit], progress: Progress) -> int:
+    """Write commits, and return how many were new."""
+    new = 0
+    for start in range(0, len(commits), BATCH):
+        part = commits[start : start + BATCH]
+        with repository.lake.kv.write() as txn:
+            refs = RefStore(txn, repository.key)
+            for commit in part:
+                if refs.find_commit(commit.id) is None:
+                    refs.put_commit(commit)
+                    new += 1
+        progress.advance(items=len(part))
+    return new
+
+
+def _missing_parents(repository: Repository, commits: list[Commit]) -> frozenset[CommitId]:
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        packed = PackedStore(txn, repository.key)
+        own = {commit.id for commit in commits}
+        outside = {parent for commit in commits for parent in commit.parents} - own
+        return frozenset(
+            parent
+            for parent in outside
+            if packed.find_pack(parent) is None or refs.find_commit(parent) is None
+        )
+
+
+def _note_known(repository: Repository, packs: Iterable[_WaitingPack]) -> None:
+    """Record packs as known, together: each may need commits of another."""
+    with repository.lake.kv.write() as txn:
+        packed = PackedStore(txn, repository.key)
+        for pack in packs:
+            packed.add(pack.id, pack.commit_ids, replaces=pack.replaces)
+
+
+def _note_complete(
+    repository: Repository, waiting: Sequence[_WaitingPack], unpacked: Unpacked
+) -> None:
+    """Record the packs whose needs came with others; add the commits of the rest to `unpacked`."""
+    pack_of = {commit_id: pack.id for pack in waiting for commit_id in pack.commit_ids}
+    incomplete: set[PackId] = set()
+    with repository.lake.kv.read() as txn:
+        packed = PackedStore(txn, repository.key)
+        while more := {
+            pack.id
+            for pack in waiting
+            if pack.id not in incomplete
+            and any(
+                pack_of[need] in incomplete if need in pack_of else packed.find_pack(need) is None
+                for need in pack.needs
+            )
+        }:
+            incomplete |= more
+    _note_known(repository, [pack for pack in waiting if pack.id not in incomplete])
+    for pack in waiting:
+        if pack.id in incomplete:
+            unpacked.incomplete.update(pack.commit_ids)
 
 
 def _track(

@@ -1,39 +1,52 @@
 """Moving one ref in the bucket, for push, undo and automatic sharing; and its refusals.
 
-1. **Pack** the commits that the bucket lacks, after verifying that all they refer to is there.
+1. **Pack**: verify that all that the new commits refer to is in the bucket
+   (`lakecli.repository.sharing.references`), and write those that are in no pack as one.
 2. **Intent**: record the move in the local store, with the only write ID that it will ever have.
 3. **Move** the ref by compare-and-set, see `lakecli.remote.move`.
 4. **Track** its new position and delete the intent, in one transaction of the local store.
 
 A crash after 2 leaves the intent to the next command, which finds out what became of the move.
+
+A new pack takes in small ones: packs are merged geometrically, so that a clone reads few of them
+whatever the number of pushes. A replaced pack is deleted after a day: until then, another clone may
+read what it has listed before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
 from lakecli.base.ids import PackId, WriteId
-from lakecli.base.layout import sstable_key
+from lakecli.base.layout import pack_key, sstable_key
 from lakecli.base.model import Commit, CommitId, RefKind
 from lakecli.base.retry import REF_MOVES, SWEEPS, Retries
-from lakecli.errors import AlreadyExists, LakeError, LostRace, OutcomeUnknown, Unreachable
+from lakecli.errors import (
+    AlreadyExists,
+    LakeError,
+    LostRace,
+    OutcomeUnknown,
+    PermissionDenied,
+    Unreachable,
+)
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
+from lakecli.refs.reader import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote import move
+from lakecli.remote import move, packs
 from lakecli.remote.collection import GcState, Phase, may_have_swept, read_state, wait_for_sweep
 from lakecli.remote.move import Intent, MoveOutcome, Result
-from lakecli.remote.packs import list_packs
+from lakecli.remote.packs import Pack
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import LocalMove, Repository
 from lakecli.repository.journal import intents, tracking
 from lakecli.repository.journal.intents import Begun, mark_sent
-from lakecli.repository.sharing import packs, rollback
-from lakecli.repository.sharing.packs import Packed
+from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.references import NotInBucket, check_references
 from lakecli.repository.sharing.shareable import check_writable
 
@@ -45,6 +58,12 @@ _MOST_READ: Final = 4
 
 CLOCK_SLACK: Final = timedelta(hours=1)
 """How far the clock of an uploading machine may be wrong."""
+
+KEPT_FOR: Final = timedelta(days=1)
+"""How long a replaced pack is kept."""
+
+_COMMIT_SIZE: Final = 400
+"""Approximate bytes of a commit in a pack, without its message."""
 
 
 class Unverified(Unreachable):
@@ -258,10 +277,10 @@ def _forget_lost_packs(repository: Repository, commits: Sequence[Commit]) -> Non
     """Forget packs that are recorded to have new commits and are not in the bucket."""
     with repository.lake.kv.read() as txn:
         packed = PackedStore(txn, repository.key)
-        packs = {pack for commit in commits if (pack := packed.find_pack(commit.id)) is not None}
-    if not packs:
+        known = {pack for commit in commits if (pack := packed.find_pack(commit.id)) is not None}
+    if not known:
         return
-    lost = packs.difference(info.id for info in list_packs(repository.store))
+    lost = known.difference(info.id for info in packs.list_packs(repository.store))
     if lost:
         with repository.lake.kv.write() as txn:
             PackedStore(txn, repository.key).forget(lost)
@@ -321,23 +340,88 @@ def _check_again(
         ) from error
 
 
-def _pack(repository: Repository, after: CommitId) -> tuple[Packed | None, PackId | None]:
+def _pack(repository: Repository, after: CommitId) -> tuple[Pack | None, PackId | None]:
     """Write a pack if commits are in none; return it, and the ID of the pack that has `after`."""
     with repository.lake.kv.read() as txn:
-        commits = packs.unpacked_commits(txn, repository, after)
+        commits = _unpacked_commits(txn, repository, after)
         known = PackedStore(txn, repository.key).find_pack(after)
-    packed = packs.write(repository, commits)
+    packed = write_pack(repository, commits)
     return packed, known if packed is None else packed.id
 
 
-def _write_down(repository: Repository, wanted: Begun, packed: Packed | None) -> tuple[Begun, bool]:
+def _unpacked_commits(
+    txn: ReadTransaction, repository: Repository, start: CommitId
+) -> list[Commit]:
+    """Return the commits that `start` reaches and that are in no pack, in no order.
+
+    All commits that a packed commit reaches are in packs, too.
+
+    Raises:
+        DamagedHistory: one of them is missing here.
+    """
+    refs, packed = RefStore(txn, repository.key), PackedStore(txn, repository.key)
+    if packed.find_pack(start) is not None:
+        return []
+    found = {start: get_commit(refs, start)}
+    frontier = [found[start]]
+    while frontier:
+        commit = frontier.pop()
+        for parent in commit.parents:
+            if parent not in found and packed.find_pack(parent) is None:
+                found[parent] = get_parent(refs, commit, parent)
+                frontier.append(found[parent])
+    return list(found.values())
+
+
+def write_pack(repository: Repository, commits: Sequence[Commit]) -> Pack | None:
+    """Write commits into the bucket as one pack; ``None`` if there are none to write.
+
+    Raises:
+        PermissionDenied: writing there is not allowed.
+        Unreachable: the store does not answer.
+    """
+    if not commits:
+        return None
+    store = repository.store
+    infos = packs.list_packs(store)
+    with repository.lake.kv.read() as txn:
+        live = set(PackedStore(txn, repository.key).live_packs())
+    size = sum(_COMMIT_SIZE + len(commit.message) for commit in commits)
+    chosen = packs.choose_replaced([info for info in infos if info.id in live], size)
+    everything = {commit.id: commit for commit in commits}
+    replaced: list[PackId] = []
+    superseded: list[PackId] = []
+    listed = {info.id: info for info in infos}
+    newest = max((info.modified_at for info in infos), default=None)
+    for pack_id in chosen:
+        try:
+            pack = packs.read_pack(store, pack_id)
+        except LakeError:
+            continue  # missing or damaged: a push does not need to merge this pack
+        if pack.bad:
+            continue  # records that this version cannot read may be commits of a later version
+        everything |= {commit.id: commit for commit in pack.commits}
+        older = [each for each in pack.replaces if each in listed]
+        replaced += [pack_id, *older]
+        if newest is not None and listed[pack_id].modified_at < newest - KEPT_FOR:
+            superseded += older
+    replaces = tuple(sorted(set(replaced)))
+    pack_id = packs.write_pack(store, list(everything.values()), replaces=replaces)
+    if superseded:
+        with suppress(PermissionDenied):
+            store.delete(map(pack_key, superseded))
+    return Pack(pack_id, replaces, list(everything.values()))
+
+
+def _write_down(repository: Repository, wanted: Begun, packed: Pack | None) -> tuple[Begun, bool]:
     """Record a move and its pack; return it, and whether it is new.
 
     A move that an earlier command began keeps its write ID, so it cannot be made twice.
     """
     with repository.lake.kv.write() as txn:
         if packed is not None:
-            packs.note(txn, repository, packed)
+            ids = [commit.id for commit in packed.commits]
+            PackedStore(txn, repository.key).add(packed.id, ids, replaces=packed.replaces)
         for begun in intents.iter_begun(txn, repository):
             if _is_same(begun, wanted):
                 return begun, False
