@@ -14,8 +14,7 @@ from lakecli.repository import branch
 from lakecli.repository.guard import Gone
 from lakecli.repository.lakefs.dump import MANIFEST_KEY, format_manifest
 from lakecli.repository.lakefs.kept_dumps import DUMPS, KEPT_FOR, BadRecord, LostDump
-from lakecli.repository.lakefs.restore import restore_refs
-from lakecli.repository.lakefs.update import update_refs
+from lakecli.repository.lakefs.restore import restore_refs, update_refs
 from lakecli.repository.push import PushOptions, push_deletion
 from lakecli.repository.refs_dump import Dumped, refs_dump, write_dump
 from lakecli.stores.contract import ANY

@@ -60,8 +60,7 @@ from lakecli.repository.lakefs.kept_dumps import (
     confirm_stopped,
     written_at,
 )
-from lakecli.repository.lakefs.restore import clone_from_lakefs
-from lakecli.repository.lakefs.update import update_refs
+from lakecli.repository.lakefs.restore import clone_from_lakefs, update_refs
 from lakecli.repository.reading.addresses import is_external
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view

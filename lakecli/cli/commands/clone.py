@@ -33,8 +33,7 @@ from lakecli.imports.rebuild import count_heads, rebuild_heads
 from lakecli.repository.clone import Cloned, clone_counted, clone_known
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.dump import RefsManifest
-from lakecli.repository.lakefs.restore import Restored, clone_from_lakefs
-from lakecli.repository.lakefs.update import Updated, update_refs
+from lakecli.repository.lakefs.restore import Restored, clone_from_lakefs, update_refs
 from lakecli.repository.reading.addresses import remember, trust_of
 from lakecli.repository.reading.place_counts import CountedPlace, allowable, look
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
@@ -241,7 +240,7 @@ def _rebuild(context: Context, repository: Repository, engine: EngineOptions) ->
 
 def _show_clone(
     context: Context,
-    made: Cloned | Restored | Updated,
+    made: Cloned | Restored,
     *,
     source: str,
     left_out: Sequence[RefUpdateJson],

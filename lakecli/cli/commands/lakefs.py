@@ -31,8 +31,7 @@ from lakecli.cli.reading import Kind
 from lakecli.errors import UsageError
 from lakecli.repository.lakefs.dump import format_manifest, manifest_fields
 from lakecli.repository.lakefs.dump_records import iter_records, kind_of
-from lakecli.repository.lakefs.restore import restore_refs
-from lakecli.repository.lakefs.update import update_refs
+from lakecli.repository.lakefs.restore import restore_refs, update_refs
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.refs_dump import Loss, NotDumped
 from lakecli.repository.refs_dump import refs_dump as dump

@@ -10,7 +10,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.out.records import pick
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.repository.lakefs.dump import MAX_SIZE, LeftOut, RefsManifest, parse_manifest
-from lakecli.repository.lakefs.update import ASIDE, RefState, Updated
+from lakecli.repository.lakefs.restore import ASIDE, RefState, Restored
 
 
 def read_manifest(context: Context, source: str) -> RefsManifest:
@@ -51,7 +51,7 @@ def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
         yield f"{each.kind} {each.name!r} at {each.commit_id}: {why}"
 
 
-def show_updates(context: Context, updated: Updated) -> list[RefUpdateJson]:
+def show_updates(context: Context, updated: Restored) -> list[RefUpdateJson]:
     """Tell which refs a newer dump moved, and return them for ``--json``."""
     uri = updated.repository.uri
     for each in updated.updated:

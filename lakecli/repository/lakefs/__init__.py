@@ -3,8 +3,7 @@
 ::
 
     dump           reads a dump, by the manifest that names its three lists, and verifies it
-    restore        makes a repository of a dump
-    update         brings what is new in a dump into a repository
+    restore        makes a repository of a dump, and brings newer dumps into it
     dump_records   what the tables of ranges, metaranges and dumps hold
     kept_dumps     which dumps garbage collection keeps; namespaces taken over from lakeFS
 

@@ -1,8 +1,10 @@
-"""Making a repository of a refs dump: `clone` on a lakeFS namespace, and `refs-restore`.
+"""Making a repository of a refs dump, and bringing newer dumps of lakeFS into it.
 
-A dump names commits, branches and tags; the trees of the commits lie in the namespace already.
-Nothing is copied and nothing is written before the whole dump was verified; then everything becomes
-visible in one transaction.
+`clone_from_lakefs` makes a repository of a lakeFS namespace, `restore_refs` fills an empty one,
+`update_refs` takes a newer dump. A dump names commits, branches and tags; the trees of the commits
+lie in the namespace already. Nothing is copied and nothing is written before the whole dump was
+verified; then all refs become visible in one transaction, as one operation, which `undo` takes back
+and automatic sharing sends.
 
 Whose namespace it is then depends:
 
@@ -10,24 +12,41 @@ Whose namespace it is then depends:
   goes into a directory of this machine (`lakecli.stores.wrappers`) and cannot be pushed.
 - A namespace that was *taken over* has a ``repository.json`` and works as any other. lakeFS's
   server and its garbage collection know nothing of what lakecli writes, and must be stopped.
+
+A newer dump is taken as a fetch takes the bucket, except that branches move:
+
+- A branch that has no commits of its own is fast-forwarded; uncommitted changes stay on it, and
+  committing them finds conflicts.
+- A branch that has diverged stays. lakeFS's is made beside it, as ``lakefs:NAME``, which follows
+  the next dumps. No branch of lakeFS has a colon in its name.
+- New branches and tags are made. A tag that differs is reported and stays. What the dump lacks
+  stays.
+
+An update writes commits first, and records the dump last: what lakeFS wrote later is known to be in
+no dump then (`lakecli.repository.lakefs.kept_dumps`). Repeating an interrupted update finishes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.ids import RepositoryUuid
-from lakecli.base.model import Branch, CommitId, RefKind, RepositoryRecord, Tag
+from lakecli.base.model import Branch, Commit, CommitId, RefKind, RepositoryRecord, Tag
 from lakecli.errors import AlreadyExists, IntegrityError, NotFound, PermissionDenied, Refused
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.guard import claim_trees
 from lakecli.repository.handle import namespace
-from lakecli.repository.journal import operation_log, staging_tokens
+from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
+from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
+from lakecli.repository.journal.staging_tokens import follow_head
 from lakecli.repository.lakefs.dump import (
     Dump,
     LeftOut,
@@ -37,24 +56,62 @@ from lakecli.repository.lakefs.dump import (
     read_dump,
     trees_missing,
 )
+from lakecli.repository.lakefs.kept_dumps import iter_kept, keep_dump
 from lakecli.repository.moving.transaction import initial_commit
+from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
 from lakecli.stores.uri import normalise
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
 
-_SHOWN = 5
+ASIDE: Final = "lakefs:"
+"""Begins the name of a branch of lakeFS that has diverged from the one here."""
+
+_SHOWN: Final = 5
+_KIND: Final = "refs-restore"
+"""The kind of the operation that takes a dump."""
+
+
+class RefState(StrEnum):
+    """What became of a ref of a dump."""
+
+    NEW = "new"
+    MOVED = "moved"
+    DIVERGED = "diverged"
+    """Both sides have commits of their own; the one of lakeFS has a name of its own here."""
+    DIFFERS = "differs"
+    """Another ref of this name stays here."""
+
+
+class RefMove(NamedTuple):
+    """A ref of a dump that is not as it was here.
+
+    Attributes:
+        kind: a branch or a tag.
+        name: its name here; of a branch that has diverged, the name of its own.
+        before: where it stood here; ``None``: it did not exist.
+        after: where it stands in lakeFS.
+        change: what became of it.
+    """
+
+    kind: RefKind
+    name: str
+    before: CommitId | None
+    after: CommitId
+    change: RefState
 
 
 class Restored(NamedTuple):
     """What came out of a dump.
 
     Attributes:
-        branches: number of restored branches.
-        tags: number of restored tags.
-        commits: number of restored commits.
-        left_out: refs whose names lakecli does not allow.
+        repository: the repository that has it now.
+        branches: number of branches in the dump.
+        tags: number of tags in the dump.
+        commits: number of commits in the dump; of an update, those that were new here.
+        left_out: refs of the dump whose names lakecli does not allow.
+        updated: of an update, refs that moved, or that differ, branches first, by name.
     """
 
     repository: Repository
@@ -62,6 +119,7 @@ class Restored(NamedTuple):
     tags: int
     commits: int
     left_out: tuple[LeftOut, ...]
+    updated: tuple[RefMove, ...] = ()
 
 
 def clone_from_lakefs(
@@ -104,7 +162,7 @@ def clone_from_lakefs(
             hint="clone it, and bring what lakeFS committed since: lakecli clone --from-lakefs "
             f"{uri} lakefs://{name}",
         )
-    manifest = manifest or needed_manifest(store)
+    manifest = manifest or _needed_manifest(store)
     record = RepositoryRecord(
         name=name,
         uuid=RepositoryUuid.of_bytes(lake.runtime.new_id()) if owner is None else owner,
@@ -114,7 +172,7 @@ def clone_from_lakefs(
         range_entries=range_entries,
         region=region,
     )
-    dump = verified(lake.handle(record), manifest)
+    dump = _verified(lake.handle(record), manifest)
     record = record._replace(
         default_branch=_default_branch(dump, default_branch or manifest.default_branch),
         created_at=dump.created_at or record.created_at,
@@ -134,8 +192,9 @@ def clone_from_lakefs(
         change = RefChange(
             RefKind.REPOSITORY, name, before=None, after=known_repositories.to_json(record)
         )
-        _register(txn, repository, dump, "clone", [change])
-    return _restored(repository, dump)
+        _put_commits(txn, repository, dump.commits.values())
+        _TakingDump(txn, repository, [change]).run(dump, kind="clone")
+    return _restored(repository, dump, len(dump.commits))
 
 
 def _claim(
@@ -173,16 +232,86 @@ def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
     """
     with repository.lake.kv.read() as txn:
         _check_empty(txn, repository)
-    dump = verified(repository, manifest)
+    dump = _verified(repository, manifest)
     _default_branch(dump, repository.record.default_branch)
     claim_trees(repository, {commit.metarange_id for commit in dump.commits.values()})
     with repository.lake.kv.write() as txn:
         _check_empty(txn, repository)
-        _register(txn, repository, dump, "refs-restore", [])
-    return _restored(repository, dump)
+        _put_commits(txn, repository, dump.commits.values())
+        _TakingDump(txn, repository).run(dump, kind=_KIND)
+    return _restored(repository, dump, len(dump.commits))
 
 
-def needed_manifest(store: ObjectStore) -> RefsManifest:
+def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restored:
+    """Bring the commits, branches and tags of a newer dump of a repository's own namespace.
+
+    Args:
+        repository: may have commits of its own, and uncommitted changes.
+        manifest: ``None``: the one that a lakeFS server left in the namespace.
+
+    Raises:
+        NotFound: the namespace holds no manifest.
+        BadDump: the dump is incomplete, damaged or forged.
+        IntegrityError: the namespace lacks the tree of a new commit.
+        Gone, Swept: garbage collection deletes or has deleted a tree of the dump.
+        CommitUnderWay: another process is sending a commit of a branch that is to move.
+    """
+    lake = repository.lake
+    manifest = manifest or _needed_manifest(repository.store)
+    with lake.kv.read() as txn:
+        known = {commit.id for commit in RefStore(txn, repository.key).iter_commits()}
+    dump = _verified(repository, manifest, known=known)
+    new = [commit for commit in dump.commits.values() if commit.id not in known]
+    with lake.kv.read() as txn:
+        moved = _heads_of_moves(txn, repository, dump)
+    # The lists too, since the record of the dump refers to them.
+    trees = {commit.metarange_id for commit in new} | set(manifest[:3])
+    claim_trees(repository, trees | {dump.commits[each].metarange_id for each in moved})
+    lake.runtime.on_step("commits")
+    with lake.kv.write() as writing:
+        _put_commits(writing, repository, new)
+    for name, there in dump.branches.items():
+        with lake.kv.read() as txn:
+            is_behind = _is_behind(txn, repository, name, there)
+        if is_behind:
+            unstage_unchanged(repository, name, there)
+
+    def act() -> tuple[RefMove, ...]:
+        lake.runtime.on_step("restore")
+        with lake.kv.write() as txn:
+            return _TakingDump(txn, repository).run(dump, kind=_KIND)
+
+    updated = when_none_under_way(repository, act)
+    if not repository.record.is_borrowed:
+        _record(repository, manifest)
+    return _restored(repository, dump, len(new), updated)
+
+
+def _heads_of_moves(txn: ReadTransaction, repository: Repository, dump: Dump) -> set[CommitId]:
+    """Return the commits to which refs may move or be made."""
+    refs = RefStore(txn, repository.key)
+    named = [(RefKind.BRANCH, *each) for each in dump.branches.items()]
+    named += [(RefKind.TAG, *each) for each in dump.tags.items()]
+    return {there for kind, name, there in named if refs.position(kind, name) != there}
+
+
+def _is_behind(txn: ReadTransaction, repository: Repository, name: str, there: CommitId) -> bool:
+    refs = RefStore(txn, repository.key)
+    here = refs.find_branch(name)
+    return here is not None and is_ancestor(refs, here.commit_id, there)
+
+
+def _record(repository: Repository, manifest: RefsManifest) -> None:
+    """Record that a dump of lakeFS came in, unless that is recorded."""
+    lake = repository.lake
+    lake.runtime.on_step("keep-dump")
+    kept = (each for each in iter_kept(repository.store, lake.now()) if each.by_lakefs)
+    if all(each.manifest[:3] != manifest[:3] for each in kept):
+        record_id = lake.runtime.new_id().hex()
+        keep_dump(repository.store, manifest, record_id, by_lakefs=True)
+
+
+def _needed_manifest(store: ObjectStore) -> RefsManifest:
     """Return the manifest that a lakeFS server left in a namespace.
 
     Raises:
@@ -199,7 +328,7 @@ def needed_manifest(store: ObjectStore) -> RefsManifest:
     return manifest
 
 
-def verified(
+def _verified(
     repository: Repository, manifest: RefsManifest, *, known: Collection[CommitId] = ()
 ) -> Dump:
     """Return a dump that was verified whole, and of whose commits the namespace has the trees.
@@ -276,32 +405,112 @@ def _check_empty(txn: ReadTransaction, repository: Repository) -> None:
         )
 
 
-def _register(
-    txn: WriteTransaction,
-    repository: Repository,
-    dump: Dump,
-    kind: str,
-    changes: list[RefChange],
-) -> None:
+def _put_commits(txn: WriteTransaction, repository: Repository, commits: Iterable[Commit]) -> None:
     refs = RefStore(txn, repository.key)
-    before = {branch.name: branch for branch in refs.iter_branches()}
-    for commit in dump.commits.values():
+    for commit in commits:
         refs.put_commit(commit)
-    for name, old in before.items():
-        if name not in dump.branches:
-            refs.delete_branch(name)
-            changes.append(operation_log.branch_change(old, None))
-    for name, commit_id in dump.branches.items():
-        token = staging_tokens.start(txn, repository, name, commit_id)
-        refs.put_branch(branch := Branch(name, commit_id, token))
-        changes.append(operation_log.branch_change(before.get(name), branch))
-    for name, commit_id in dump.tags.items():
-        refs.put_tag(tag := Tag(name, commit_id))
-        changes.append(operation_log.tag_change(None, tag))
-    operation_log.append(txn, repository, kind=kind, refs=changes)
 
 
-def _restored(repository: Repository, dump: Dump) -> Restored:
-    return Restored(
-        repository, len(dump.branches), len(dump.tags), len(dump.commits), dump.left_out
-    )
+def _restored(
+    repository: Repository, dump: Dump, commits: int, updated: tuple[RefMove, ...] = ()
+) -> Restored:
+    counts = len(dump.branches), len(dump.tags), commits
+    return Restored(repository, *counts, dump.left_out, updated)
+
+
+class _TakingDump:
+    """One transaction that moves refs to where a dump has them.
+
+    Args:
+        txn: the transaction.
+        repository: the repository of the refs.
+        changes: what it changed before, for the log.
+    """
+
+    def __init__(
+        self, txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange] = ()
+    ) -> None:
+        self._txn = txn
+        self._repository = repository
+        self._refs = RefStore(txn, repository.key)
+        self._first = initial_commit(repository.record.created_at).id
+        self._changes = list(changes)
+        self._moves: list[RefMove] = []
+
+    def run(self, dump: Dump, *, kind: str) -> tuple[RefMove, ...]:
+        """Move what has to move, in one operation; return what is not as it was here."""
+        for name, there in dump.branches.items():
+            self._update_branch(name, there)
+        for name, there in dump.tags.items():
+            self._update_tag(Tag(name, there))
+        if self._changes:
+            operation_log.append(self._txn, self._repository, kind=kind, refs=self._changes)
+        return tuple(self._moves)
+
+    def _update_branch(self, name: str, there: CommitId) -> None:
+        here = self._refs.find_branch(name)
+        if here is None or self._leads_to(here, there):
+            self._move(name, here, there, RefState.NEW if here is None else RefState.MOVED)
+        elif not is_ancestor(self._refs, there, here.commit_id):
+            self._put_aside(name, there)
+
+    def _put_aside(self, name: str, there: CommitId) -> None:
+        """Make or move the branch that has what lakeFS has on a branch that has diverged."""
+        aside = ASIDE + name
+        here = self._refs.find_branch(aside)
+        if not is_branch_name(aside):
+            self._report(RefKind.BRANCH, name, here, there, RefState.DIFFERS)
+        elif here is None or here.commit_id == there or self._leads_to(here, there):
+            self._move(aside, here, there, RefState.DIVERGED)
+        elif not is_ancestor(self._refs, there, here.commit_id):
+            self._report(RefKind.BRANCH, aside, here, there, RefState.DIFFERS)
+
+    def _leads_to(self, here: Branch, there: CommitId) -> bool:
+        """Return whether a branch has no commits of its own, and lakeFS has more."""
+        if here.commit_id == there:
+            return False
+        return here.commit_id == self._first or is_ancestor(self._refs, here.commit_id, there)
+
+    def _move(self, name: str, here: Branch | None, there: CommitId, change: RefState) -> None:
+        """Move or make a branch, unless it is there, or a tag has its name."""
+        if here is None:
+            if self._refs.find_tag(name) is not None:
+                self._report(RefKind.BRANCH, name, None, there, RefState.DIFFERS)
+                return
+            token = staging_tokens.start(self._txn, self._repository, name, there)
+            after = Branch(name, there, token)
+        else:
+            after = here._replace(commit_id=there)
+        self._report(RefKind.BRANCH, name, here, there, change)
+        if after == here:
+            return
+        if here is not None:
+            check_none_sent(self._txn, self._repository, name)
+            follow_head(self._txn, here, after, has_seen=False)
+        self._refs.put_branch(after)
+        self._changes.append(operation_log.branch_change(here, after))
+
+    def _update_tag(self, tag: Tag) -> None:
+        here = self._refs.find_tag(tag.name)
+        if here == tag:
+            return
+        is_free = here is None and self._refs.find_branch(tag.name) is None
+        # A tag that was deleted here, which is still to be sent, does not come back.
+        is_noted = unsent_moves.find_unsent(self._txn, self._repository, RefKind.TAG, tag.name)
+        if not is_free or is_noted is not None:
+            self._report(RefKind.TAG, tag.name, here, tag.commit_id, RefState.DIFFERS)
+            return
+        self._report(RefKind.TAG, tag.name, None, tag.commit_id, RefState.NEW)
+        self._refs.put_tag(tag)
+        self._changes.append(operation_log.tag_change(None, tag))
+
+    def _report(
+        self,
+        kind: RefKind,
+        name: str,
+        here: Branch | Tag | None,
+        there: CommitId,
+        change: RefState,
+    ) -> None:
+        before = None if here is None else here.commit_id
+        self._moves.append(RefMove(kind, name, before, there, change))

@@ -18,8 +18,12 @@ from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone, clone_known
 from lakecli.repository.commit import commit
 from lakecli.repository.lakefs.kept_dumps import DUMPS, iter_kept
-from lakecli.repository.lakefs.restore import clone_from_lakefs
-from lakecli.repository.lakefs.update import RefState, Updated, update_refs
+from lakecli.repository.lakefs.restore import (
+    RefState,
+    Restored,
+    clone_from_lakefs,
+    update_refs,
+)
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push_all, push_deletion
 from lakecli.repository.reading.view import open_view
@@ -66,7 +70,7 @@ def work(repository: Repository, name: str, path: bytes) -> CommitId:
     return commit(repository, name, message=path.decode(), committer="me").id
 
 
-def states(updated: Updated) -> dict[str, RefState]:
+def states(updated: Restored) -> dict[str, RefState]:
     return {each.name: each.change for each in updated.updated}
 
 
