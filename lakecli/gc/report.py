@@ -27,7 +27,7 @@ from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, boolean, choice, list_of, text, whole
 from lakecli.gc.known_refs import LostRef
 from lakecli.gc.rules import Known
-from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.refs.names import is_ref_name
 from lakecli.remote.collection import Phase
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.lakefs.kept_dumps import DUMPS, KeptDump
@@ -257,7 +257,7 @@ def _read_ref(value: Any) -> RefGarbage:  # noqa: ANN401 - whatever JSON can be
         raise Invalid("not an object")
     fields = _REF.read(value)
     kind, name = RefKind(fields["kind"]), fields["name"]
-    if not (is_branch_name(name) if kind is RefKind.BRANCH else is_tag_name(name)):
+    if not is_ref_name(kind, name):
         raise Invalid(f"not the name of a {kind}: {name!r}")
     return RefGarbage(**{**fields, "kind": kind})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lakecli.base.model import RefKind
 from lakecli.errors import UsageError
 
 MAX_KEY_SIZE = 255
@@ -47,6 +48,11 @@ def is_branch_name(text: str) -> bool:
 def is_tag_name(text: str) -> bool:
     """Return whether a tag may be called `text`."""
     return next(_tag_faults(text), None) is None
+
+
+def is_ref_name(kind: RefKind, text: str) -> bool:
+    """Return whether a branch or a tag may be called `text`."""
+    return is_branch_name(text) if kind is RefKind.BRANCH else is_tag_name(text)
 
 
 def check_branch_name(name: str) -> None:

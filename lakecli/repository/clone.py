@@ -86,7 +86,7 @@ def clone_counted(
     """
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
-        _check_free(txn, name, uri)
+        known_repositories.check_free(txn, name, uri)
     lake.runtime.on_step("read")
     _, record = describe_there(lake.runtime, uri, name)
     repository = lake.handle(record)
@@ -98,7 +98,7 @@ def clone_counted(
     lake.runtime.on_step("register")
     fetched = tracking.LastFetch(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
-        _check_free(txn, name, uri)
+        known_repositories.check_free(txn, name, uri)
         _check_new(txn, record)
         made, left_out = _register(txn, repository, remote, unpacked)
         tracking.put_fetched(txn, repository, fetched)
@@ -147,16 +147,6 @@ def clone_known(
         return None
     made = clone_counted(lake, storage_namespace, name, progress=progress)
     return made.repository, made
-
-
-def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
-    record = known_repositories.find_repository(txn, name)
-    if record is not None:
-        update = f", or bring it up to date: lakecli fetch lakefs://{name}"
-        raise AlreadyExists(
-            f"repository {name!r} exists already on this machine, in {record.storage_namespace}",
-            hint=f"choose another name{update * (record.storage_namespace == uri)}",
-        )
 
 
 def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:

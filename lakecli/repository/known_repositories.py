@@ -68,16 +68,24 @@ def find_repository(txn: ReadTransaction, name: str) -> RepositoryRecord | None:
     return None if data is None else _load(data)
 
 
-def check_free(txn: ReadTransaction, name: str) -> None:
+def check_free(txn: ReadTransaction, name: str, namespace: str = "") -> None:
     """Refuse a name that a repository of this machine has already.
+
+    Args:
+        txn: the state of the local store.
+        name: the name.
+        namespace: the storage namespace of which the repository is to be cloned; ``""``: of none.
 
     Raises:
         AlreadyExists: one has it.
     """
-    if find_repository(txn, name) is not None:
+    record = find_repository(txn, name)
+    if record is not None:
+        is_same = record.storage_namespace == namespace
+        update = f"bring it up to date: lakecli fetch lakefs://{name}"
         raise AlreadyExists(
-            f"repository {name!r} exists already on this machine",
-            hint="choose another name, or look: lakecli repo list",
+            f"repository {name!r} exists already on this machine, in {record.storage_namespace}",
+            hint=f"choose another name, or {update if is_same else 'look: lakecli repo list'}",
         )
 
 

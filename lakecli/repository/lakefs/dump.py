@@ -31,7 +31,7 @@ from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.proto import messages
 from lakecli.proto.varint import Malformed
-from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.refs.names import is_branch_name, is_ref_name
 from lakecli.remote.commit_data import decode_commit_data
 from lakecli.sstable.format import decode_value
 from lakecli.sstable.reader import SSTable
@@ -210,13 +210,12 @@ def _read_refs(
     trees: TreeStore, tree: MetarangeId, entity: RefKind, left_out: list[LeftOut]
 ) -> Iterator[tuple[str, CommitId]]:
     message = messages.BRANCH_DATA if entity is RefKind.BRANCH else messages.TAG_DATA
-    is_legal = is_branch_name if entity is RefKind.BRANCH else is_tag_name
     for key, identity, data in _records(trees, tree, entity):
         fields = message.decode(data)
         name, commit_id = fields["id"], CommitId(fields["commit_id"])
         if name.encode() != key or commit_id.encode() != identity:
             raise BadDump(f"the {entity} at {key[:_SHOWN]!r} is recorded as another")
-        if is_legal(name):
+        if is_ref_name(entity, name):
             yield name, commit_id
         else:
             left_out.append(LeftOut(entity, name, commit_id))

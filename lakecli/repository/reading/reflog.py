@@ -17,7 +17,7 @@ from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
 from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, iter_operations
-from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.refs.names import is_ref_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RecordedMove
 from lakecli.remote.refs import find_ref, iter_known_moves, iter_moves, put_known_moves
@@ -72,8 +72,8 @@ class Past:
     def find_kind(self, name: str) -> RefKind | None:
         """Return the kind of a ref that was seen in the bucket, branches first, or ``None``."""
         tracking = TrackingStore(self._txn, self._repository.key)
-        for kind, is_name in zip(NAMED_KINDS, (is_branch_name, is_tag_name), strict=True):
-            if is_name(name) and tracking.find(kind, name) is not None:
+        for kind in NAMED_KINDS:
+            if is_ref_name(kind, name) and tracking.find(kind, name) is not None:
                 return kind
         return None
 

@@ -26,7 +26,7 @@ from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.refs.names import is_ref_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import read_state
 from lakecli.remote.packs import Pack, list_packs, read_named_packs, read_new_packs
@@ -510,7 +510,7 @@ def read_remote(
     changed: list[ListedRef] = []
     listed = set()
     for each in iter_refs(store):
-        if not _is_legal(each.kind, each.name) or not wanted(each.kind, each.name):
+        if not is_ref_name(each.kind, each.name) or not wanted(each.kind, each.name):
             continue
         listed.add((each.kind, each.name))
         before = known.get((each.kind, each.name))
@@ -539,7 +539,3 @@ def find_gone_back(repository: Repository) -> list[tuple[RefKind, str]]:
         known = TrackingStore(txn, repository.key).by_ref()
     back = find_back(repository, known, read_remote(repository, known))
     return [(each.kind, each.name) for each in back]
-
-
-def _is_legal(kind: RefKind, name: str) -> bool:
-    return is_branch_name(name) if kind is RefKind.BRANCH else is_tag_name(name)

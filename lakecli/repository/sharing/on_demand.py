@@ -21,7 +21,7 @@ from lakecli.base.ids import CommitId, PackId
 from lakecli.base.model import NAMED_KINDS, Branch, RefKind, StagingToken, Tag
 from lakecli.errors import Unreachable
 from lakecli.kv.local_store import OWNER_SIZE, LocalStore, ReadTransaction, Table
-from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.refs.names import is_ref_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import find_ref
@@ -192,8 +192,8 @@ class Fetching:
                 self._fetch_packs()
 
     def _fetch_ref(self, kind: RefKind, name: str) -> None:
-        is_legal = is_branch_name(name) if kind is RefKind.BRANCH else is_tag_name(name)
-        if (kind, name) in self._read or kind in self._listed or not is_legal:
+        is_read = (kind, name) in self._read or kind in self._listed
+        if is_read or not is_ref_name(kind, name):
             return
         ref = find_ref(self._repository.store, kind, name)
         self._read.add((kind, name))
