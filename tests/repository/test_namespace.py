@@ -65,14 +65,17 @@ class Undecided(MemoryStore):
         return super().put(key, body, condition, attributes)
 
 
+def claim_patiently(store: Undecided, repository: Repository) -> None:
+    """Claim a namespace, and note how long that waits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(namespace, "Retries", lambda _policy: store.retries)
+        namespace.claim(store, repository.record)
+
+
 def test_a_conflict_answer_to_a_claim_is_retried(repository: Repository) -> None:
     for times in (1, 2, 5):
         store = Undecided(times)
-        namespace.claim(
-            store,
-            repository.record,
-            retries=store.retries,
-        )
+        claim_patiently(store, repository)
         assert len(store.waited) == times
         assert owner_of(store) == repository.record.uuid
         assert namespace.find_lakefs_marker(store) == layout.LAKEFS_MARKER
@@ -81,11 +84,7 @@ def test_a_conflict_answer_to_a_claim_is_retried(repository: Repository) -> None
 def test_a_conflict_answer_that_lasts_claims_nothing(repository: Repository) -> None:
     store = Undecided(1_000)
     with pytest.raises(Unreachable, match=r"refuses to create _lakecli/repository\.json"):
-        namespace.claim(
-            store,
-            repository.record,
-            retries=store.retries,
-        )
+        claim_patiently(store, repository)
     assert sum(store.waited) > 5
     assert list(store.list()) == []
     store._left = 0
@@ -102,11 +101,7 @@ def test_a_claim_that_another_clone_wins_is_refused(repository: Repository) -> N
 
     store = Undecided(1, win)
     with pytest.raises(AlreadyExists, match=f"belongs to repository {other.uuid}"):
-        namespace.claim(
-            store,
-            repository.record,
-            retries=store.retries,
-        )
+        claim_patiently(store, repository)
 
 
 def test_a_conflict_answer_to_the_marker_is_retried(repository: Repository) -> None:
@@ -114,11 +109,7 @@ def test_a_conflict_answer_to_the_marker_is_retried(repository: Repository) -> N
     namespace.claim(store, repository.record)
     store.delete([layout.LAKEFS_MARKER])
     store._left = 2
-    namespace.claim(
-        store,
-        repository.record,
-        retries=store.retries,
-    )
+    claim_patiently(store, repository)
     assert namespace.find_lakefs_marker(store) == layout.LAKEFS_MARKER
 
 

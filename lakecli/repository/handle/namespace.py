@@ -197,49 +197,40 @@ def _newer(store: ObjectStore, need: str) -> NewerRepository:
     )
 
 
-def claim(store: ObjectStore, record: RepositoryRecord, *, retries: Retries | None = None) -> None:
+def claim(store: ObjectStore, record: RepositoryRecord) -> None:
     """Take a namespace for a repository; repeating it for the same UUID changes nothing.
 
     Args:
         store: the namespace.
         record: the repository.
-        retries: how often to try.
 
     Raises:
         NamespaceTaken: it belongs to another repository, or to a lakeFS.
         Unreachable: the store neither takes the claim nor shows that of another.
     """
-    retries = retries or Retries(CLAIMS)
     if owner_of(store) is None:
         marker = find_lakefs_marker(store)
         if marker is not None:
             raise _taken(store, f"a lakeFS repository (found {marker})")
-        _create(store, layout.REPOSITORY, _document(record), retries)
+        _create(store, layout.REPOSITORY, _document(record))
     _check_owner(store, record)
-    _create(store, layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY, retries)
+    _create(store, layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY)
 
 
-def take_over(
-    store: ObjectStore,
-    record: RepositoryRecord,
-    origin: Mapping[str, str],
-    *,
-    retries: Retries | None = None,
-) -> None:
+def take_over(store: ObjectStore, record: RepositoryRecord, origin: Mapping[str, str]) -> None:
     """Take a namespace that lakeFS has marked as its own.
 
     Args:
         store: the namespace.
         record: the repository.
         origin: the IDs of the refs dump that the repository was made of, kept in the claim.
-        retries: how often to try.
 
     Raises:
         NamespaceTaken: another repository of lakecli has it.
         Unreachable: the store neither takes the claim nor shows that of another.
     """
     body = _document(record, {"origin": {"system": LAKEFS, **origin}})
-    _create(store, layout.REPOSITORY, body, retries or Retries(CLAIMS))
+    _create(store, layout.REPOSITORY, body)
     _check_owner(store, record)
 
 
@@ -251,7 +242,7 @@ def _check_owner(store: ObjectStore, record: RepositoryRecord) -> None:
         raise _taken(store, f"{_REPOSITORY}{owner}")
 
 
-def _create(store: ObjectStore, key: str, body: bytes, retries: Retries) -> None:
+def _create(store: ObjectStore, key: str, body: bytes) -> None:
     """Create an object, or accept an existing one; make sure that it exists afterwards.
 
     A failed condition does not prove that: S3 answers 409 during a concurrent write.
@@ -260,7 +251,7 @@ def _create(store: ObjectStore, key: str, body: bytes, retries: Retries) -> None
         Unreachable: it does not exist.
     """
     attributes = JSON if key == layout.REPOSITORY else PLAIN
-    for _ in retries.attempts():
+    for _ in Retries(CLAIMS).attempts():
         try:
             store.put(key, body, ABSENT, attributes)
         except ConditionFailed:
