@@ -259,45 +259,36 @@ _RANGE_RECORDS: Final = 20_000
 _PACKAGE: Final = "io.treeverse.lakefs.graveler"
 
 
-class _Field(NamedTuple):
-    """A field of a message, in the words of protobuf's descriptors."""
-
-    name: str
-    type: str = "STRING"
-    repeated: bool = False
-    of: str = ""
-
-
-_PAIR: Final = (_Field("key"), _Field("value"))
-_SCHEMAS: Final[Mapping[str, tuple[str, tuple[_Field, ...]]]] = {
+_PAIR: Final = {"key": "STRING", "value": "STRING"}
+_SCHEMAS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "branch": (
         "BranchData",
-        (
-            _Field("id"),
-            _Field("commit_id"),
-            _Field("staging_token"),
-            _Field("sealed_tokens", repeated=True),
-            _Field("hidden", "BOOL"),
-        ),
+        {
+            "id": "STRING",
+            "commit_id": "STRING",
+            "staging_token": "STRING",
+            "sealed_tokens": "STRING*",
+            "hidden": "BOOL",
+        },
     ),
     "commit": (
         "CommitData",
-        (
-            _Field("id"),
-            _Field("committer"),
-            _Field("message"),
-            _Field("creation_date", "MESSAGE", of=".google.protobuf.Timestamp"),
-            _Field("meta_range_id"),
-            _Field(
-                "metadata", "MESSAGE", repeated=True, of=f".{_PACKAGE}.CommitData.MetadataEntry"
-            ),
-            _Field("parents", repeated=True),
-            _Field("version", "INT32"),
-            _Field("generation", "INT32"),
-        ),
+        {
+            "id": "STRING",
+            "committer": "STRING",
+            "message": "STRING",
+            "creation_date": ".google.protobuf.Timestamp",
+            "meta_range_id": "STRING",
+            "metadata": f".{_PACKAGE}.CommitData.MetadataEntry*",
+            "parents": "STRING*",
+            "version": "INT32",
+            "generation": "INT32",
+        },
     ),
-    "tag": ("TagData", (_Field("id"), _Field("commit_id"))),
+    "tag": ("TagData", {"id": "STRING", "commit_id": "STRING"}),
 }
+"""Name and fields of the message of each list: types in protobuf's words, or a message's name,
+which begins with a dot. A star marks a repeated field."""
 
 
 def write_dump(
@@ -366,25 +357,29 @@ def _write(
     return tree
 
 
-def _schema_definition(name: str, fields: tuple[_Field, ...]) -> bytes:
+def _schema_definition(name: str, fields: Mapping[str, str]) -> bytes:
     """Return the JSON of a message's descriptor, as protobuf writes it."""
     descriptor: dict[str, Any] = {"name": name, "field": _describe(fields)}
-    if any(field.of.endswith(".MetadataEntry") for field in fields):
+    if "metadata" in fields:
         entry = {"name": "MetadataEntry", "field": _describe(_PAIR), "options": {"mapEntry": True}}
         descriptor["nestedType"] = [entry]
     return json.dumps(descriptor).encode()
 
 
-def _describe(fields: tuple[_Field, ...]) -> list[dict[str, object]]:
-    return [
-        {
-            "name": field.name,
-            "number": number,
-            "label": "LABEL_REPEATED" if field.repeated else "LABEL_OPTIONAL",
-            "type": f"TYPE_{field.type}",
-            **({"typeName": field.of} if field.of else {}),
-            "jsonName": field.name.split("_")[0]
-            + "".join(word.title() for word in field.name.split("_")[1:]),
-        }
-        for number, field in enumerate(fields, 1)
-    ]
+def _describe(fields: Mapping[str, str]) -> list[dict[str, object]]:
+    described = []
+    for number, (name, written) in enumerate(fields.items(), 1):
+        type_ = written.removesuffix("*")
+        is_message = type_.startswith(".")
+        words = name.title().replace("_", "")
+        described.append(
+            {
+                "name": name,
+                "number": number,
+                "label": "LABEL_OPTIONAL" if written == type_ else "LABEL_REPEATED",
+                "type": "TYPE_MESSAGE" if is_message else f"TYPE_{type_}",
+                **({"typeName": type_} if is_message else {}),
+                "jsonName": words[0].lower() + words[1:],
+            }
+        )
+    return described
