@@ -12,13 +12,13 @@ is verified by its digest before and after it is uploaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from heapq import merge, nlargest
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from lakecli.base.layout import SSTABLES, sstable_key
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, Entry, MetarangeId
@@ -37,13 +37,7 @@ from lakecli.repository.intact_copies import (
 from lakecli.repository.reading.addresses import check_key, is_external
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import find_gone_back
-from lakecli.stores.contract import ObjectNotFound
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
-
-    Repair = Callable[..., Iterator[Repaired]]
-
+from lakecli.stores.contract import ObjectNotFound, ObjectStore, exists
 
 T = TypeVar("T")
 
@@ -101,10 +95,12 @@ def check_references(
     Raises:
         NotInBucket: listing the paths whose objects are missing.
     """
-    restoring = Restoring(repository)
+    restored: set[str] = set()
     while missing := _missing_tables(repository, commits):
         older_than = None
-        if lost := restoring.tables(missing):
+        damaged = [DamagedObject("table", key, "missing") for key in missing]
+        sent = _upload_again(repository, repair_tables, damaged, restored)
+        if lost := [key for key in missing if key not in sent]:
             raise NotInBucket(
                 f"not in {repository.store.uri}: {lost[0]}"
                 + (f" and {len(lost) - 1} more tables" if lost[1:] else ""),
@@ -114,7 +110,8 @@ def check_references(
     if older_than is not None and not _can_trust(repository, commits, has_fetched=has_fetched):
         older_than = None
     while lacking := _missing_data(repository, _wanted(repository, commits, older_than)):
-        sent = restoring.data({item.key: item.size for item in lacking})
+        damaged = [DamagedObject("data", each.key, "missing", size=each.size) for each in lacking]
+        sent = _upload_again(repository, repair_data, damaged, restored)
         paths = [item.path for item in lacking if item.key not in sent]
         if paths:
             more = " or more" if len(lacking) >= MAX_LISTED else ""
@@ -125,7 +122,8 @@ def check_references(
                 hint="upload them again, with the same contents, then repeat this",
                 paths=sorted(paths),
             )
-    restoring.notify()
+    if restored:
+        _notify(repository, restored)
 
 
 def _can_trust(repository: Repository, commits: Sequence[Commit], *, has_fetched: bool) -> bool:
@@ -172,7 +170,7 @@ def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
     if len(wanted) >= LISTED_FROM:
         for info in store.list(SSTABLES):
             wanted.discard(info.key)
-    return _keep(sorted(wanted), lambda key: not _is_there(store, key))
+    return _keep(sorted(wanted), lambda key: not exists(store, key))
 
 
 def _with_parents(
@@ -270,15 +268,10 @@ def _is_data_there(store: ObjectStore, item: _Wanted) -> bool:
         check_key(item.key)
     except IntegrityError:
         return False  # an address outside the namespace has no data in it
-    return _is_there(store, item.key, size=item.size)
-
-
-def _is_there(store: ObjectStore, key: str, *, size: int | None = None) -> bool:
     try:
-        info = store.head(key)
+        return store.head(item.key).size == item.size
     except ObjectNotFound:
         return False
-    return size is None or info.size == size
 
 
 def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
@@ -287,38 +280,33 @@ def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
         return [item for item, passes in zip(items, pool.map(test, items), strict=True) if passes]
 
 
-class Restoring:
-    """Uploads objects again, each once, and counts them."""
+def _upload_again(
+    repository: Repository,
+    repair: Callable[..., Iterator[Repaired]],
+    damaged: Iterable[DamagedObject],
+    restored: set[str],
+) -> set[str]:
+    """Upload objects again, unless that was done before; return the keys of those that were.
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-        self._done: set[str] = set()
+    Args:
+        repository: the repository of the objects.
+        repair: uploads them.
+        damaged: the objects.
+        restored: the keys of all objects that this push has uploaded again, which grows.
+    """
+    todo = [each for each in damaged if each.name not in restored]
+    sent = {each.name for each in repair(repository, todo, (), dry_run=False)}
+    restored |= sent
+    return sent
 
-    def tables(self, keys: Sequence[str]) -> list[str]:
-        """Upload ranges and metaranges again; return the keys for which that was impossible."""
-        sent = self._upload(repair_tables, [DamagedObject("table", key, "missing") for key in keys])
-        return [key for key in keys if key not in sent]
 
-    def data(self, sizes: Mapping[str, int]) -> set[str]:
-        """Upload data objects again, given by key and size; return the keys that were."""
-        damages = [DamagedObject("data", key, "missing", size=size) for key, size in sizes.items()]
-        return self._upload(repair_data, damages)
-
-    def _upload(self, repair: Repair, damages: Iterable[DamagedObject]) -> set[str]:
-        todo = [each for each in damages if each.name not in self._done]
-        sent = {each.name for each in repair(self._repository, todo, (), dry_run=False)}
-        self._done |= sent
-        return sent
-
-    def notify(self) -> None:
-        """Leave a notice of what was uploaded again."""
-        if not self._done:
-            return
-        tables = sum(key.startswith(SSTABLES) for key in self._done)
-        self._repository.notify(
-            Notice(
-                f"{len(self._done)} objects were missing in {self._repository.store.uri} and were "
-                f"sent again ({tables} tables, {len(self._done) - tables} data objects)",
-                hint=f"see what else is missing: lakecli fsck {self._repository.uri}",
-            )
+def _notify(repository: Repository, restored: Collection[str]) -> None:
+    """Leave a notice of what was uploaded again."""
+    tables = sum(key.startswith(SSTABLES) for key in restored)
+    repository.notify(
+        Notice(
+            f"{len(restored)} objects were missing in {repository.store.uri} and were "
+            f"sent again ({tables} tables, {len(restored) - tables} data objects)",
+            hint=f"see what else is missing: lakecli fsck {repository.uri}",
         )
+    )
