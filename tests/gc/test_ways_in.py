@@ -42,8 +42,8 @@ from lakecli.repository.reading.view import open_view
 from lakecli.repository.revert import revert
 from lakecli.repository.rm import rm
 from lakecli.repository.transfer.walk import LinkPolicy
-from lakecli.repository.undo.apply import GONE
 from lakecli.repository.undo.log import iter_log
+from lakecli.repository.undo.take_back import GONE
 from lakecli.repository.undo.undo import redo, restore, undo
 from lakecli.repository.upload import UploadOptions, deposit, stage_together
 from lakecli.stores.contract import ANY

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import NotFound
 from lakecli.kv.operations import iter_operations
-from lakecli.repository.undo.apply import GONE
 from lakecli.repository.undo.log import REDOES, UNDOES, logged_repository
+from lakecli.repository.undo.take_back import GONE
 from lakecli.repository.undo.undo import RESTORES
 from tests.meetings.model import Staged
 

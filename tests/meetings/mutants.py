@@ -17,7 +17,7 @@ from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.sharing import automatic, references, rollback
 from lakecli.repository.staged import changes
 from lakecli.repository.undo import back_in_bucket, pushed, undo
-from lakecli.repository.undo.apply import TakeBack
+from lakecli.repository.undo.take_back import TakeBack
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.team import Team, bucket_copy, days, operations
 

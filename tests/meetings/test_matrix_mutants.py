@@ -15,8 +15,7 @@ from lakecli.repository.journal import intents, staging_tokens, unsent_moves
 from lakecli.repository.moving import transaction
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import sending
-from lakecli.repository.undo import apply as op_apply
-from lakecli.repository.undo import undo
+from lakecli.repository.undo import take_back, undo
 from lakecli.stores.contract import ABSENT, ConditionFailed
 from tests.meetings.arguments import REPOSITORY, SPECIAL
 from tests.meetings.outcomes import Meeting
@@ -73,7 +72,7 @@ def _moves_blindly(patch: pytest.MonkeyPatch) -> None:
 
 def _undoes_during_a_commit(patch: pytest.MonkeyPatch) -> None:
     """`undo` does not look for a commit on its way to the bucket."""
-    patch.setattr(op_apply, "check_none_sent", _nothing)
+    patch.setattr(take_back, "check_none_sent", _nothing)
 
 
 def _forgets_what_was_undone(patch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,6 @@ from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.staged.stager import Stager
-from lakecli.repository.undo.apply import claim_operations
 from lakecli.repository.undo.log import (
     find_operation,
     find_undo,
@@ -37,6 +36,7 @@ from lakecli.repository.undo.log import (
     logged_repository,
     repository_at,
 )
+from lakecli.repository.undo.take_back import claim_operations
 from lakecli.repository.undo.undo import redo, restore, undo
 from lakecli.staging import area
 from tests.support.clones import Clones, make_commit, position, synced

@@ -18,7 +18,6 @@ from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, R
 from lakecli.cli.reading import repository_here
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.repository.contract import Repository
-from lakecli.repository.undo.apply import GONE
 from lakecli.repository.undo.log import (
     REDO,
     SHORT_ID,
@@ -29,6 +28,7 @@ from lakecli.repository.undo.log import (
     redo_target,
     staged_paths,
 )
+from lakecli.repository.undo.take_back import GONE
 from lakecli.repository.undo.undo import Undone, complete, restore
 from lakecli.repository.undo.undo import redo as redo_operation
 from lakecli.repository.undo.undo import undo as undo_operation

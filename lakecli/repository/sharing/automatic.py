@@ -38,7 +38,7 @@ from lakecli.repository.journal.intents import CommitUnderWay, finish_pending
 from lakecli.repository.journal.staging_tokens import follow_head, is_built_from
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import publish
-from lakecli.repository.sharing.sending import push_note
+from lakecli.repository.sharing.sending import push_note, unsent_notes
 from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
 
@@ -210,14 +210,14 @@ class SharedMover:
         fetch(repository)
         errors: list[LakeError] = []
         self.resumed.clear()
-        for note in _notes(repository):
+        for note in unsent_notes(repository):
             try:
                 push_note(repository, note, who=self._who, put_back=self._put_back)
             except Unreachable:
                 raise
             except LakeError as error:
                 errors.append(error)
-                noted = {(each.kind, each.name) for each in _notes(repository)}
+                noted = {(each.kind, each.name) for each in unsent_notes(repository)}
                 if (note.kind, note.name) not in noted:
                     self.resumed.append((note, error))
             else:
@@ -263,16 +263,9 @@ class SharedMover:
 
     def finish(self, repository: Repository) -> None:
         """Send the notes of refs that this command moved here."""
-        for note in _notes(repository):
+        for note in unsent_notes(repository):
             if self.command_id.hex() in note.by:
                 push_note(repository, note, who=self._who, put_back=self._put_back)
-
-
-def _notes(repository: Repository) -> list[UnsentMove]:
-    """Return the notes, deletions last: a renamed branch always has a name in the bucket."""
-    with repository.lake.kv.read() as txn:
-        notes = list(unsent_moves.iter_unsent(txn, repository))
-    return sorted(notes, key=lambda note: note.after is None)
 
 
 def _check_ahead(

@@ -38,6 +38,13 @@ class Sent(NamedTuple):
     way_back: UnsentMove | None = None
 
 
+def unsent_notes(repository: Repository) -> list[UnsentMove]:
+    """Return the notes, deletions last: a renamed branch always has a name in the bucket."""
+    with repository.lake.kv.read() as txn:
+        notes = list(unsent_moves.iter_unsent(txn, repository))
+    return sorted(notes, key=lambda note: note.after is None)
+
+
 def push_note(
     repository: Repository,
     note: UnsentMove,

@@ -4,7 +4,7 @@
 
     log             reads it
     undo            undo, redo and restore, and completing one that was interrupted
-    apply           refs exactly, staging by its images, in one transaction; automatic steps since,
+    take_back       refs exactly, staging by its images, in one transaction; automatic steps since,
                     and claims of what comes into use again
     pushed          what the bucket has of it: which moves this clone made there, where they go back
     back_in_bucket  moves refs back there too, and puts back here what it refused

@@ -18,7 +18,7 @@ still on the branch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, OutcomeUnknown
@@ -33,12 +33,26 @@ from lakecli.repository.contract import Repository, UnsentMove
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import when_none_under_way
 from lakecli.repository.journal.unsent_moves import SendDecision, commit_of, is_local, moves_commit
-from lakecli.repository.sharing.sending import Sent, not_sent, not_yet_sent, push_note, send_note
-from lakecli.repository.undo import log as op_log
+from lakecli.repository.sharing.sending import (
+    Sent,
+    not_sent,
+    not_yet_sent,
+    push_note,
+    send_note,
+    unsent_notes,
+)
 from lakecli.repository.undo import pushed
-from lakecli.repository.undo.apply import TakeBack, claim_operations
-from lakecli.repository.undo.log import REDOES, RESTORE, UNDO, UNDOES
+from lakecli.repository.undo.log import (
+    REDO,
+    REDOES,
+    RESTORE,
+    UNDO,
+    UNDOES,
+    changes_something,
+    iter_logged,
+)
 from lakecli.repository.undo.pushed import PushedRef, moved_on
+from lakecli.repository.undo.take_back import TakeBack, claim_operations
 
 
 def note(
@@ -94,7 +108,7 @@ def send(
     pushed: Sequence[PushedRef],
     *,
     committer: str,
-    put_back: Callable[[], bool],
+    puts_back: bool = True,
 ) -> None:
     """Move refs back in the bucket that `note` has noted.
 
@@ -103,8 +117,8 @@ def send(
         appended: the operation by which they were moved back here.
         pushed: the refs.
         committer: who moves them.
-        put_back: puts everything back here, unless another command came between, and tells
-            whether it did; called if nothing could be moved.
+        puts_back: put everything back here if nothing could be moved, unless another command came
+            between.
 
     Raises:
         Refused: a ref has moved on in the bucket since. Nothing was undone, unless the message says
@@ -122,17 +136,41 @@ def send(
         except OutcomeUnknown:
             raise
         except LakeError as error:
-            if not number and put_back():
+            if not number and puts_back and _put_back(repository, appended):
                 raise
             raise not_yet_sent(repository, wanted, error) from error
         if sent.way_back is not None:
             push_note(repository, sent.way_back, who=lambda: committer)
         if sent.verdict is SendDecision.REFUSE:
-            if not number and put_back():
+            if not number and puts_back and _put_back(repository, appended):
                 raise moved_on(repository, each)
             refused.append(not_sent(repository, wanted, sent.there))
     if refused:
         raise refused[0]
+
+
+def _put_back(repository: Repository, appended: Operation) -> bool:
+    """Take back an operation that undid others; return ``False`` if it is not the newest."""
+    claims = claim_operations(repository, [appended])
+    is_undo = UNDOES in appended.metadata
+    metadata = {REDOES: appended.metadata[UNDOES]} if is_undo else {UNDOES: appended.id.hex()}
+
+    def act() -> bool:
+        with repository.lake.kv.write() as txn:
+            if _newest(txn, repository) != appended:
+                return False
+            taking = TakeBack(txn, repository, claims)
+            taking.take_back(appended)
+            taking.append(kind=REDO if is_undo else UNDO, metadata=metadata)
+        return True
+
+    return when_none_under_way(repository, act)
+
+
+def _newest(txn: ReadTransaction, repository: Repository) -> Operation | None:
+    """Return the newest operation that changed something."""
+    logged = (each.operation for each in iter_logged(txn, repository))
+    return next(filter(changes_something, logged), None)
 
 
 def complete(repository: Repository, kind: str, *, committer: str) -> list[PushedRef]:
@@ -157,10 +195,8 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
     for error in (error for _, error in resumed if error is not None):
         raise error
     if not repository.syncs:
-        with repository.lake.kv.read() as txn:
-            unsent = unsent_moves.iter_unsent(txn, repository)
-            notes = [each for each in unsent if each.operation == kind]
-        for each in sorted(notes, key=lambda each: each.after is None):
+        notes = [each for each in unsent_notes(repository) if each.operation == kind]
+        for each in notes:
             push_note(repository, each, who=lambda: committer)
     return [
         PushedRef(kind, name, after, before, after, 0) for kind, name, _, before, after, *_ in notes
@@ -239,26 +275,26 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
             with repository.lake.kv.write() as txn:
                 taking = TakeBack(txn, repository, claims)
                 taking.take_back(operation)
-                undone = operation.metadata.get(op_log.REDOES, operation.id.hex())
-                appended = taking.append(kind=op_log.UNDO, metadata={op_log.UNDOES: undone})
+                undone = operation.metadata.get(REDOES, operation.id.hex())
+                appended = taking.append(kind=UNDO, metadata={UNDOES: undone})
                 note(txn, repository, appended, planned)
             return appended
 
         appended = when_none_under_way(repository, act)
     except LakeError:
         return False  # what was done here stays here
-    send(repository, appended, planned, committer=committer, put_back=lambda: False)
+    send(repository, appended, planned, committer=committer, puts_back=False)
     return True
 
 
 def _find(txn: ReadTransaction, repository: Repository, refused: UnsentMove) -> Operation | None:
     """Return the newest operation on a ref, if it made the refused move and deleted a ref by it."""
-    for operation, _ in op_log.iter_logged(txn, repository):
+    for operation, _ in iter_logged(txn, repository):
         changes = [each for each in operation.refs if moves_commit(each)]
         for change in changes:
             if (change.kind, change.name) != (refused.kind, refused.name):
                 continue
-            takes_back = op_log.UNDOES in operation.metadata or operation.kind == op_log.RESTORE
+            takes_back = UNDOES in operation.metadata or operation.kind == RESTORE
             is_deletion = any(each.after is None for each in changes)
             is_refused = commit_of(change.after) == refused.after and not is_local(
                 operation, change

@@ -13,7 +13,6 @@ things may be left to do: refs that it has yet to move back in the bucket, and i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Final, NamedTuple, Self
 
 from lakecli.base.model import RefKind
@@ -28,9 +27,14 @@ from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import finish_pending, when_none_under_way
 from lakecli.repository.undo import back_in_bucket, pushed, unanswered
 from lakecli.repository.undo import log as op_log
-from lakecli.repository.undo.apply import PassedOver, TakeBack, claim_operations, find_passed_over
 from lakecli.repository.undo.log import UndoTarget
 from lakecli.repository.undo.pushed import PushedRef
+from lakecli.repository.undo.take_back import (
+    PassedOver,
+    TakeBack,
+    claim_operations,
+    find_passed_over,
+)
 
 
 def undo(
@@ -79,7 +83,7 @@ def undo(
         undone = _take(
             repository, target, answering, kind=op_log.UNDO, planned=planned, remote=remote
         )
-        _send(repository, undone.appended, planned, committer)
+        back_in_bucket.send(repository, undone.appended, planned, committer=committer)
         repository.lake.runtime.on_step("undo done")
     return undone
 
@@ -220,45 +224,9 @@ def restore(
 
     with answering:
         appended = when_none_under_way(repository, act)
-        _send(repository, appended, planned, committer)
+        back_in_bucket.send(repository, appended, planned, committer=committer)
         lake.runtime.on_step(f"{op_log.RESTORE} done")
     return appended
-
-
-def _send(
-    repository: Repository, appended: Operation, planned: Sequence[PushedRef], committer: str
-) -> None:
-    """Move refs back in the bucket; if it refuses, put back here what was undone."""
-    put_back = partial(_put_back, repository, appended)
-    back_in_bucket.send(repository, appended, planned, committer=committer, put_back=put_back)
-
-
-def _put_back(repository: Repository, appended: Operation) -> bool:
-    """Take back an operation that undid others; return ``False`` if it is not the newest."""
-    claims = claim_operations(repository, [appended])
-    is_undo = op_log.UNDOES in appended.metadata
-    metadata = (
-        {op_log.REDOES: appended.metadata[op_log.UNDOES]}
-        if is_undo
-        else {op_log.UNDOES: appended.id.hex()}
-    )
-
-    def act() -> bool:
-        with repository.lake.kv.write() as txn:
-            if _newest(txn, repository) != appended:
-                return False
-            taking = TakeBack(txn, repository, claims)
-            taking.take_back(appended)
-            taking.append(kind=op_log.REDO if is_undo else op_log.UNDO, metadata=metadata)
-        return True
-
-    return when_none_under_way(repository, act)
-
-
-def _newest(txn: ReadTransaction, repository: Repository) -> Operation | None:
-    """Return the newest operation that changed something."""
-    logged = (each.operation for each in op_log.iter_logged(txn, repository))
-    return next(filter(op_log.changes_something, logged), None)
 
 
 def _unchanged(repository: Repository, kept: Operation) -> NothingToDo:

@@ -1,4 +1,4 @@
-"""Undo operations inside one transaction: refs exactly, and staging by its images.
+"""Take back operations inside one transaction: refs exactly, and staging by its images.
 
 What is undone has to be as the operation left it. Staging tokens are compared by their contents: a
 commit without changes seals an area and opens an empty one, which changes nothing.
@@ -170,7 +170,7 @@ class TakeBack:
     Args:
         txn: the transaction to do it in.
         repository: the repository of the operations; it may be deleted.
-        claims: the claims for all that they bring back, by `lakecli.repository.undo.apply`.
+        claims: the claims for all that they bring back, by `claim_operations`.
     """
 
     def __init__(self, txn: WriteTransaction, repository: Repository, claims: Reclaimed) -> None:
