@@ -243,15 +243,14 @@ MAX_SIZE: Final = 64 << 10
 _HINT: Final = "make one with: lakectl refs-dump lakefs://REPOSITORY"
 
 _branch = text_that(is_branch_name, "a name that a branch can have")
-LISTS: Final = Record(
-    {
-        "commits_meta_range_id": identifier(MetarangeId),
-        "branches_meta_range_id": identifier(MetarangeId),
-        "tags_meta_range_id": identifier(MetarangeId),
-    }
-)
-"""The fields of the document."""
+_LISTS: Final = {
+    "commits": "commits_meta_range_id",
+    "tags": "tags_meta_range_id",
+    "branches": "branches_meta_range_id",
+}
+"""The fields of the document, in lakeFS's order, by those of `RefsManifest`."""
 
+_FIELDS: Final = Record({name: identifier(MetarangeId) for name in _LISTS.values()})
 _REPOSITORY: Final = Record({"default_branch": optional(nullable(_branch), None)})
 
 
@@ -280,28 +279,25 @@ def parse_manifest(data: bytes) -> RefsManifest:
         if "refs" in found:
             default_branch = _REPOSITORY.read(found.get("repository", {}))["default_branch"]
             found = found["refs"]
-        lists = LISTS.read(found)
+        manifest = read_lists(found)
     except (Unparsable, Invalid) as error:
         raise UsageError(f"not the manifest of a refs dump: {error}", hint=_HINT) from None
-    return manifest_of(lists)._replace(default_branch=default_branch)
+    return manifest._replace(default_branch=default_branch)
 
 
-def manifest_of(lists: Mapping[str, MetarangeId]) -> RefsManifest:
-    """Return the manifest of which `LISTS` has validated the fields."""
-    return RefsManifest(
-        lists["commits_meta_range_id"],
-        lists["branches_meta_range_id"],
-        lists["tags_meta_range_id"],
-    )
+def read_lists(fields: Mapping[str, object]) -> RefsManifest:
+    """Return the manifest among the fields of a document.
+
+    Raises:
+        Invalid: one of the three is missing, or no ID.
+    """
+    found = _FIELDS.read(fields)
+    return RefsManifest(**{of: found[name] for of, name in _LISTS.items()})
 
 
 def manifest_fields(manifest: RefsManifest) -> dict[str, str]:
     """Return the fields of the document as lakeFS writes it."""
-    return {
-        "commits_meta_range_id": manifest.commits,
-        "tags_meta_range_id": manifest.tags,
-        "branches_meta_range_id": manifest.branches,
-    }
+    return {name: getattr(manifest, of) for of, name in _LISTS.items()}
 
 
 def format_manifest(manifest: RefsManifest) -> bytes:

@@ -33,13 +33,12 @@ from lakecli.base.validation import Invalid, Record, boolean, optional, text_tha
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.repository.handle.namespace import origin_of
 from lakecli.repository.lakefs.dump import (
-    LISTS,
     MANIFEST_KEY,
     MAX_SIZE,
     RefsManifest,
     manifest_fields,
-    manifest_of,
     parse_manifest,
+    read_lists,
 )
 from lakecli.stores.contract import (
     ABSENT,
@@ -154,7 +153,7 @@ def _read(store: ObjectStore, infos: Iterable[ObjectInfo]) -> Iterator[KeptDump]
         try:
             found = parse_json_object(get_bounded(store, info.key, MAX_SIZE), max_size=MAX_SIZE)
             by_lakefs = _RECORD.read(found)["system"] == _LAKEFS
-            manifest = manifest_of(LISTS.read(found))
+            manifest = read_lists(found)
         except TooLarge as error:
             raise BadRecord(info.key, error.message) from None
         except (Unparsable, Invalid) as error:
@@ -256,7 +255,7 @@ def find_take_over(store: ObjectStore) -> TakenOver | None:
     if origin is None:
         return None
     try:
-        manifest = manifest_of(LISTS.read(origin))
+        manifest = read_lists(origin)
     except Invalid as error:
         raise IntegrityError(
             f"{store.uri}/{REPOSITORY} does not say which refs dump it was made of: {error}",
