@@ -1,28 +1,77 @@
 """Open the repository of a storage namespace for reading, without a clone.
 
 Nothing is written to the bucket, and nothing to this machine but the cache, and until the handle is
-closed a store in a temporary directory. Refs and commits are fetched into it when a verb asks for
-them; staged changes and operations are of clones, so there are none. A verb that would write raises
-`Refused`.
+closed a store in a temporary directory. Staged changes and operations are of clones, so there are
+none. A verb that would write raises `Refused`.
+
+The local store of such a handle is an ordinary one, which fetches what is read and not there yet,
+by clone's and fetch's own code: a ref that is asked for is read by its key, with the pack that its
+last move names; refs that are listed, with all their packs; and a commit, with the packs from the
+largest on until it is found. So the first read of a ref takes a few requests, however long the
+history is. Rows are added and never change, so a handle shows one state of each ref.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from typing import TYPE_CHECKING
+from shutil import rmtree
+from tempfile import mkdtemp
+from threading import RLock
+from typing import TYPE_CHECKING, Final, NoReturn
+from weakref import finalize
 
-from lakecli.base.model import RepositoryRecord
+from lakecli.base.ids import CommitId, PackId
+from lakecli.base.model import NAMED_KINDS, Branch, RefKind, RepositoryRecord, StagingToken, Tag
 from lakecli.base.uri import LakeUri
-from lakecli.remote.ref_records import InvalidRecord
-from lakecli.repository.contract import Home, Notice, Runtime
+from lakecli.errors import Unreachable
+from lakecli.kv.local_store import OWNER_SIZE, LocalStore, ReadTransaction, Table
+from lakecli.refs.names import is_ref_name
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.ref_records import InvalidRecord, RemoteRef
+from lakecli.remote.refs import find_ref
+from lakecli.repository.contract import Home, Notice, Repository, Runtime
 from lakecli.repository.handle.lake import Lake, LocalRepository
-from lakecli.repository.sharing.on_demand import OnDemandStore
+from lakecli.repository.pending import tracking
+from lakecli.repository.records.commits import initial_commit
+from lakecli.repository.sharing.fetch import (
+    read_remote,
+    take_named_packs,
+    take_new_packs,
+    take_packs,
+)
 from lakecli.repository.sharing.shareable import describe_there
 from lakecli.stores.uri import normalise
 from lakecli.stores.wrappers import ReadOnlyStore
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
+
+_KINDS: Final = {Table.BRANCHES: RefKind.BRANCH, Table.TAGS: RefKind.TAG}
+_NO_STAGING: Final = StagingToken(bytes(OWNER_SIZE))
+"""The staging token of branches, under which nothing is staged."""
+
+
+def open_remote(home: Home, runtime: Runtime, storage_namespace: str) -> RemoteRepository:
+    """Open the repository of a storage namespace for reading.
+
+    It takes one request for the repository's description, and where the bucket has a region one
+    for that.
+
+    Args:
+        home: only its cache is used; no directory of it is created before something is cached.
+        runtime: clock, random numbers and stores.
+        storage_namespace: a URI or an absolute path.
+
+    Raises:
+        UsageError: an illegal namespace.
+        NotFound: there is no repository in that namespace.
+        Refused: it belongs to lakeFS, or needs a newer lakecli.
+    """
+    uri = normalise(storage_namespace)
+    store, record = describe_there(runtime, uri, uri)
+    return RemoteRepository(home, runtime, record, store)
 
 
 class RemoteRepository(LocalRepository):
@@ -49,7 +98,7 @@ class RemoteRepository(LocalRepository):
         self.store = readable
         filled = copy(self)
         filled.lake = Lake(home, local.filled, runtime)
-        local.fetch_for(filled, self._leave_out)
+        local.fetching = Fetching(filled, self._leave_out)
 
     def at(self, ref: str, path: str = "") -> str:
         """Return the URI of a path, or of all of a ref, as it is typed."""
@@ -64,22 +113,225 @@ class RemoteRepository(LocalRepository):
         )
 
 
-def open_remote(home: Home, runtime: Runtime, storage_namespace: str) -> RemoteRepository:
-    """Open the repository of a storage namespace for reading.
+class OnDemandStore(LocalStore):
+    """The local store of a repository that is read without a clone.
 
-    It takes one request for the repository's description, and where the bucket has a region one
-    for that.
+    Safe to share between threads.
 
     Args:
-        home: only its cache is used; no directory of it is created before something is cached.
-        runtime: clock, random numbers and stores.
-        storage_namespace: a URI or an absolute path.
+        refuse: called in place of a write.
 
     Raises:
-        UsageError: an illegal namespace.
-        NotFound: there is no repository in that namespace.
-        Refused: it belongs to lakeFS, or needs a newer lakecli.
+        Unreachable: there is no space for a temporary directory.
     """
-    uri = normalise(storage_namespace)
-    store, record = describe_there(runtime, uri, uri)
-    return RemoteRepository(home, runtime, record, store)
+
+    read_only = True
+
+    def __init__(self, refuse: Callable[[], NoReturn]) -> None:
+        try:
+            directory = mkdtemp(prefix="lakecli-")
+        except OSError as error:
+            raise Unreachable(
+                f"cannot make a temporary directory: {error}",
+                hint="set TMPDIR to a directory on a disk with free space",
+            ) from error
+        self.filled = LocalStore.open(directory, durable=False)
+        """The same store, for what fills it."""
+        super().__init__(self.filled.usable())
+        self._remove = finalize(self, _discard, self.filled, directory, os.getpid())
+        self._refuse = refuse
+        self.fetching: Fetching | None = None
+        """Fetches what is read."""
+
+    def read(self) -> ReadTransaction:
+        """Return a read transaction, which sees what is fetched meanwhile, too."""
+        assert self.fetching is not None
+        return _Reading(self, self.fetching)
+
+    def write(self) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            Refused: always.
+        """
+        self._refuse()
+
+    def close(self) -> None:
+        """Remove the store; safe to repeat."""
+        self._closed = True
+        self._remove()
+
+
+def _discard(store: LocalStore, directory: str, owner: int) -> None:
+    """Remove a store, unless this process is a forked child of its owner."""
+    if os.getpid() == owner:
+        store.close()
+        rmtree(directory, ignore_errors=True)
+
+
+class _Reading(ReadTransaction):
+    """A read transaction: what it lacks is fetched, and read as it is then."""
+
+    def __init__(self, store: OnDemandStore, fetch: Fetching) -> None:
+        super().__init__(store.usable())
+        self._filled = store.filled
+        self._fetch = fetch
+
+    def get(self, table: Table, key: bytes) -> bytes | None:
+        """Return the value of a key, or ``None``."""
+        value = super().get(table, key)
+        if value is not None:
+            return value
+        self._fetch.row(table, key)
+        with self._filled.read() as txn:
+            return txn.get(table, key)
+
+    def scan_batches(
+        self, table: Table, *, prefix: bytes = b"", start: bytes = b"", cut: int = 0
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield records as `ReadTransaction.scan_batches` does."""
+        self._fetch.table(table)
+        with self._filled.read() as txn:
+            yield from txn.scan_batches(table, prefix=prefix, start=start, cut=cut)
+
+    def scan_keys(
+        self, table: Table, *, prefix: bytes = b"", start: bytes = b""
+    ) -> Iterator[bytes]:
+        """Yield keys as `ReadTransaction.scan_keys` does."""
+        self._fetch.table(table)
+        with self._filled.read() as txn:
+            yield from txn.scan_keys(table, prefix=prefix, start=start)
+
+    def scan_reverse(self, table: Table, *, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield records as `ReadTransaction.scan_reverse` does."""
+        self._fetch.table(table)
+        with self._filled.read() as txn:
+            yield from txn.scan_reverse(table, prefix=prefix)
+
+
+class Fetching:
+    """Fetches the refs and commits of a repository, each at most once.
+
+    Args:
+        repository: a handle to it in the store that is filled.
+        on_damage: called with each record that is left out because it is not valid.
+    """
+
+    def __init__(self, repository: Repository, on_damage: Callable[[InvalidRecord], None]) -> None:
+        self._repository = repository
+        self._on_damage = on_damage
+        self._lock = RLock()
+        self._read: set[tuple[RefKind, str]] = set()
+        self._listed: set[RefKind] = set()
+        self._named: set[PackId] = set()
+        self._has_searched = False
+        self._has_all_packs = False
+        with repository.lake.kv.write() as txn:
+            first = initial_commit(repository.record.created_at)
+            RefStore(txn, repository.key).put_commit(first)
+        self._first = first.id
+        self._default = (RefKind.BRANCH, repository.record.default_branch)
+
+    def row(self, table: Table, key: bytes) -> None:
+        """Fetch what a row is made of."""
+        if not key.startswith(self._repository.key):
+            return
+        name = key[OWNER_SIZE:]
+        with self._lock:
+            if table in _KINDS:
+                self._fetch_ref(_KINDS[table], _text(name))
+            elif table is Table.TRACKING:
+                kind, _, name = name.partition(b"\0")
+                self._fetch_ref(RefKind(kind.decode("ascii")), _text(name))
+            elif table is Table.COMMITS:
+                self._fetch_commit(CommitId(name.hex()))
+
+    def table(self, table: Table) -> None:
+        """Fetch what the rows of a table are made of."""
+        with self._lock:
+            if table in _KINDS:
+                self._list_refs({_KINDS[table]})
+            elif table is Table.TRACKING:
+                self._list_refs(set(NAMED_KINDS))
+            elif table is Table.COMMITS:
+                self._fetch_packs()
+
+    def _fetch_ref(self, kind: RefKind, name: str) -> None:
+        is_read = (kind, name) in self._read or kind in self._listed
+        if is_read or not is_ref_name(kind, name):
+            return
+        ref = find_ref(self._repository.store, kind, name)
+        self._read.add((kind, name))
+        if ref is None:
+            if (kind, name) == self._default:
+                self._make_default()
+            return
+        packs = [move.pack for move in ref.moves if move.after == ref.commit_id and move.pack]
+        if ref.commit_id is not None and not self._has(ref.commit_id):
+            self._report(take_named_packs(self._repository, packs[:1]).damaged)
+            self._fetch_commit(ref.commit_id)
+        self._keep([ref])
+
+    def _list_refs(self, kinds: set[RefKind]) -> None:
+        if not (kinds := kinds - self._listed):
+            return
+        remote = read_remote(
+            self._repository,
+            {},
+            wanted=lambda kind, name: kind in kinds and (kind, name) not in self._read,
+        )
+        self._report([*remote.damaged, *take_packs(self._repository, remote.refs).damaged])
+        self._listed |= kinds
+        self._read |= {(ref.kind, ref.name) for ref in remote.refs}
+        self._keep(remote.refs)
+        damaged = {(each.kind, each.name) for each in remote.damaged}
+        if RefKind.BRANCH in kinds and self._default not in self._read | damaged:
+            self._make_default()
+
+    def _keep(self, refs: Iterable[RemoteRef]) -> None:
+        repository = self._repository
+        with repository.lake.kv.write() as txn:
+            for ref in refs:
+                tracking.track(txn, repository, ref)
+                self._named.update(move.pack for move in ref.moves if move.pack)
+                refs_here = RefStore(txn, repository.key)
+                if ref.commit_id is not None and ref.kind is RefKind.BRANCH:
+                    refs_here.put_branch(Branch(ref.name, ref.commit_id, _NO_STAGING))
+                elif ref.commit_id is not None:
+                    refs_here.put_tag(Tag(ref.name, ref.commit_id))
+
+    def _make_default(self) -> None:
+        """Make the default branch, which was never pushed: it stands on the first commit."""
+        branch = Branch(self._repository.record.default_branch, self._first, _NO_STAGING)
+        with self._repository.lake.kv.write() as txn:
+            RefStore(txn, self._repository.key).put_branch(branch)
+
+    def _fetch_commit(self, commit_id: CommitId) -> None:
+        """Read packs until a commit is found; if that was done before, all packs."""
+        if self._has_all_packs or self._has(commit_id):
+            return
+        if not self._has_searched:
+            self._has_searched = True
+            self._report(take_new_packs(self._repository, until=commit_id).damaged)
+        if not self._has(commit_id):
+            self._fetch_packs()
+        if not self._has(commit_id):
+            # A store may list a pack late, but its ref names it.
+            self._report(take_new_packs(self._repository, named=self._named).damaged)
+
+    def _fetch_packs(self) -> None:
+        if not self._has_all_packs:
+            self._report(take_new_packs(self._repository).damaged)
+            self._has_all_packs = True
+
+    def _has(self, commit_id: CommitId) -> bool:
+        with self._repository.lake.kv.read() as txn:
+            return RefStore(txn, self._repository.key).find_commit(commit_id) is not None
+
+    def _report(self, damaged: Iterable[InvalidRecord]) -> None:
+        for each in damaged:
+            self._on_damage(each)
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")

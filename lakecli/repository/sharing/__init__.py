@@ -9,5 +9,4 @@
     rollback      noticing that the bucket went back in time
     automatic     fetch before a command, branches that move in the bucket first, push after it
     sending       moves made here that the bucket is still to get
-    on_demand     a store of one handle, fetched when it is read, for reading without a clone
 """
