@@ -33,8 +33,8 @@ from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Home, Notice, Repository, Runtime
 from lakecli.repository.handle.lake import Lake, LocalRepository
-from lakecli.repository.pending import tracking
-from lakecli.repository.records.commits import initial_commit
+from lakecli.repository.journal import tracking
+from lakecli.repository.moving.transaction import initial_commit
 from lakecli.repository.sharing.fetch import (
     read_remote,
     take_named_packs,
