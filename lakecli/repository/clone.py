@@ -9,7 +9,6 @@ Repeating an interrupted clone finishes it, and reads no pack twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from lakecli.base.model import Branch, CommitId, RefKind, RepositoryRecord, StagingToken, Tag
@@ -171,7 +170,8 @@ def _register(
     refs.put_commit(first)
     made: dict[tuple[RefKind, str], Branch | Tag] = {}
     left_out: list[RefUpdate] = []
-    for kind, name, commit_id in _positions(remote):
+    present = [(ref.kind, ref.name, ref.commit_id) for ref in remote.refs if ref.commit_id]
+    for kind, name, commit_id in present:  # branches first
         if not unpacked.has(txn, repository, commit_id):
             left_out.append(RefUpdate(kind, name, None, commit_id, Change.INCOMPLETE))
         elif kind is RefKind.BRANCH:
@@ -197,13 +197,6 @@ def _register(
     known_repositories.put_repository(txn, record)
     _log(txn, repository, before, made)
     return list(made.values()), tuple(left_out)
-
-
-def _positions(remote: RefsInBucket) -> Iterator[tuple[RefKind, str, CommitId]]:
-    """Yield kind, name and commit of the refs that are not deleted, branches first."""
-    for ref in remote.refs:
-        if ref.commit_id is not None:
-            yield ref.kind, ref.name, ref.commit_id
 
 
 def _branch(

@@ -176,7 +176,7 @@ def _pull_tag(
         tag = RefStore(txn, repository.key).find_tag(there.name)
     if tag is None:
         if not dry_run:
-            _take_tag(repository, Tag(there.name, there.commit_id))
+            _make_tag(repository, Tag(there.name, there.commit_id))
         return PullReport(fetched, there.name, None, there.commit_id, Pulling.CREATED)
     if tag.commit_id != there.commit_id:
         uri = f"{repository.uri}/{there.name}"
@@ -189,7 +189,7 @@ def _pull_tag(
     return PullReport(fetched, there.name, there.commit_id, there.commit_id, Pulling.TAG)
 
 
-def _take_tag(repository: Repository, tag: Tag) -> None:
+def _make_tag(repository: Repository, tag: Tag) -> None:
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         check_free(refs, tag.name)

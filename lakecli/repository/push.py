@@ -265,16 +265,13 @@ def _push(
                 f"{kind} {name} was put back meanwhile, to {after}",
                 hint=f"see what was done: lakecli op log {repository.uri}",
             )
-        if state is Pushing.UP_TO_DATE:
-            tracking.track_now(repository, remote)
-            return RefPush(kind, name, before, after, state)
-        if options.lease is not None:
+        if options.lease is not None and state is not Pushing.UP_TO_DATE:
             _check_lease(repository, name, before, options.lease, expected)
             if state in (None, Pushing.BEHIND):
                 state = Pushing.FORCED
         if state is None:
             raise refused(repository, kind, name, before=before, after=after)
-        if state is Pushing.BEHIND:
+        if state in (Pushing.UP_TO_DATE, Pushing.BEHIND):
             tracking.track_now(repository, remote)
             return RefPush(kind, name, before, before, state)
         done = RefPush(kind, name, before, after, state)

@@ -123,8 +123,8 @@ def publish(
     check_writable(repository)
     if not since:
         # Where many commit to one branch, this saves most of the cost of a lost race.
-        ref = find_ref(repository.store, kind, name)
-        if _is_lost(repository, kind, name, before=before, ref=ref):
+        ref, is_lost = _look(repository, kind, name, before)
+        if is_lost:
             return Result(MoveOutcome.LOST, ref)
         since = 0 if ref is None else ref.sequence
     collection = _settled(repository)
@@ -138,8 +138,8 @@ def publish(
     if landing is not None:
         # Many machines commit to one branch, and the checks took a while. If the race is lost, this
         # saves writing a pack in vain.
-        ref = find_ref(repository.store, kind, name)
-        if _is_lost(repository, kind, name, before=before, ref=ref):
+        ref, is_lost = _look(repository, kind, name, before)
+        if is_lost:
             return Result(MoveOutcome.LOST, ref)
     _forget_lost_packs(repository, commits)
     lake.runtime.on_step("pack")
@@ -203,22 +203,18 @@ def request_move(
         raise
 
 
-def _is_lost(
-    repository: Repository,
-    kind: RefKind,
-    name: str,
-    *,
-    before: CommitId | None,
-    ref: RemoteRef | None,
-) -> bool:
-    """Return whether a ref does not stand where its move has to start.
+def _look(
+    repository: Repository, kind: RefKind, name: str, before: CommitId | None
+) -> tuple[RemoteRef | None, bool]:
+    """Return a ref in the bucket, and whether it does not stand where its move has to start.
 
     If an earlier command has begun a move of the ref, the answer is no: it may be this very move.
     """
+    ref = find_ref(repository.store, kind, name)
     if (None if ref is None else ref.commit_id) == before:
-        return False
+        return ref, False
     with repository.lake.kv.read() as txn:
-        return not any(
+        return ref, not any(
             (begun.intent.kind, begun.intent.name) == (kind, name)
             for begun in intents.iter_begun(txn, repository)
         )

@@ -160,7 +160,8 @@ def ensure_shareable(repository: Repository) -> None:
     """
     with repository.lake.kv.read() as txn:
         known = find_finding(txn, repository)
-    if known is None or (known.reason and not _is_recent(repository, known)):
+    now = repository.lake.now()
+    if known is None or (known.reason and abs(now - known.at) >= REFUSED_FOR):
         known = remember(repository, _try_out(repository))
     if known.reason:
         raise CannotShare(
@@ -177,13 +178,14 @@ def find_finding(txn: ReadTransaction, repository: Repository) -> SharingTest | 
     fields = json.loads(data)
     at = datetime.fromtimestamp(fields["at"], UTC)
     found = SharingTest(fields["reason"], at, fields["version"], fields["namespace"])
-    is_current = (found.version, found.namespace) == (VERSION, _namespace(repository))
-    return found if is_current else None
+    current = (VERSION, repository.record.storage_namespace)
+    return found if (found.version, found.namespace) == current else None
 
 
 def remember(repository: Repository, reason: str) -> SharingTest:
     """Record the result of a test; `reason` is ``""`` if the namespace can be shared."""
-    found = SharingTest(reason, repository.lake.now(), VERSION, _namespace(repository))
+    uri = repository.record.storage_namespace
+    found = SharingTest(reason, repository.lake.now(), VERSION, uri)
     fields = {**found._asdict(), "at": int(found.at.timestamp())}
     with repository.lake.kv.write() as txn:
         txn.put(Table.META, _key(repository), json.dumps(fields).encode("ascii"))
@@ -226,14 +228,6 @@ def _try_out(repository: Repository) -> str:
         return ""
     finally:
         scratch.remove_after_failure()  # sharing needs no permission to delete
-
-
-def _is_recent(repository: Repository, found: SharingTest) -> bool:
-    return abs(repository.lake.now() - found.at) < REFUSED_FOR
-
-
-def _namespace(repository: Repository) -> str:
-    return repository.record.storage_namespace
 
 
 def _key(repository: Repository) -> bytes:
