@@ -367,7 +367,7 @@ def _schema_definition(name: str, fields: Mapping[str, str]) -> bytes:
 
 
 def _describe(fields: Mapping[str, str]) -> list[dict[str, object]]:
-    described = []
+    described: list[dict[str, object]] = []
     for number, (name, written) in enumerate(fields.items(), 1):
         type_ = written.removesuffix("*")
         is_message = type_.startswith(".")

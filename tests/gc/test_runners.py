@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.ids import MetarangeId
 from lakecli.base.layout import REPOSITORY, ref_key
 from lakecli.base.model import RefKind
 from lakecli.engine.runner import LocalRunner
@@ -18,7 +19,7 @@ from lakecli.gc.known_refs import RefsWentBack
 from lakecli.gc.live import DigestSet
 from lakecli.gc.run import GcOptions, advance
 from lakecli.repository.commit import commit
-from lakecli.repository.lakefs.dump import LISTS, MANIFEST_KEY
+from lakecli.repository.lakefs.dump import MANIFEST_KEY, RefsManifest, manifest_fields
 from lakecli.repository.lakefs.kept_dumps import confirm_stopped
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket
@@ -101,7 +102,8 @@ def test_spark_stops_at_a_ref_that_vanished(tmp_path: Path, spark_runner: SparkR
 def let_lakefs_be_gone(repository: Repository) -> None:
     """Make a namespace look as if it had been taken over from a lakeFS that has stopped."""
     push(repository)
-    lists = dict.fromkeys(LISTS.names, "ab" * 32)
+    tree = MetarangeId("ab" * 32)
+    lists = manifest_fields(RefsManifest(tree, tree, tree))
     claim = json.loads(repository.store.get(REPOSITORY))
     origin = {"origin": {"system": "lakefs", **lists}}
     repository.store.put(REPOSITORY, json.dumps({**claim, **origin}).encode(), ANY)
