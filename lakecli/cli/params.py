@@ -45,6 +45,11 @@ RefUri = Annotated[
     Argument("REF", "lakefs://REPOSITORY/REF, with modifiers such as ~2"),
     Parser(read_ref, Kind.REF),
 ]
+SourceUri = Annotated[
+    LakeUri,
+    Argument("SOURCE", "lakefs://REPOSITORY/REF to merge"),
+    Parser(read_ref, Kind.REF),
+]
 RepositoryOrRefExpression = Annotated[
     LakeUri,
     Argument("BAD", "lakefs://REPOSITORY[/REF]: a commit with the problem"),

@@ -46,14 +46,20 @@ scripts.
 4. Write a test in ``tests/cli/test_branch.py`` with golden outputs (``tests/support/golden.py``).
 
 Parameters. The first one is the context. Parameters before ``*`` are arguments, those after it are
-options. Take types from ``cli/params.py``; otherwise write
-``Annotated[TYPE, Option("--name", "-n", help="What it does")]``, with a default after ``=``.
-A class such as ``PageOptions`` stands for several options and has no default. A boolean has one
-spelling, ``Option("--flag", "-f", …)``; ``--flag=true|false`` works too. Only if leaving it
-out differs from false, write ``bool | None = None`` with ``"--flag/--no-flag"``. Help texts are
-short, begin with a capital letter and have no period. A value that depends on the context is marked
-by ``Parser(function)``, a word to complete by ``Kind…``. Global options (``--json``,
-``-q``, …) are never parameters.
+options. What several commands have is a type of ``cli/params.py``. What only this command has is
+declared in its default, by functions of ``cli/line/declare.py``::
+
+    force: bool = flag("Move the tag if it exists", "--force", "-f"),
+    since: datetime | None = option("TIME", "Only commits since this time", read=read_time),
+    directory: str = argument("DIR", "Where to search", default=".", kind=Kind.DIRECTORY),
+
+Without spellings, the option is that of the parameter's name: ``--since``. A class such as
+``PageOptions`` stands for several options and has no default. A boolean has one spelling;
+``--flag=true|false`` works too. Only if leaving it out differs from false, it is an `option` with
+``"--flag/--no-flag"`` and ``bool | None``. Help texts are short, begin with a capital letter and
+have no period. A value that depends on the context has a function that reads it, a word to complete
+a ``kind``; an option or argument whose value is a collection may be given several times. Global
+options (``--json``, ``-q``, …) are never parameters.
 
 Imports. `lakecli.cli.line` evaluates the annotations of the function, so the names in them are
 imported at run time. Names of other annotations go under ``TYPE_CHECKING``. Modules of the library

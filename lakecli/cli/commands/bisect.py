@@ -10,7 +10,7 @@ from lakecli.base import uri
 from lakecli.base.model import Commit, CommitId
 from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument
+from lakecli.cli.line.declare import Argument, argument
 from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
 from lakecli.cli.out.text import log_lines, one_line
 from lakecli.cli.params import RepositoryOrRefExpression
@@ -36,7 +36,7 @@ SKIP_CODE: Final = 125
 _NO_VERDICT: Final = 126
 """From this exit code on, a shell could not run a program, or a signal ended it."""
 BisectRefs = Annotated[
-    list[str],
+    Sequence[str],
     Argument(metavar="REF", help="Ref or its URI; by default the commit that is being tested"),
     Kind.REF,
 ]
@@ -98,11 +98,9 @@ class BisectResetJson(TypedDict):
 def bisect_start(
     context: Context,
     bad: RepositoryOrRefExpression,
-    good: Annotated[
-        list[str],
-        Argument(metavar="GOOD", help="Commit without the problem: a ref or its URI"),
-        Kind.REF,
-    ] = [],  # noqa: B006 - never changed
+    good: list[str] = argument(
+        "GOOD", "Commit without the problem: a ref or its URI", default=[], kind=Kind.REF
+    ),
 ) -> None:
     """Begin to search history for the first commit with a problem.
 
@@ -133,7 +131,7 @@ def _is_uri(text: str, base: str) -> bool:
 
 
 @answers(BisectionJson)
-def bisect_bad(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
+def bisect_bad(context: Context, refs: BisectRefs = ()) -> None:
     """Record that a commit is bad: it has the problem.
 
     Without a ref, the commit that is being tested. The answer names the next commit to test, or the
@@ -147,7 +145,7 @@ def bisect_bad(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 -
 
 
 @answers(BisectionJson)
-def bisect_good(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
+def bisect_good(context: Context, refs: BisectRefs = ()) -> None:
     """Record that commits are good: they do not have the problem.
 
     Without a ref, the commit that is being tested. The answer names the next commit to test, or the
@@ -161,7 +159,7 @@ def bisect_good(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 
 
 
 @answers(BisectionJson)
-def bisect_old(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
+def bisect_old(context: Context, refs: BisectRefs = ()) -> None:
     """Record that commits are old: they do not have the change that is searched for.
 
     This is `bisect good` for a change that is no problem, such as a repair. A session has either
@@ -175,7 +173,7 @@ def bisect_old(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 -
 
 
 @answers(BisectionJson)
-def bisect_new(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
+def bisect_new(context: Context, refs: BisectRefs = ()) -> None:
     """Record that commits are new: they have the change that is searched for.
 
     This is `bisect bad` for a change that is no problem, such as a repair. A session has either
@@ -189,7 +187,7 @@ def bisect_new(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 -
 
 
 @answers(BisectionJson)
-def bisect_skip(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
+def bisect_skip(context: Context, refs: BisectRefs = ()) -> None:
     """Record that commits cannot be tested.
 
     Without a ref, the commit that is being tested. The answer names the next commit to test, or the
@@ -209,11 +207,9 @@ class NoVerdict(Refused):
 @answers(BisectionJson)
 def bisect_run(
     context: Context,
-    command: Annotated[
-        list[str],
-        Argument(metavar="COMMAND", help="Program that tests a commit, with its arguments"),
-        Kind.COMMAND,
-    ],
+    command: list[str] = argument(
+        "COMMAND", "Program that tests a commit, with its arguments", kind=Kind.COMMAND
+    ),
 ) -> None:
     """Search by a program that tests each commit.
 

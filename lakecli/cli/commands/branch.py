@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakecli.base.model import Branch, Commit, CommitId, RefKind
 from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
 from lakecli.cli.commands.bucket_state import distance_text, pushed_line, read_lease, short
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import REQUIRED, argument, flag, option
 from lakecli.cli.out.records import (
     BranchStatusJson,
     CommitJson,
@@ -39,11 +39,6 @@ from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
     from lakecli.repository.status import BranchStatus
-
-_Long = Annotated[
-    bool,
-    Option("--long", "-v", help="Show the distance of each branch from the bucket, too"),
-]
 
 
 class ListedBranchJson(TypedDict):
@@ -94,11 +89,14 @@ def branch_create(
     context: Context,
     branch: BranchUri,
     *,
-    source: Annotated[
-        str,
-        Option("--source", "-s", metavar="REF", help="Ref to start at, or lakefs://REPOSITORY/REF"),
-        Kind.REF,
-    ],
+    source: str = option(
+        "REF",
+        "Ref to start at, or lakefs://REPOSITORY/REF",
+        "--source",
+        "-s",
+        default=REQUIRED,
+        kind=Kind.REF,
+    ),
 ) -> None:
     """Create a branch at the commit of another ref.
 
@@ -124,7 +122,7 @@ def branch_list(
     repository: HereRepositoryUri = None,
     *,
     page: PageOptions,
-    long: _Long = False,
+    long: bool = flag("Show the distance of each branch from the bucket, too", "--long", "-v"),
     at_op: AtOp = "",
 ) -> None:
     """List the branches of a repository, ordered by name.
@@ -254,11 +252,7 @@ def _lines(state: BranchStatus, commit: Commit) -> Iterator[str]:
 def branch_rename(
     context: Context,
     branch: BranchUri,
-    name: Annotated[
-        str,
-        Argument(metavar="NAME", help="The new name, or lakefs://REPOSITORY/NAME"),
-        Kind.NOTHING,
-    ],
+    name: str = argument("NAME", "The new name, or lakefs://REPOSITORY/NAME", kind=Kind.NOTHING),
 ) -> None:
     """Rename a branch.
 
@@ -326,17 +320,11 @@ def branch_reset(
     context: Context,
     branch: BranchUri,
     *,
-    prefix: Annotated[
-        str | None, Option("--prefix", metavar="TEXT", help="Only what begins with this")
-    ] = None,
-    object: Annotated[
-        str | None, Option("--object", metavar="PATH", help="Only this object")
-    ] = None,
-    to: Annotated[
-        str,
-        Option("--to", metavar="REF", help="Move the branch to this commit: a ref or its URI"),
-        Kind.REF,
-    ] = "",
+    prefix: str | None = option("TEXT", "Only what begins with this"),
+    object: str | None = option("PATH", "Only this object"),
+    to: str = option(
+        "REF", "Move the branch to this commit: a ref or its URI", default="", kind=Kind.REF
+    ),
     force_with_lease: ForceWithLease = None,
     yes: Yes = False,
 ) -> None:
@@ -442,11 +430,9 @@ def _move(
 def branch_revert(
     context: Context,
     branch: BranchUri,
-    refs: Annotated[
-        list[str],
-        Argument(metavar="REF", help="Commit to revert: a commit ID, a ref, or its URI"),
-        Kind.REF,
-    ],
+    refs: list[str] = argument(
+        "REF", "Commit to revert: a commit ID, a ref, or its URI", kind=Kind.REF
+    ),
     *,
     parent_number: ParentNumber = None,
     allow_empty_commit: AllowEmptyCommit = False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from typing import TypedDict
 
 from lakecli.base.uri import SCHEME, parse_ref, ref_of
 from lakecli.cli.bulk_params import TransferOptions
@@ -15,7 +15,7 @@ from lakecli.cli.commands.worktrees import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import argument, flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.reading import Kind
@@ -46,18 +46,10 @@ class IgnoredJson(TypedDict):
 @answers(SyncedJson)
 def checkout(
     context: Context,
-    ref: Annotated[
-        str,
-        Argument(metavar="REF", help="Branch, tag or commit of the linked repository"),
-        Kind.REF,
-    ],
+    ref: str = argument("REF", "Branch, tag or commit of the linked repository", kind=Kind.REF),
     *,
-    create: Annotated[
-        bool, Option("-b", "--create", help="Create the branch REF first, where the directory is")
-    ] = False,
-    force: Annotated[
-        bool, Option("--force", "-f", help="Overwrite changed files that differ in REF")
-    ] = False,
+    create: bool = flag("Create the branch REF first, where the directory is", "-b", "--create"),
+    force: bool = flag("Overwrite changed files that differ in REF", "--force", "-f"),
     transfer: TransferOptions,
 ) -> None:
     """Bring a linked directory to another branch, tag or commit.
@@ -92,22 +84,18 @@ def checkout(
 @answers(SyncedJson)
 def restore(
     context: Context,
-    files: Annotated[
-        list[str],
-        Argument(metavar="FILE", help="Files or directories of a linked directory"),
-        Kind.FILE_OF_REF,
-    ],
+    files: list[str] = argument(
+        "FILE", "Files or directories of a linked directory", kind=Kind.FILE_OF_REF
+    ),
     *,
-    source: Annotated[
-        str,
-        Option(
-            "--source",
-            "-s",
-            metavar="REF",
-            help="Take the files of this branch, tag or commit; default: as last synced",
-        ),
-        Kind.REF,
-    ] = "",
+    source: str = option(
+        "REF",
+        "Take the files of this branch, tag or commit; default: as last synced",
+        "--source",
+        "-s",
+        default="",
+        kind=Kind.REF,
+    ),
     transfer: TransferOptions,
 ) -> None:
     """Give files of a linked directory their committed contents.
@@ -126,15 +114,11 @@ def restore(
 @answers(IgnoredJson, each=True)
 def check_ignore(
     context: Context,
-    files: Annotated[
-        list[str],
-        Argument(metavar="FILE", help="Files or directories of a linked directory"),
-        Kind.FILE,
-    ],
+    files: list[str] = argument(
+        "FILE", "Files or directories of a linked directory", kind=Kind.FILE
+    ),
     *,
-    why: Annotated[
-        bool, Option("--why", help="Show the deciding pattern, and files that are not excluded")
-    ] = False,
+    why: bool = flag("Show the deciding pattern, and files that are not excluded"),
 ) -> ExitCode:
     """List the files that .lakefsignore excludes.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, TypedDict
+from typing import TypedDict
 
 from lakecli.cli.bulk_params import EngineName, EngineOptions
 from lakecli.cli.commands.bucket_state import (
@@ -23,7 +23,7 @@ from lakecli.cli.commands.refs_manifest import (
     show_updates,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import flag, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
 from lakecli.cli.params import RepositoryUri, StorageNamespace
@@ -71,41 +71,20 @@ def clone(
     storage_namespace: StorageNamespace,
     repository: RepositoryUri,
     *,
-    from_lakefs: Annotated[
-        bool,
-        Option(
-            "--from-lakefs", help="The namespace belongs to a lakeFS: clone it from a refs dump"
-        ),
-    ] = False,
-    refs: Annotated[
-        str | None,
-        Option(
-            "--refs",
-            metavar="FILE",
-            help="The manifest that `lakectl refs-dump` printed; - reads standard input",
-        ),
-        Kind.FILE,
-    ] = None,
-    default_branch: Annotated[
-        str | None,
-        Option(
-            "--default-branch", "-d", metavar="NAME", help="With --from-lakefs: the default branch"
-        ),
-    ] = None,
-    take_over: Annotated[
-        bool,
-        Option(
-            "--take-over", help="With --from-lakefs: claim the namespace, to write to it and push"
-        ),
-    ] = False,
-    rebuild: Annotated[
-        bool,
-        Option(
-            "--rebuild",
-            help="With --from-lakefs: rewrite the lists of paths of all branches now, not with the "
-            "first commit on each",
-        ),
-    ] = False,
+    from_lakefs: bool = flag("The namespace belongs to a lakeFS: clone it from a refs dump"),
+    refs: str | None = option(
+        "FILE",
+        "The manifest that `lakectl refs-dump` printed; - reads standard input",
+        kind=Kind.FILE,
+    ),
+    default_branch: str | None = option(
+        "NAME", "With --from-lakefs: the default branch", "--default-branch", "-d"
+    ),
+    take_over: bool = flag("With --from-lakefs: claim the namespace, to write to it and push"),
+    rebuild: bool = flag(
+        "With --from-lakefs: rewrite the lists of paths of all branches now, not with the "
+        "first commit on each"
+    ),
     engine: EngineOptions,
 ) -> None:
     """Clone a repository from its storage namespace onto this machine.

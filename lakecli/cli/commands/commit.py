@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
 
 from lakecli.base.model import MergeStrategy
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import option
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (
@@ -26,24 +25,6 @@ from lakecli.errors import UsageError
 from lakecli.repository.commit import StagedPart
 from lakecli.repository.commit import commit as make_commit
 
-_Paths = Annotated[
-    Sequence[str],
-    Option("--path", metavar="PATH", help="Commit only this object, or what is below it"),
-]
-_Prefixes = Annotated[
-    Sequence[str],
-    Option("--prefix", metavar="TEXT", help="Commit only paths that begin with this"),
-]
-_EpochTimeSeconds = Annotated[
-    int,
-    Option(
-        "--epoch-time-seconds",
-        metavar="SECONDS",
-        hidden=True,
-        help="Date of the commit in unix seconds; negative for now",
-    ),
-]
-
 
 @answers(CommitJson)
 def commit(
@@ -55,9 +36,15 @@ def commit(
     metadata: Metadata = NO_METADATA,
     allow_empty_commit: AllowEmptyCommit = False,
     strategy: Winner = None,
-    paths: _Paths = (),
-    prefixes: _Prefixes = (),
-    epoch_time_seconds: _EpochTimeSeconds = -1,
+    paths: Sequence[str] = option(
+        "PATH", "Commit only this object, or what is below it", "--path", default=()
+    ),
+    prefixes: Sequence[str] = option(
+        "TEXT", "Commit only paths that begin with this", "--prefix", default=()
+    ),
+    epoch_time_seconds: int = option(
+        "SECONDS", "Date of the commit in unix seconds; negative for now", default=-1, hidden=True
+    ),
 ) -> None:
     """Commit the changes of a branch or of a linked directory.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, NotRequired, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import argument, flag
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import SettingName
-from lakecli.cli.reading import Kind, Parser, read_repository_or_ref
+from lakecli.cli.reading import Kind, read_repository_or_ref
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.settings.home import set_value, unset_value
 from lakecli.settings.keys import SYNC, USE, find_key
@@ -77,7 +77,7 @@ def config_get(context: Context, key: SettingName) -> None:
 def config_set(
     context: Context,
     key: SettingName,
-    value: Annotated[str, Argument(metavar="VALUE", help="New value")],
+    value: str = argument("VALUE", "New value"),
 ) -> None:
     """Change a setting in the configuration file.
 
@@ -116,9 +116,7 @@ def config_unset(context: Context, key: SettingName) -> None:
 def config_list(
     context: Context,
     *,
-    show_origin: Annotated[
-        bool, Option("--show-origin", help="Show where each value comes from")
-    ] = False,
+    show_origin: bool = flag("Show where each value comes from"),
 ) -> None:
     """List all settings and their values.
 
@@ -155,13 +153,15 @@ def origin_of(setting: Setting) -> str:
 @answers(UsedJson)
 def use(
     context: Context,
-    default: Annotated[
-        LakeUri | None,
-        Argument(metavar="REF", help="lakefs://REPOSITORY[/BRANCH-OR-TAG]"),
-        Parser(read_repository_or_ref, Kind.REF),
-    ] = None,
+    default: LakeUri | None = argument(
+        "REF",
+        "lakefs://REPOSITORY[/BRANCH-OR-TAG]",
+        default=None,
+        read=read_repository_or_ref,
+        kind=Kind.REF,
+    ),
     *,
-    unset: Annotated[bool, Option("--unset", help="Remove the default")] = False,
+    unset: bool = flag("Remove the default"),
 ) -> None:
     """Set the repository that commands without a URI mean, or show it.
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import Difference
 from lakecli.base.uri import LakeUri, ref_of
@@ -19,59 +19,48 @@ from lakecli.cli.commands.differences import (
     stream_paths,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.line.declare import argument, flag
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, Prefix, StatOptions
-from lakecli.cli.reading import Kind, Parser, linked, read_ref_or_own_file, ref_here
+from lakecli.cli.reading import Kind, linked, read_ref_or_own_file, ref_here
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
 from lakecli.repository.diff import TreesToCompare, compare_here, diff_refs, diff_uncommitted
 from lakecli.repository.log import rev_parse
 
 if TYPE_CHECKING:
-    from lakecli.cli.exit_codes import ExitCode
     from lakecli.repository.contract import Repository
 
 SPARK_FROM_RANGES: Final = 4_000
 """Changed ranges from which ``--engine auto`` selects Spark, if it is installed."""
-
-_Left = Annotated[
-    LakeUri | None,
-    Argument(
-        metavar="REF",
-        help="lakefs://REPOSITORY/REF, or NAMESPACE@REF without a clone (lakecli help remotes); or "
-        "a file of a linked directory",
-    ),
-    Parser(read_ref_or_own_file, Kind.REF_OR_OWN_FILE),
-]
-_Right = Annotated[
-    LakeUri | None,
-    Argument(metavar="REF", help="lakefs://REPOSITORY/REF to compare with"),
-    Parser(read_ref_or_own_file, Kind.REF_OR_OWN_FILE),
-]
-_TwoWay = Annotated[
-    bool,
-    Option("--two-way", help="Compare the two refs directly, without their common ancestor"),
-]
-_ExitCode = Annotated[bool, Option("--exit-code", help="Exit with 13 if there are differences")]
-_NameOnly = Annotated[bool, Option("--name-only", help="Show only the paths")]
-_Null = Annotated[
-    bool, Option("--null", "-z", help="Show only the paths, unquoted, each ended by NUL")
-]
 
 
 @answers(DifferenceJson, each=True)
 @answers(ChangeCountsJson, each=True, option="--stat")
 def diff(
     context: Context,
-    left: _Left = None,
-    right: _Right = None,
+    left: LakeUri | None = argument(
+        "REF",
+        "lakefs://REPOSITORY/REF, or NAMESPACE@REF without a clone (lakecli help remotes); or "
+        "a file of a linked directory",
+        default=None,
+        read=read_ref_or_own_file,
+        kind=Kind.REF_OR_OWN_FILE,
+    ),
+    right: LakeUri | None = argument(
+        "REF",
+        "lakefs://REPOSITORY/REF to compare with",
+        default=None,
+        read=read_ref_or_own_file,
+        kind=Kind.REF_OR_OWN_FILE,
+    ),
     *,
-    two_way: _TwoWay = False,
+    two_way: bool = flag("Compare the two refs directly, without their common ancestor"),
     prefix: Prefix = "",
-    exit_code: _ExitCode = False,
-    name_only: _NameOnly = False,
-    null: _Null = False,
+    exit_code: bool = flag("Exit with 13 if there are differences"),
+    name_only: bool = flag("Show only the paths"),
+    null: bool = flag("Show only the paths, unquoted, each ended by NUL", "--null", "-z"),
     at_op: AtOp = "",
     stat: StatOptions,
     engine: EngineOptions,
@@ -157,8 +146,6 @@ def diff(
 
 def _found(count: int) -> ExitCode:
     """Return the exit code of ``--exit-code``."""
-    from lakecli.cli.exit_codes import ExitCode
-
     return ExitCode.DIFFERENCES if count else ExitCode.OK
 
 
@@ -189,10 +176,10 @@ def _check_forms(given: Mapping[str, bool]) -> None:
 
 def _refuse_for_files(given: Mapping[str, bool]) -> None:
     """Refuse options that are about refs where files of a linked directory are compared."""
-    for flag, wanted in given.items():
+    for name, wanted in given.items():
         if wanted:
             raise UsageError(
-                f"{flag} is about refs, not about the files of a linked directory",
+                f"{name} is about refs, not about the files of a linked directory",
                 hint="name two refs: lakecli diff REF REF",
             )
 

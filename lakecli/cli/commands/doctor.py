@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
-from typing import Annotated, Final, TypedDict
+from typing import Final, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, NotUri
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument
+from lakecli.cli.line.declare import argument
 from lakecli.cli.out.output import Output
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
-from lakecli.cli.reading import Kind, Parser, read_repository
+from lakecli.cli.reading import Kind, read_repository
 from lakecli.doctor.checks import Check, CheckVerdict
 from lakecli.repository import doctor as library
 from lakecli.repository.doctor import WIDTH, Examination, problem_of, verdict_of
@@ -100,13 +100,12 @@ def read_target(text: str, context: Context) -> LakeUri | str:
 @answers(ExaminationJson)
 def doctor(
     context: Context,
-    target: Annotated[
-        LakeUri | str,
-        Argument(
-            metavar="TARGET", help="lakefs://REPOSITORY, or the URI or path of a storage namespace"
-        ),
-        Parser(read_target, Kind.REPOSITORY),
-    ],
+    target: LakeUri | str = argument(
+        "TARGET",
+        "lakefs://REPOSITORY, or the URI or path of a storage namespace",
+        read=read_target,
+        kind=Kind.REPOSITORY,
+    ),
 ) -> None:
     """Check a storage namespace, or a repository on this machine.
 

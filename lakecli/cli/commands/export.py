@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.base.uri import LakeUri, parse_ref, ref_of
@@ -22,7 +22,7 @@ from lakecli.cli.commands.transfers import (
     show_steps,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import argument, flag, option
 from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import DryRun, PrefixUri
@@ -148,42 +148,20 @@ class ExportPlanJson(TypedDict):
 def export(
     context: Context,
     path: PrefixUri,
-    destination: Annotated[
-        str,
-        Argument(metavar="DEST", help="s3://…, gs://…, az://… or a directory"),
-        Kind.DIRECTORY,
-    ],
+    destination: str = argument(
+        "DEST", "s3://…, gs://…, az://… or a directory", kind=Kind.DIRECTORY
+    ),
     *,
-    since: Annotated[
-        str,
-        Option(
-            "--since",
-            metavar="REF",
-            help="Only what differs from this ref, which was exported before",
-        ),
-    ] = "",
+    since: str = option(
+        "REF", "Only what differs from this ref, which was exported before", default=""
+    ),
     dry_run: DryRun = False,
-    no_success: Annotated[
-        bool, Option("--no-success", help="Write no _SUCCESS at the end")
-    ] = False,
-    no_verify: Annotated[
-        bool,
-        Option("--no-verify", help="Let the store copy objects unverified; compare sizes only"),
-    ] = False,
-    to_lakefs_import: Annotated[
-        bool,
-        Option(
-            "--to-lakefs-import",
-            help="Copy nothing: write a Parquet manifest of paths and addresses to the file DEST",
-        ),
-    ] = False,
-    symlink: Annotated[
-        bool,
-        Option(
-            "--symlink",
-            help="Copy nothing: write manifests of addresses for Trino, Athena and Hive",
-        ),
-    ] = False,
+    no_success: bool = flag("Write no _SUCCESS at the end"),
+    no_verify: bool = flag("Let the store copy objects unverified; compare sizes only"),
+    to_lakefs_import: bool = flag(
+        "Copy nothing: write a Parquet manifest of paths and addresses to the file DEST"
+    ),
+    symlink: bool = flag("Copy nothing: write manifests of addresses for Trino, Athena and Hive"),
     transfer: TransferOptions,
     engine: EngineOptions,
 ) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, are_given
 from lakecli.cli.commands.transfers import PreSign
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import flag
 from lakecli.cli.params import AtOp, PathOrDirectoryUris
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import is_external
@@ -29,10 +29,7 @@ def fs_cat(
     context: Context,
     paths: PathOrDirectoryUris,
     *,
-    verify: Annotated[
-        bool,
-        Option("--verify", help="Verify large objects, too, before writing any bytes"),
-    ] = False,
+    verify: bool = flag("Verify large objects, too, before writing any bytes"),
     pre_sign: PreSign = False,
     names: NamesOptions,
     at_op: AtOp = "",

@@ -9,7 +9,7 @@ from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.bulk_params import TransferOptions
 from lakecli.cli.commands.transfers import failure_records, parallelism, progress, raise_failures
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import Argument, option
 from lakecli.cli.out.records import FailureJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive
@@ -59,14 +59,10 @@ def fs_cp(
     destination: TargetUri,
     *,
     recursive: Recursive = False,
-    metadata: Annotated[
-        Mapping[str, str] | None,
-        Option("--meta", metavar="KEY=VALUE", help="Metadata of the copies; '' for none"),
-        Parser(read_new_metadata),
-    ] = None,
-    content_type: Annotated[
-        str | None, Option("--content-type", metavar="TYPE", help="Content type of the copies")
-    ] = None,
+    metadata: Mapping[str, str] | None = option(
+        "KEY=VALUE", "Metadata of the copies; '' for none", "--meta", read=read_new_metadata
+    ),
+    content_type: str | None = option("TYPE", "Content type of the copies"),
     transfer: TransferOptions,
 ) -> None:
     """Copy an object, or all objects below a path, to a branch of this or another repository.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.bulk_params import SelectionOptions, TransferOptions
@@ -28,7 +28,7 @@ from lakecli.cli.commands.transfers import (
     summary_lines,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import argument, flag, option
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record, pick
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import AtOp, PrefixUri, Recursive
@@ -95,33 +95,20 @@ class DownloadJson(TypedDict):
 def fs_download(
     context: Context,
     path: PrefixUri,
-    destination: Annotated[
-        str,
-        Argument(metavar="DEST", help="File or directory; default: the current directory"),
-        Kind.FILE,
-    ] = ".",
+    destination: str = argument(
+        "DEST", "File or directory; default: the current directory", default=".", kind=Kind.FILE
+    ),
     *,
     recursive: Recursive = False,
-    delete: Annotated[
-        bool, Option("--delete", help="With -r, delete files in DEST that PATH lacks")
-    ] = False,
-    max_delete: Annotated[
-        int | None,
-        Option("--max-delete", min=0, metavar="N", help="Refuse to delete more than N files"),
-    ] = None,
+    delete: bool = flag("With -r, delete files in DEST that PATH lacks"),
+    max_delete: int | None = option("N", "Refuse to delete more than N files", min=0),
     names: NamesOptions,
-    no_clobber: Annotated[
-        bool, Option("--no-clobber", help="Refuse to replace a file that exists; not with -r")
-    ] = False,
-    part_size: Annotated[
-        int | None,
-        Option(
-            "--part-size",
-            min=64 << 10,
-            metavar="BYTES",
-            help="Fetch large objects of a bucket in parts of this size; default: 8388608",
-        ),
-    ] = None,
+    no_clobber: bool = flag("Refuse to replace a file that exists; not with -r"),
+    part_size: int | None = option(
+        "BYTES",
+        "Fetch large objects of a bucket in parts of this size; default: 8388608",
+        min=64 << 10,
+    ),
     chosen: SelectionOptions,
     transfer: TransferOptions,
     pre_sign: PreSign = False,

@@ -6,16 +6,16 @@ import os
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import flag, option
 from lakecli.cli.out.records import EntryJson, answers, entry_record, pick
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
-from lakecli.cli.reading import Parser, read_size, read_time
+from lakecli.cli.reading import read_size, read_time
 from lakecli.committed.listing import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 
@@ -28,13 +28,6 @@ DELIMITER = b"/"
 _OBJECT = "object"
 _PREFIX = "common_prefix"
 _TOTAL = "total"
-
-
-_After = Annotated[str, Option("--after", metavar="PATH", help="Start after this path")]
-_Summarize = Annotated[
-    bool,
-    Option("--summarize", help="Show the number and size of the listed objects at the end"),
-]
 
 
 class ListedJson(TypedDict):
@@ -78,8 +71,8 @@ def fs_ls(
     *,
     recursive: Recursive = False,
     amount: Amount = 0,
-    after: _After = "",
-    summarize: _Summarize = False,
+    after: str = option("PATH", "Start after this path", default=""),
+    summarize: bool = flag("Show the number and size of the listed objects at the end"),
     at_op: AtOp = "",
 ) -> None:
     """List the objects whose paths begin with a prefix.
@@ -150,31 +143,18 @@ def fs_find(
     context: Context,
     path: PrefixUri,
     *,
-    names: Annotated[
-        Sequence[str],
-        Option("--name", metavar="PATTERN", help="Only names that match, such as '*.csv'"),
-    ] = (),
-    min_size: Annotated[
-        int | None,
-        Option("--min-size", metavar="SIZE", help="Only objects of at least this size"),
-        Parser(read_size),
-    ] = None,
-    max_size: Annotated[
-        int | None,
-        Option("--max-size", metavar="SIZE", help="Only objects of at most this size"),
-        Parser(read_size),
-    ] = None,
-    since: Annotated[
-        datetime | None,
-        Option("--since", metavar="TIME", help="Only objects uploaded since this time"),
-        Parser(read_time),
-    ] = None,
-    until: Annotated[
-        datetime | None,
-        Option("--until", metavar="TIME", help="Only objects uploaded until this time"),
-        Parser(read_time),
-    ] = None,
-    null: Annotated[bool, Option("--null", "-z", help="End each URI by NUL, unquoted")] = False,
+    names: Sequence[str] = option(
+        "PATTERN", "Only names that match, such as '*.csv'", "--name", default=()
+    ),
+    min_size: int | None = option("SIZE", "Only objects of at least this size", read=read_size),
+    max_size: int | None = option("SIZE", "Only objects of at most this size", read=read_size),
+    since: datetime | None = option(
+        "TIME", "Only objects uploaded since this time", read=read_time
+    ),
+    until: datetime | None = option(
+        "TIME", "Only objects uploaded until this time", read=read_time
+    ),
+    null: bool = flag("End each URI by NUL, unquoted", "--null", "-z"),
     at_op: AtOp = "",
 ) -> None:
     """Find objects by name, size and time.
@@ -213,12 +193,8 @@ def fs_du(
     context: Context,
     path: PrefixUri,
     *,
-    depth: Annotated[
-        int, Option("--depth", min=0, metavar="N", help="Levels of directories; 0 for the total")
-    ] = 1,
-    shared: Annotated[
-        bool, Option("--shared", help="Also show what other branches and tags have too")
-    ] = False,
+    depth: int = option("N", "Levels of directories; 0 for the total", default=1, min=0),
+    shared: bool = flag("Also show what other branches and tags have too"),
     at_op: AtOp = "",
 ) -> None:
     """Show how much the objects below a prefix take, by directory.

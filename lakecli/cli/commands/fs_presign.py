@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
@@ -21,11 +21,11 @@ from lakecli.cli.commands.presigning import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import argument, flag, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Expires, Recursive
-from lakecli.cli.reading import Kind, Parser, each, read_prefix
+from lakecli.cli.reading import Kind, each, read_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.stat import stat
 
@@ -53,58 +53,6 @@ class FormatName(StrEnum):
     HTML = "html"
 
 
-_Paths = Annotated[
-    list[LakeUri],
-    Argument(
-        metavar="PATH",
-        help="lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH without a clone (lakecli help "
-        "remotes)",
-    ),
-    Parser(each(read_prefix), Kind.PATH),
-]
-_Format = Annotated[
-    FormatName | None,
-    Option("--format", help="With -r, format of the manifest; default: by its suffix"),
-]
-_Manifest = Annotated[
-    Path | None,
-    Option("--manifest", metavar="FILE", help="With -r, write the URLs to this file"),
-    Kind.FILE,
-]
-_Script = Annotated[
-    Path | None,
-    Option(
-        "--script",
-        metavar="FILE",
-        help="With -r, write a shell script that downloads everything",
-    ),
-    Kind.FILE,
-]
-_Title = Annotated[
-    str, Option("--title", metavar="TEXT", help="With -r, the title of a web page; default: PATH")
-]
-_Check = Annotated[
-    Path | None,
-    Option("--check", metavar="MANIFEST", help="Show which URLs expired and which objects changed"),
-    Kind.FILE,
-]
-_Put = Annotated[bool, Option("--put", help="Print a URL for uploading an object; see fs stage")]
-_Inline = Annotated[
-    bool,
-    Option("--inline", help="Let browsers display every object, even HTML and scripts"),
-]
-_Count = Annotated[
-    int,
-    Option(
-        "--count",
-        "-n",
-        min=1,
-        metavar="N",
-        help="With --put, number of URLs, for one object each; fs stage gives each its path",
-    ),
-]
-
-
 @answers(PresignedJson, each=True)
 @answers(LinkJson, each=True, option="-r")
 @answers(LinkJson, each=True, option="--files-from")
@@ -114,19 +62,39 @@ _Count = Annotated[
 @answers(IncomingLinkJson, each=True, option="--put")
 def fs_presign(
     context: Context,
-    paths: _Paths = [],  # noqa: B006 - never changed
+    paths: list[LakeUri] = argument(
+        "PATH",
+        "lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH without a clone (lakecli help "
+        "remotes)",
+        default=[],
+        read=each(read_prefix),
+        kind=Kind.PATH,
+    ),
     *,
     recursive: Recursive = False,
     names: NamesOptions,
     expires: Expires = None,
-    format_: _Format = None,
-    manifest: _Manifest = None,
-    script: _Script = None,
-    title: _Title = "",
-    check: _Check = None,
-    put: _Put = False,
-    inline: _Inline = False,
-    count: _Count = 1,
+    format_: FormatName | None = option(
+        None, "With -r, format of the manifest; default: by its suffix"
+    ),
+    manifest: Path | None = option("FILE", "With -r, write the URLs to this file", kind=Kind.FILE),
+    script: Path | None = option(
+        "FILE", "With -r, write a shell script that downloads everything", kind=Kind.FILE
+    ),
+    title: str = option("TEXT", "With -r, the title of a web page; default: PATH", default=""),
+    check: Path | None = option(
+        "MANIFEST", "Show which URLs expired and which objects changed", kind=Kind.FILE
+    ),
+    put: bool = flag("Print a URL for uploading an object; see fs stage"),
+    inline: bool = flag("Let browsers display every object, even HTML and scripts"),
+    count: int = option(
+        "N",
+        "With --put, number of URLs, for one object each; fs stage gives each its path",
+        "--count",
+        "-n",
+        default=1,
+        min=1,
+    ),
 ) -> ExitCode | None:
     """Print presigned URLs: temporary access without credentials.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri, as_directory, check_path, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.commands.transfers import step_line, step_record
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import BranchPathUris, DryRun, Recursive
@@ -58,22 +58,18 @@ def fs_rm(
     paths: BranchPathUris,
     *,
     recursive: Recursive = False,
-    must_exist: Annotated[
-        bool,
-        Option("--must-exist", help="Remove nothing and exit with 6 if a path has no object"),
-    ] = False,
+    must_exist: bool = flag("Remove nothing and exit with 6 if a path has no object"),
     names: NamesOptions,
     dry_run: DryRun = False,
-    concurrency: Annotated[
-        int,
-        Option(
-            "--concurrency",
-            "-C",
-            min=1,
-            hidden=True,
-            help="Accepted for lakectl compatibility; has no effect",
-        ),
-    ] = 1,
+    concurrency: int = option(
+        None,
+        "Accepted for lakectl compatibility; has no effect",
+        "--concurrency",
+        "-C",
+        default=1,
+        min=1,
+        hidden=True,
+    ),
 ) -> None:
     """Remove objects from a branch, or all objects at and below some paths.
 

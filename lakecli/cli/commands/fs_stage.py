@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated
 
 from lakecli.base.uri import path_of, ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import option
 from lakecli.cli.out.records import EntryJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines
 from lakecli.cli.params import BranchPathUris, ContentType, Metadata, NewPathUri
-from lakecli.cli.reading import NO_METADATA, Parser, read_new_metadata
+from lakecli.cli.reading import NO_METADATA, read_new_metadata
 from lakecli.errors import UsageError
 from lakecli.repository.cp import update_metadata
 from lakecli.repository.handoff.incoming import record_object, take_in
@@ -26,36 +25,15 @@ def fs_stage(
     context: Context,
     path: NewPathUri,
     *,
-    incoming: Annotated[
-        str | None,
-        Option(
-            "--incoming",
-            metavar="ID",
-            help="Stage the object that was sent to this fs presign --put link",
-        ),
-    ] = None,
-    location: Annotated[
-        str | None,
-        Option("--location", metavar="URI", help="Stage an object outside the storage namespace"),
-    ] = None,
-    size: Annotated[
-        int | None,
-        Option("--size", min=0, metavar="BYTES", help="With --location, the size of the object"),
-    ] = None,
-    checksum: Annotated[
-        str | None,
-        Option(
-            "--checksum", metavar="TEXT", help="With --location, the BLAKE3 or ETag of the object"
-        ),
-    ] = None,
-    mtime: Annotated[
-        int | None,
-        Option(
-            "--mtime",
-            metavar="SECONDS",
-            help="With --location, its modification time in unix seconds; default: now",
-        ),
-    ] = None,
+    incoming: str | None = option(
+        "ID", "Stage the object that was sent to this fs presign --put link"
+    ),
+    location: str | None = option("URI", "Stage an object outside the storage namespace"),
+    size: int | None = option("BYTES", "With --location, the size of the object", min=0),
+    checksum: str | None = option("TEXT", "With --location, the BLAKE3 or ETag of the object"),
+    mtime: int | None = option(
+        "SECONDS", "With --location, its modification time in unix seconds; default: now"
+    ),
     content_type: ContentType = None,
     metadata: Metadata = NO_METADATA,
 ) -> None:
@@ -122,14 +100,10 @@ def fs_update_metadata(
     context: Context,
     paths: BranchPathUris,
     *,
-    metadata: Annotated[
-        Mapping[str, str] | None,
-        Option("--metadata", "--meta", metavar="KEY=VALUE", help="The new metadata; '' for none"),
-        Parser(read_new_metadata),
-    ] = None,
-    content_type: Annotated[
-        str | None, Option("--content-type", metavar="TYPE", help="The new content type")
-    ] = None,
+    metadata: Mapping[str, str] | None = option(
+        "KEY=VALUE", "The new metadata; '' for none", "--metadata", "--meta", read=read_new_metadata
+    ),
+    content_type: str | None = option("TYPE", "The new content type"),
 ) -> None:
     """Replace the metadata or the content type of objects.
 

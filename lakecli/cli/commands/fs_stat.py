@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import LakeUri, path_of, ref_of
@@ -17,7 +17,7 @@ from lakecli.cli.commands.names_from_file import (
     iter_found,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import flag
 from lakecli.cli.out.records import EntryJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri
@@ -28,12 +28,6 @@ from lakecli.repository.stat import stat
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
-
-
-_PreSign = Annotated[
-    bool,
-    Option("--pre-sign", help="Show a URL that reads the object without credentials"),
-]
 
 
 class AskedEntryJson(TypedDict):
@@ -68,7 +62,7 @@ def fs_stat(
     context: Context,
     path: PathOrDirectoryUri,
     *,
-    pre_sign: _PreSign = False,
+    pre_sign: bool = flag("Show a URL that reads the object without credentials"),
     expires: Expires = None,
     names: NamesOptions,
     at_op: AtOp = "",

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
 from lakecli.cli.bulk_params import LinkOptions, SelectionOptions, TransferOptions
@@ -30,7 +30,7 @@ from lakecli.cli.commands.transfers import (
     summary_lines,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import argument, flag, option
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record, pick
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import ContentType, Metadata
@@ -42,38 +42,6 @@ from lakecli.repository.upload_tree import UploadReport
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
-
-_Source = Annotated[
-    str,
-    Argument(metavar="SRC", help="A file, a directory (with -r), or - for standard input"),
-    Kind.FILE,
-]
-_More = Annotated[
-    list[str],
-    Argument(
-        metavar="PATH",
-        help="More files, if any, and last the destination: lakefs://REPOSITORY/BRANCH/[PATH]",
-    ),
-    Kind.PATH,
-]
-_SourceOption = Annotated[
-    str | None,
-    Option(
-        "--source",
-        "-s",
-        metavar="SRC",
-        help="SRC as an option; PATH is then the only argument, and the whole path of a file",
-    ),
-    Kind.FILE,
-]
-_Recursive = Annotated[bool, Option("--recursive", "-r", help="All files below the directory SRC")]
-_Delete = Annotated[
-    bool, Option("--delete", help="With -r, remove objects below PATH that SRC lacks")
-]
-_MaxDelete = Annotated[
-    int | None,
-    Option("--max-delete", min=0, metavar="N", help="Refuse to remove more than N objects"),
-]
 
 
 class UploadJson(TypedDict):
@@ -107,13 +75,26 @@ class UploadJson(TypedDict):
 @answers(TransferPlanJson, each=True, option="--dry-run")
 def fs_upload(
     context: Context,
-    source: _Source = "",
-    more: _More = [],  # noqa: B006 - never changed
+    source: str = argument(
+        "SRC", "A file, a directory (with -r), or - for standard input", default="", kind=Kind.FILE
+    ),
+    more: list[str] = argument(
+        "PATH",
+        "More files, if any, and last the destination: lakefs://REPOSITORY/BRANCH/[PATH]",
+        default=[],
+        kind=Kind.PATH,
+    ),
     *,
-    source_option: _SourceOption = None,
-    recursive: _Recursive = False,
-    delete: _Delete = False,
-    max_delete: _MaxDelete = None,
+    source_option: str | None = option(
+        "SRC",
+        "SRC as an option; PATH is then the only argument, and the whole path of a file",
+        "--source",
+        "-s",
+        kind=Kind.FILE,
+    ),
+    recursive: bool = flag("All files below the directory SRC", "--recursive", "-r"),
+    delete: bool = flag("With -r, remove objects below PATH that SRC lacks"),
+    max_delete: int | None = option("N", "Refuse to remove more than N objects", min=0),
     names: NamesOptions,
     content_type: ContentType = None,
     metadata: Metadata = NO_METADATA,

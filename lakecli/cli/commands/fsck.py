@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Annotated, Final, Required, TypedDict
+from typing import Final, Required, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.base.progress import Progress
@@ -14,11 +14,10 @@ from lakecli.cli.bulk_params import EngineOptions
 from lakecli.cli.commands.bucket_state import OutsidePlaceJson, place_lines, place_records
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size, one_line, quote_path
 from lakecli.cli.params import DryRun, RepositoryUri
-from lakecli.cli.reading import Parser
 from lakecli.errors import UsageError
 from lakecli.fsck.check import Thoroughness, summarise
 from lakecli.fsck.check import fsck as check
@@ -89,34 +88,38 @@ class CheckedJson(TypedDict, total=False):
     outside: Sequence[OutsidePlaceJson]
 
 
+def read_part(text: str, _context: Context) -> float:
+    """Read a part such as ``1%`` or ``0.01``.
+
+    Raises:
+        UsageError: the text is not a part of a whole.
+    """
+    try:
+        part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        part = 0.0
+    if not 0 < part <= 1:
+        raise UsageError(f"not a part of a whole: {text!r}", hint="such as 1% or 0.01")
+    return part
+
+
 @answers(CheckedJson, each=True)
 def fsck(
     context: Context,
     repository: RepositoryUri,
     *,
-    data: Annotated[
-        bool, Option("--data", help="Read and verify the contents of every data object")
-    ] = False,
-    sample: Annotated[
-        float | None,
-        Option("--sample", metavar="PART", help="As --data, for a random sample such as 1%"),
-        Parser(read_part),
-    ] = None,
-    external: Annotated[
-        bool,
-        Option("--external", help="Check the objects outside the storage namespace, too"),
-    ] = False,
-    repair: Annotated[
-        bool, Option("--repair", help="Repair what can be repaired, and list what is lost")
-    ] = False,
-    places: Annotated[
-        Sequence[str],
-        Option(
-            "--from",
-            metavar="PLACE",
-            help="With --repair, also look in this directory or copy of the namespace",
-        ),
-    ] = (),
+    data: bool = flag("Read and verify the contents of every data object"),
+    sample: float | None = option(
+        "PART", "As --data, for a random sample such as 1%", read=read_part
+    ),
+    external: bool = flag("Check the objects outside the storage namespace, too"),
+    repair: bool = flag("Repair what can be repaired, and list what is lost"),
+    places: Sequence[str] = option(
+        "PLACE",
+        "With --repair, also look in this directory or copy of the namespace",
+        "--from",
+        default=(),
+    ),
     dry_run: DryRun = False,
     engine: EngineOptions,
 ) -> None:
@@ -222,21 +225,6 @@ def _repair(
         text=lambda item: _text(item, dry_run=dry_run),
     )
     return counts.checked
-
-
-def read_part(text: str, _context: Context) -> float:
-    """Read a part such as ``1%`` or ``0.01``.
-
-    Raises:
-        UsageError: the text is not a part of a whole.
-    """
-    try:
-        part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        part = 0.0
-    if not 0 < part <= 1:
-        raise UsageError(f"not a part of a whole: {text!r}", hint="such as 1% or 0.01")
-    return part
 
 
 def _record(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> CheckedJson:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, TypedDict
+from typing import TypedDict
 
 from lakecli.base.parsing import read_text
 from lakecli.cli.bulk_params import EngineOptions, TransferOptions
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.commands.transfers import progress
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import REQUIRED, flag, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import human_size, local_date
 from lakecli.cli.params import DryRun, RepositoryUri, Yes
-from lakecli.cli.reading import Kind, Parser, read_duration
+from lakecli.cli.reading import Kind, read_duration
 from lakecli.errors import NotFound
 from lakecli.gc.report import Summary
 from lakecli.gc.rules import Rules, delete_rules, get_rules, parse_rules, put_rules, rules_fields
@@ -208,34 +208,19 @@ def gc_run(
     repository: RepositoryUri,
     *,
     dry_run: DryRun = False,
-    grace: Annotated[
-        timedelta | None,
-        Option(
-            "--grace",
-            metavar="TIME",
-            help="Minimum age of garbage, and delay until it is deleted; at least 24h; "
-            "default: 14d (gc.grace)",
-        ),
-        Parser(read_duration),
-    ] = None,
-    force_shared: Annotated[
-        bool,
-        Option("--force-shared", help="Collect even if a lakeFS server may use the namespace"),
-    ] = False,
-    lakefs_stopped: Annotated[
-        bool,
-        Option(
-            "--lakefs-stopped",
-            help="Confirm, once, that lakeFS has stopped in a namespace that was taken over",
-        ),
-    ] = False,
-    accept_restored: Annotated[
-        bool,
-        Option(
-            "--accept-restored",
-            help="Accept, once, that branches or tags are missing or older than they were",
-        ),
-    ] = False,
+    grace: timedelta | None = option(
+        "TIME",
+        "Minimum age of garbage, and delay until it is deleted; at least 24h; "
+        "default: 14d (gc.grace)",
+        read=read_duration,
+    ),
+    force_shared: bool = flag("Collect even if a lakeFS server may use the namespace"),
+    lakefs_stopped: bool = flag(
+        "Confirm, once, that lakeFS has stopped in a namespace that was taken over"
+    ),
+    accept_restored: bool = flag(
+        "Accept, once, that branches or tags are missing or older than they were"
+    ),
     yes: Yes = False,
     engine: EngineOptions,
     transfer: TransferOptions,
@@ -331,13 +316,7 @@ def gc_undo(
     context: Context,
     repository: RepositoryUri,
     *,
-    force: Annotated[
-        bool,
-        Option(
-            "--force",
-            help="End an interrupted sweep, or replace a damaged state",
-        ),
-    ] = False,
+    force: bool = flag("End an interrupted sweep, or replace a damaged state"),
 ) -> None:
     """Cancel the condemnation of garbage.
 
@@ -366,16 +345,14 @@ def gc_set_config(
     context: Context,
     repository: RepositoryUri,
     *,
-    filename: Annotated[
-        str,
-        Option(
-            "--filename",
-            "-f",
-            metavar="FILE",
-            help="File with the rules as JSON; - for standard input",
-        ),
-        Kind.FILE,
-    ],
+    filename: str = option(
+        "FILE",
+        "File with the rules as JSON; - for standard input",
+        "--filename",
+        "-f",
+        default=REQUIRED,
+        kind=Kind.FILE,
+    ),
 ) -> None:
     """Set the retention rules: how long commits keep their objects, per branch.
 
@@ -409,9 +386,7 @@ def gc_get_config(
     context: Context,
     repository: RepositoryUri,
     *,
-    as_json: Annotated[
-        bool, Option("-p", help="Print the rules as JSON that gc set-config reads")
-    ] = False,
+    as_json: bool = flag("Print the rules as JSON that gc set-config reads", "-p"),
 ) -> None:
     """Show the retention rules.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.bulk_params import EngineOptions, LinkOptions, TransferOptions
@@ -20,14 +20,13 @@ from lakecli.cli.commands.transfers import (
     show_steps,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import flag, option
 from lakecli.cli.out.records import CommitJson, FailureJson, answers, commit_record, pick
 from lakecli.cli.out.text import human_size, local_date, one_line
 from lakecli.cli.params import AllowEmptyMessage, DryRun, Message, Metadata
 from lakecli.cli.reading import (
     NO_METADATA,
     Kind,
-    Parser,
     check_message,
     read_branch_prefix,
 )
@@ -103,54 +102,39 @@ class Mode(StrEnum):
 def import_(
     context: Context,
     *,
-    source: Annotated[
-        str,
-        Option(
-            "--from",
-            metavar="URI",
-            help="Directory, prefix of a bucket, manifest or S3 Inventory; must be given",
-        ),
-        Kind.DIRECTORY,
-    ] = "",
-    target: Annotated[
-        LakeUri | None,
-        Option("--to", metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PREFIX]; must be given"),
-        Parser(read_branch_prefix, Kind.PATH),
-    ] = None,
-    mode: Annotated[
-        Mode,
-        Option("--mode", help="Replace everything below PREFIX, or merge into it"),
-    ] = Mode.REPLACE,
-    copy: Annotated[
-        bool, Option("--copy", help="Copy the bytes into the repository's namespace")
-    ] = False,
-    manifest: Annotated[
-        bool, Option("--manifest", help="URI is a manifest, whatever its suffix")
-    ] = False,
-    pin_versions: Annotated[
-        bool,
-        Option("--pin-versions", help="Record the current version of each object"),
-    ] = False,
-    verify: Annotated[
-        Verify,
-        Option("--verify", help="Check which objects of a manifest exist with the listed size"),
-    ] = Verify.SAMPLE,
+    source: str = option(
+        "URI",
+        "Directory, prefix of a bucket, manifest or S3 Inventory; must be given",
+        "--from",
+        default="",
+        kind=Kind.DIRECTORY,
+    ),
+    target: LakeUri | None = option(
+        "PATH",
+        "lakefs://REPOSITORY/BRANCH/[PREFIX]; must be given",
+        "--to",
+        read=read_branch_prefix,
+        kind=Kind.PATH,
+    ),
+    mode: Mode = option(
+        None, "Replace everything below PREFIX, or merge into it", default=Mode.REPLACE
+    ),
+    copy: bool = flag("Copy the bytes into the repository's namespace"),
+    manifest: bool = flag("URI is a manifest, whatever its suffix"),
+    pin_versions: bool = flag("Record the current version of each object"),
+    verify: Verify = option(
+        None, "Check which objects of a manifest exist with the listed size", default=Verify.SAMPLE
+    ),
     links: LinkOptions,
-    allow_empty: Annotated[
-        bool, Option("--allow-empty", help="Allow an empty directory or prefix")
-    ] = False,
+    allow_empty: bool = flag("Allow an empty directory or prefix"),
     message: Message = "Import objects",
     allow_empty_message: AllowEmptyMessage = True,
     metadata: Metadata = NO_METADATA,
-    allow_empty_commit: Annotated[
-        bool, Option("--allow-empty-commit", help="Commit even if nothing changes")
-    ] = False,
+    allow_empty_commit: bool = flag("Commit even if nothing changes"),
     dry_run: DryRun = False,
     engine: EngineOptions,
     transfer: TransferOptions,
-    merge: Annotated[
-        bool, Option("--merge", hidden=True, help="lakectl's old name of --mode merge")
-    ] = False,
+    merge: bool = flag("lakectl's old name of --mode merge", hidden=True),
 ) -> None:
     """Import existing objects in one commit, without copying them.
 

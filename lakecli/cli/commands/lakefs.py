@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from lakecli.base.layout import MAX_TABLE_SIZE
 from lakecli.base.model import CommitId, RepositoryRecord
@@ -23,7 +23,7 @@ from lakecli.cli.commands.refs_manifest import (
     show_updates,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import REQUIRED, flag, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date, one_line, rfc3339
 from lakecli.cli.params import RepositoryUri
@@ -132,25 +132,21 @@ def refs_dump(
     context: Context,
     repository: RepositoryUri,
     *,
-    output: Annotated[
-        str,
-        Option(
-            "--output", "-o", metavar="FILE", help="Write the manifest there; - is standard output"
-        ),
-        Kind.FILE,
-    ] = "-",
-    push_first: Annotated[
-        bool, Option("--push-first", help="Push all branches and tags before dumping")
-    ] = False,
-    leave_out: Annotated[
-        list[str],
-        Option(
-            "--leave-out",
-            metavar="KIND",
-            help="Dump although this is lost: names, paths, uncommitted or unpushed; repeatable",
-        ),
-        Kind.NOTHING,
-    ] = [],  # noqa: B006 - never changed
+    output: str = option(
+        "FILE",
+        "Write the manifest there; - is standard output",
+        "--output",
+        "-o",
+        default="-",
+        kind=Kind.FILE,
+    ),
+    push_first: bool = flag("Push all branches and tags before dumping"),
+    leave_out: list[str] = option(
+        "KIND",
+        "Dump although this is lost: names, paths, uncommitted or unpushed; repeatable",
+        default=[],
+        kind=Kind.NOTHING,
+    ),
 ) -> None:
     """Dump the refs of a repository for lakeFS.
 
@@ -204,20 +200,15 @@ def refs_restore(
     context: Context,
     repository: RepositoryUri,
     *,
-    manifest: Annotated[
-        str,
-        Option(
-            "--manifest",
-            "-m",
-            metavar="FILE",
-            help="The manifest that refs-dump printed; - reads standard input",
-        ),
-        Kind.FILE,
-    ] = "-",
-    update: Annotated[
-        bool,
-        Option("--update", help="Bring what is new in the dump into a repository that has commits"),
-    ] = False,
+    manifest: str = option(
+        "FILE",
+        "The manifest that refs-dump printed; - reads standard input",
+        "--manifest",
+        "-m",
+        default="-",
+        kind=Kind.FILE,
+    ),
+    update: bool = flag("Bring what is new in the dump into a repository that has commits"),
 ) -> None:
     """Fill a repository with the refs of a lakeFS dump.
 
@@ -279,20 +270,16 @@ def _update(context: Context, uri: RepositoryUri, source: str) -> None:
 @answers(StoredRecordJson, each=True)
 def cat_sst(
     context: Context,
-    file: Annotated[
-        str,
-        Option(
-            "--file",
-            "-f",
-            metavar="FILE",
-            help="A file, the URI of an object in a storage namespace, or - for standard input",
-        ),
-        Kind.FILE,
-    ],
+    file: str = option(
+        "FILE",
+        "A file, the URI of an object in a storage namespace, or - for standard input",
+        "--file",
+        "-f",
+        default=REQUIRED,
+        kind=Kind.FILE,
+    ),
     *,
-    amount: Annotated[
-        int, Option("--amount", metavar="N", help="Show at most N records; -1 shows all")
-    ] = -1,
+    amount: int = option("N", "Show at most N records; -1 shows all", default=-1),
 ) -> None:
     """Show the records of a range, a metarange or a list of a refs dump.
 

@@ -12,11 +12,7 @@ from lakecli.cli.bulk_params import Exclude, Include, LinkOptions, TransferOptio
 from lakecli.cli.commands.differences import DifferenceJson
 from lakecli.cli.commands.transfers import PreSign, progress
 from lakecli.cli.commands.worktrees import (
-    Directory,
     LocalCommitJson,
-    NewDirectory,
-    Ours,
-    SearchedDirectory,
     SyncedJson,
     WorkingCommit,
     answer_synced,
@@ -33,7 +29,7 @@ from lakecli.cli.commands.worktrees import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import Argument, Option, argument, flag, option
 from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Message, Metadata, PrefixUri, Yes
@@ -46,6 +42,11 @@ from lakecli.worktree.index import prune as prune_indexes
 from lakecli.worktree.link import find_linked
 from lakecli.worktree.worktree import Worktree
 
+Directory = Annotated[
+    str,
+    Argument(metavar="DIRECTORY", help="A linked directory, or one in it; default: this directory"),
+    Kind.DIRECTORY,
+]
 GitIgnore = Annotated[
     bool,
     Option("--gitignore/--no-gitignore", help="In a Git work tree, have Git ignore the directory"),
@@ -70,15 +71,12 @@ class LinkedDirectoryJson(TypedDict):
 def local_clone(
     context: Context,
     path: PrefixUri,
-    directory: Annotated[
-        str,
-        Argument(
-            metavar="DIRECTORY",
-            help="An empty or missing directory; default: the last part of PATH, or the "
-            "repository's name",
-        ),
-        Kind.DIRECTORY,
-    ] = "",
+    directory: str = argument(
+        "DIRECTORY",
+        "An empty or missing directory; default: the last part of PATH, or the repository's name",
+        default="",
+        kind=Kind.DIRECTORY,
+    ),
     *,
     include: Include = (),
     exclude: Exclude = (),
@@ -127,12 +125,17 @@ def local_clone(
 def local_init(
     context: Context,
     path: PrefixUri,
-    directory: NewDirectory = ".",
+    directory: str = argument(
+        "DIRECTORY",
+        "The directory to link; default: this directory",
+        default=".",
+        kind=Kind.DIRECTORY,
+    ),
     *,
     include: Include = (),
     exclude: Exclude = (),
     gitignore: GitIgnore = True,
-    force: Annotated[bool, Option("--force", help="Link a directory anew that is linked")] = False,
+    force: bool = flag("Link a directory anew that is linked"),
 ) -> None:
     """Link a directory with a path of a branch, tag or commit.
 
@@ -162,11 +165,11 @@ def local_init(
 @answers(LinkedDirectoryJson, each=True)
 def local_list(
     context: Context,
-    directory: SearchedDirectory = ".",
+    directory: str = argument(
+        "DIRECTORY", "Where to search; default: this directory", default=".", kind=Kind.DIRECTORY
+    ),
     *,
-    prune: Annotated[
-        bool, Option("--prune", help="Delete the indexes of directories that are gone")
-    ] = False,
+    prune: bool = flag("Delete the indexes of directories that are gone"),
 ) -> None:
     """List the linked directories below a directory.
 
@@ -211,12 +214,10 @@ def local_checkout(
     context: Context,
     directory: Directory = ".",
     *,
-    ref: Annotated[
-        str,
-        Option("--ref", "-r", metavar="REF", help="Branch, tag or commit to go to"),
-        Kind.REF,
-    ] = "",
-    all_: Annotated[bool, Option("--all", help="All linked directories below DIRECTORY")] = False,
+    ref: str = option(
+        "REF", "Branch, tag or commit to go to", "--ref", "-r", default="", kind=Kind.REF
+    ),
+    all_: bool = flag("All linked directories below DIRECTORY"),
     yes: Yes = False,
     links: LinkOptions,
     transfer: TransferOptions,
@@ -248,9 +249,7 @@ def local_pull(
     context: Context,
     directory: Directory = ".",
     *,
-    force: Annotated[
-        bool, Option("--force", help="Overwrite changed files that the ref has changed too")
-    ] = False,
+    force: bool = flag("Overwrite changed files that the ref has changed too"),
     links: LinkOptions,
     transfer: TransferOptions,
     pre_sign: PreSign = False,
@@ -281,19 +280,14 @@ def local_commit(
     directory: Directory = ".",
     *,
     message: Message = "",
-    allow_empty_message: Annotated[
-        bool, Option("--allow-empty-message", help="Commit without a message")
-    ] = False,
+    allow_empty_message: bool = flag("Commit without a message"),
     metadata: Metadata = NO_METADATA,
     include: Include = (),
     exclude: Exclude = (),
-    ours: Ours = False,
+    ours: bool = flag("Commit the directory's file where others have changed it too"),
     links: LinkOptions,
     transfer: TransferOptions,
-    force: Annotated[
-        bool,
-        Option("--force", hidden=True, help="Accepted for lakectl compatibility; has no effect"),
-    ] = False,
+    force: bool = flag("Accepted for lakectl compatibility; has no effect", hidden=True),
     yes: Yes = False,
     pre_sign: PreSign = False,
 ) -> None:
@@ -338,9 +332,7 @@ def local_status(
     context: Context,
     directory: Directory = ".",
     *,
-    local: Annotated[
-        bool, Option("--local", "-l", help="Show only what has changed in the directory")
-    ] = False,
+    local: bool = flag("Show only what has changed in the directory", "--local", "-l"),
     include: Include = (),
     exclude: Exclude = (),
     links: LinkOptions,
@@ -376,9 +368,7 @@ def local_diff(
     *,
     include: Include = (),
     exclude: Exclude = (),
-    exit_code: Annotated[
-        bool, Option("--exit-code", help="Exit with 13 if there are differences")
-    ] = False,
+    exit_code: bool = flag("Exit with 13 if there are differences"),
     links: LinkOptions,
 ) -> ExitCode:
     """List what has changed in a linked directory since it was last synced.

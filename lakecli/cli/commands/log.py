@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lakecli.base.model import Commit
 from lakecli.base.uri import as_directory, ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import flag, option
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefOrFileUri, ShowMetarangeId
-from lakecli.cli.reading import Parser, read_list, read_patterns, read_time, ref_here
+from lakecli.cli.reading import read_list, read_patterns, read_time, ref_here
 from lakecli.errors import UsageError
 from lakecli.repository.branch import iter_branches
 from lakecli.repository.log import LogOptions, log_graph
@@ -31,84 +31,38 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-_Amount = Annotated[
-    int, Option("--amount", "-n", min=-1, metavar="N", help="Show at most N; 0 or -1 for all")
-]
-_Limit = Annotated[
-    bool,
-    Option("--limit", help="With --amount, do not report that there are more commits"),
-]
-_After = Annotated[str, Option("--after", metavar="REF", help="Start after this commit")]
-_Since = Annotated[
-    datetime | None,
-    Option("--since", metavar="TIME", help="Only commits since this time"),
-    Parser(read_time),
-]
-_Until = Annotated[
-    datetime | None,
-    Option("--until", metavar="TIME", help="Only commits until this time"),
-    Parser(read_time),
-]
-_Author = Annotated[
-    Sequence[re.Pattern[str]],
-    Option("--author", metavar="REGEX", help="Only commits of committers that match"),
-    Parser(read_patterns),
-]
-_Grep = Annotated[
-    Sequence[re.Pattern[str]],
-    Option("--grep", metavar="REGEX", help="Only commits whose message matches"),
-    Parser(read_patterns),
-]
-_StopAt = Annotated[str, Option("--stop-at", metavar="REF", help="Stop at this commit")]
-_FirstParent = Annotated[
-    bool, Option("--first-parent", help="Follow only the first parent of merge commits")
-]
-_NoMerges = Annotated[bool, Option("--no-merges", help="Leave out merge commits")]
-_Objects = Annotated[
-    Sequence[str],
-    Option("--objects", metavar="PATH", help="Only commits that changed these paths"),
-    Parser(read_list),
-]
-_Prefixes = Annotated[
-    Sequence[str],
-    Option(
-        "--prefixes", metavar="TEXT", help="Only commits that changed paths with these prefixes"
-    ),
-    Parser(read_list),
-]
-_Format = Annotated[
-    str,
-    Option("--format", metavar="TEXT", help="Show each commit as Git's --format does"),
-]
-_Oneline = Annotated[
-    bool, Option("--oneline", help="Show the short ID and the subject of each commit")
-]
-_Graph = Annotated[bool, Option("--graph", help="Draw the graph of commits, one line each")]
-_Dot = Annotated[bool, Option("--dot", help="Write the history as a graph for Graphviz")]
-
-
 @answers(CommitJson, each=True)
 def log(
     context: Context,
     ref: RefOrFileUri = None,
     *,
-    amount: _Amount = 0,
-    limit: _Limit = False,
-    after: _After = "",
-    since: _Since = None,
-    until: _Until = None,
-    author: _Author = (),
-    grep: _Grep = (),
-    stop_at: _StopAt = "",
-    first_parent: _FirstParent = False,
-    no_merges: _NoMerges = False,
-    objects: _Objects = (),
-    prefixes: _Prefixes = (),
+    amount: int = option(
+        "N", "Show at most N; 0 or -1 for all", "--amount", "-n", default=0, min=-1
+    ),
+    limit: bool = flag("With --amount, do not report that there are more commits"),
+    after: str = option("REF", "Start after this commit", default=""),
+    since: datetime | None = option("TIME", "Only commits since this time", read=read_time),
+    until: datetime | None = option("TIME", "Only commits until this time", read=read_time),
+    author: Sequence[re.Pattern[str]] = option(
+        "REGEX", "Only commits of committers that match", default=(), read=read_patterns
+    ),
+    grep: Sequence[re.Pattern[str]] = option(
+        "REGEX", "Only commits whose message matches", default=(), read=read_patterns
+    ),
+    stop_at: str = option("REF", "Stop at this commit", default=""),
+    first_parent: bool = flag("Follow only the first parent of merge commits"),
+    no_merges: bool = flag("Leave out merge commits"),
+    objects: Sequence[str] = option(
+        "PATH", "Only commits that changed these paths", default=(), read=read_list
+    ),
+    prefixes: Sequence[str] = option(
+        "TEXT", "Only commits that changed paths with these prefixes", default=(), read=read_list
+    ),
     show_meta_range_id: ShowMetarangeId = False,
-    format: _Format = "",
-    oneline: _Oneline = False,
-    graph: _Graph = False,
-    dot: _Dot = False,
+    format: str = option("TEXT", "Show each commit as Git's --format does", default=""),
+    oneline: bool = flag("Show the short ID and the subject of each commit"),
+    graph: bool = flag("Draw the graph of commits, one line each"),
+    dot: bool = flag("Write the history as a graph for Graphviz"),
     at_op: AtOp = "",
 ) -> None:
     """Show the history of a ref, newest commit first.

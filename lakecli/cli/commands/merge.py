@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, TypedDict
+from typing import TypedDict
 
 from lakecli.base.model import ChangeType, CommitId, Difference, MergeStrategy
 from lakecli.base.uri import LakeUri, ref_of
@@ -14,7 +14,7 @@ from lakecli.cli.commands.differences import (
     stream_differences,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import argument, flag, option
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (
@@ -26,10 +26,11 @@ from lakecli.cli.params import (
     Metadata,
     ParentNumber,
     RefUri,
+    SourceUri,
     StatOptions,
     Winner,
 )
-from lakecli.cli.reading import NO_METADATA, Kind, Parser, check_message, read_ref
+from lakecli.cli.reading import NO_METADATA, Kind, check_message, read_ref
 from lakecli.committed.threeway import Conflicts
 from lakecli.errors import UsageError
 from lakecli.repository import merge as merging
@@ -54,30 +55,21 @@ class MergeBaseJson(TypedDict):
 @answers(ChangeCountsJson, each=True, option="--stat")
 def merge(
     context: Context,
-    source: Annotated[
-        LakeUri,
-        Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF to merge"),
-        Parser(read_ref, Kind.REF),
-    ],
+    source: SourceUri,
     destination: BranchUri,
     *,
     message: Message = "",
     metadata: Metadata = NO_METADATA,
     strategy: Winner = None,
-    squash: Annotated[
-        bool, Option("--squash", help="Commit the source's changes without its history")
-    ] = False,
-    allow_empty: Annotated[
-        bool,
-        Option(
-            "--allow-empty",
-            "--force",
-            help="Merge even if the source has no new changes, unless both are at the same commit",
-        ),
-    ] = False,
-    allow_empty_message: Annotated[
-        bool, Option("--allow-empty-message/--no-allow-empty-message", hidden=True)
-    ] = True,
+    squash: bool = flag("Commit the source's changes without its history"),
+    allow_empty: bool = flag(
+        "Merge even if the source has no new changes, unless both are at the same commit",
+        "--allow-empty",
+        "--force",
+    ),
+    allow_empty_message: bool = option(
+        None, "", "--allow-empty-message/--no-allow-empty-message", default=True, hidden=True
+    ),
     dry_run: DryRun = False,
     stat: StatOptions,
 ) -> None:
@@ -179,16 +171,10 @@ def cherry_pick(
 @answers(MergeBaseJson)
 def find_merge_base(
     context: Context,
-    source: Annotated[
-        LakeUri,
-        Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF to merge"),
-        Parser(read_ref, Kind.REF),
-    ],
-    destination: Annotated[
-        LakeUri,
-        Argument(metavar="DESTINATION", help="lakefs://REPOSITORY/REF to merge it into"),
-        Parser(read_ref, Kind.REF),
-    ],
+    source: SourceUri,
+    destination: LakeUri = argument(
+        "DESTINATION", "lakefs://REPOSITORY/REF to merge it into", read=read_ref, kind=Kind.REF
+    ),
     *,
     at_op: AtOp = "",
 ) -> None:

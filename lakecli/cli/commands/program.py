@@ -8,11 +8,11 @@ import signal
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple, NoReturn, TypedDict
+from typing import Final, NamedTuple, NoReturn, TypedDict
 
 from lakecli import __version__, native
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument
+from lakecli.cli.line.declare import argument
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import quote_path
 from lakecli.errors import Refused
@@ -73,7 +73,7 @@ class Shell(StrEnum):
 @answers(ScriptJson)
 def completion(
     context: Context,
-    shell: Annotated[Shell, Argument(metavar="SHELL", help="bash, zsh or fish")],
+    shell: Shell = argument("SHELL", "bash, zsh or fish"),
 ) -> None:
     """Print the completion script of a shell.
 

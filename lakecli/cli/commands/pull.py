@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypedDict
+from typing import TypedDict
 
 from lakecli.base.model import CommitId, MergeStrategy
 from lakecli.cli.commands.bucket_state import (
@@ -17,7 +17,7 @@ from lakecli.cli.commands.bucket_state import (
 )
 from lakecli.cli.commands.worktrees import bring_along
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import flag
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, HereRepositoryUri, Message, Winner
 from lakecli.cli.reading import linked, ref_here, repository_here
@@ -103,7 +103,7 @@ def pull(
     ref: HereRepositoryOrRefUri = None,
     *,
     strategy: Winner = None,
-    ff_only: Annotated[bool, Option("--ff-only", help="Refuse a pull that needs a merge")] = False,
+    ff_only: bool = flag("Refuse a pull that needs a merge"),
     message: Message = "",
     dry_run: DryRun = False,
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypedDict
+from typing import TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.cli.commands.bucket_state import (
@@ -14,7 +14,7 @@ from lakecli.cli.commands.bucket_state import (
     ref_of,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import flag
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri
 from lakecli.cli.reading import ref_here, repository_here
@@ -76,10 +76,8 @@ def push(
     context: Context,
     ref: HereRepositoryOrRefUri = None,
     *,
-    all_refs: Annotated[bool, Option("--all", help="Push all branches and tags")] = False,
-    delete: Annotated[
-        bool, Option("--delete", "-d", help="Delete the branch or tag in the bucket, not here")
-    ] = False,
+    all_refs: bool = flag("Push all branches and tags", "--all"),
+    delete: bool = flag("Delete the branch or tag in the bucket, not here", "--delete", "-d"),
     force_with_lease: ForceWithLease = None,
     dry_run: DryRun = False,
 ) -> None:

@@ -8,10 +8,10 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import TypedDict
 
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument
+from lakecli.cli.line.declare import argument
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import one_line
 from lakecli.cli.reading import Kind
@@ -45,11 +45,9 @@ class QuickstartJson(TypedDict):
 @answers(QuickstartJson)
 def quickstart(
     context: Context,
-    directory: Annotated[
-        str | None,
-        Argument(metavar="DIR", help="Directory with files to use"),
-        Kind.DIRECTORY,
-    ] = None,
+    directory: str | None = argument(
+        "DIR", "Directory with files to use", default=None, kind=Kind.DIRECTORY
+    ),
 ) -> None:
     """Create a small repository, and show each command as it runs.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, TypedDict
+from typing import TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import Amount, BranchOrTagUri
@@ -48,9 +48,7 @@ def reflog(
     ref: BranchOrTagUri,
     *,
     amount: Amount = 100,
-    after: Annotated[
-        int | None, Option("--after", min=0, metavar="N", help="Start after this number")
-    ] = None,
+    after: int | None = option("N", "Start after this number", min=0),
 ) -> None:
     """Show how a branch or tag moved, newest move first.
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import option
 from lakecli.cli.out.records import RepositoryJson, answers, repository_record
 from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import PageOptions, RepositoryUri, StorageNamespace, Yes
@@ -17,17 +15,14 @@ def repo_create(
     repository: RepositoryUri,
     storage_namespace: StorageNamespace,
     *,
-    default_branch: Annotated[
-        str, Option("--default-branch", "-d", metavar="NAME", help="Name of the first branch")
-    ] = "main",
-    range_entries: Annotated[
-        int,
-        Option(
-            "--range-entries",
-            metavar="N",
-            help="Average paths per range, a power of two from 16; cannot be changed later",
-        ),
-    ] = 8192,
+    default_branch: str = option(
+        "NAME", "Name of the first branch", "--default-branch", "-d", default="main"
+    ),
+    range_entries: int = option(
+        "N",
+        "Average paths per range, a power of two from 16; cannot be changed later",
+        default=8192,
+    ),
 ) -> None:
     """Create a repository in a storage namespace.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from lakecli.base.model import Commit, CommitId
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.names_from_file import Missing, answer, bytes_of, iter_questions
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.declare import flag
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId, StatOptions
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from lakecli.cli.commands.differences import ChangeCountsJson
     from lakecli.refs.resolve import Resolved
     from lakecli.repository.contract import Repository
-
-
-_Stdin = Annotated[bool, Option("--stdin", help="Read refs from standard input, one a line")]
 
 
 class ResolvedJson(TypedDict):
@@ -90,7 +87,7 @@ def rev_parse(
     context: Context,
     refs: RefUris = (),  # type: ignore[assignment]  # no list, which could be changed
     *,
-    stdin: _Stdin = False,
+    stdin: bool = flag("Read refs from standard input, one a line"),
     at_op: AtOp = "",
 ) -> None:
     """Show the commit ID that a ref expression names.

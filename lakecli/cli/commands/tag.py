@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.declare import argument, flag
 from lakecli.cli.out.records import RefJson, answers, ref_record
 from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions, TagUri, TagUris, Yes
 from lakecli.cli.reading import Kind, read_ref_of, repository_here
@@ -17,13 +15,9 @@ from lakecli.repository import tag as library
 def tag_create(
     context: Context,
     tag: TagUri,
-    ref: Annotated[
-        str,
-        Argument(metavar="REF", help="REF or lakefs://REPOSITORY/REF to name"),
-        Kind.REF,
-    ],
+    ref: str = argument("REF", "REF or lakefs://REPOSITORY/REF to name", kind=Kind.REF),
     *,
-    force: Annotated[bool, Option("--force", "-f", help="Move the tag if it exists")] = False,
+    force: bool = flag("Move the tag if it exists", "--force", "-f"),
 ) -> None:
     """Create a tag: a name for a commit.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.progress import Progress
@@ -24,10 +24,9 @@ from lakecli.cli.commands.transfers import (
     summary_lines,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.out.records import CommitJson, FailureJson, LocalChangeJson, commit_record, pick
 from lakecli.cli.out.text import commit_lines, quote_path, shell_word
-from lakecli.cli.reading import NO_METADATA, Kind, absolute, check_message, relative_path
+from lakecli.cli.reading import NO_METADATA, absolute, check_message, relative_path
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.view import commit_at
@@ -45,23 +44,6 @@ from lakecli.worktree.link import Link, find_linked, find_root, read_link
 from lakecli.worktree.status import ChangedPath, Status, differences, status
 from lakecli.worktree.worktree import LinkMode, Worktree, not_linked
 
-Directory = Annotated[
-    str,
-    Argument(metavar="DIRECTORY", help="A linked directory, or one in it; default: this directory"),
-    Kind.DIRECTORY,
-]
-
-SearchedDirectory = Annotated[
-    str,
-    Argument(metavar="DIRECTORY", help="Where to search; default: this directory"),
-    Kind.DIRECTORY,
-]
-NewDirectory = Annotated[
-    str,
-    Argument(metavar="DIRECTORY", help="The directory to link; default: this directory"),
-    Kind.DIRECTORY,
-]
-
 COLUMNS: Final = ("Source", "Change", "Path")
 
 _WORDS: Final = {
@@ -70,10 +52,6 @@ _WORDS: Final = {
     ChangeType.CHANGED: "modified",
     ChangeType.CONFLICT: "conflict",
 }
-Ours = Annotated[
-    bool,
-    Option("--ours", help="Commit the directory's file where others have changed it too"),
-]
 
 
 class SyncedJson(TypedDict):

@@ -6,16 +6,19 @@ every command declares its arguments and options once, and two readers work on t
 quick one reads lines without errors. Typer reads all others, and makes the messages of usage
 errors.
 
-The function of a command has the context as its first parameter. Each other parameter is annotated
-with its type and an `Argument` or an `Option` from `declare`::
+The function of a command has the context as its first parameter. Each other parameter is an
+argument or an option: by its annotation if several commands have it, else by its default, which is
+made by `declare.argument`, `declare.option` or `declare.flag`::
 
-    amount: Annotated[int, Option("--amount", min=0, metavar="N", help="Show at most N")] = 100
+    Amount = Annotated[int, Option("--amount", min=0, metavar="N", help="Show at most N")]
+
+    def log(context: Context, *, amount: Amount = 100, graph: bool = flag("Draw the graph")): ...
 
 A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is read in these steps:
 
 1. `argv.split` takes the words of the command (``fs ls``) off the line, and the global options
    before and between them (``--json``). Only the module of this command is imported.
-2. `declare.declaration` reads the annotations of its function into a `Declaration`.
+2. `declare.declaration` reads the parameters of its function into a `Declaration`.
 3. `argv.normalise` takes the other global options out, and turns lakectl's spellings, such as
    ``-r=false`` and ``-n=5``, into Typer's. It needs the declaration, since the command's options
    decide which words are values.

@@ -1,12 +1,13 @@
 """What the function of a command declares: its arguments, its options and their types.
 
-A parameter is annotated with its type and an `Argument` or an `Option`, and maybe with a `Parser`,
-or with a `Kind` of name for completion. The docstring of the package has an example.
+A parameter that several commands have is annotated with one of the types of `lakecli.cli.params`:
+its type, an `Argument` or an `Option`, and maybe a `Parser`, or a `Kind` of name for completion. A
+parameter of one command says the same in its default, by `argument`, `option` or `flag`. The
+docstring of the package has an example of each.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import UnionType
@@ -38,7 +39,8 @@ class Option:
     """Marks a parameter as an option of the command line.
 
     Args:
-        flags: its spellings; ``--flag/--no-flag`` for a boolean whose absence is not false.
+        flags: its spellings, by default that of the parameter's name; ``--flag/--no-flag`` for a
+            boolean whose absence is not false.
         metavar: the name of its value.
         help: one line of help.
         min: the smallest value of an integer.
@@ -64,6 +66,52 @@ class Option:
         self.min = min
         self.hidden = hidden
         self.bare = bare
+
+
+class Declared(NamedTuple):
+    """The default of a parameter of one command, and what is declared of the parameter.
+
+    Attributes:
+        default: the value without the option or argument, or `REQUIRED`.
+        marks: what `Annotated` says of a parameter of several commands.
+    """
+
+    default: object
+    marks: tuple[object, ...]
+
+
+def flag(help: str, *flags: str, hidden: bool = False) -> Any:  # noqa: ANN401 - a boolean
+    """Declare an option of one command that takes no value; see `Option`."""
+    return Declared(default=False, marks=(Option(*flags, help=help, hidden=hidden),))
+
+
+def option(
+    metavar: str | None,
+    help: str,
+    *flags: str,
+    default: object = None,
+    min: int | None = None,
+    hidden: bool = False,
+    read: Callable[[Any, Context], object] | None = None,
+    kind: Kind | None = None,
+) -> Any:  # noqa: ANN401 - of the type of the parameter
+    """Declare an option of one command; see `Option` and `Parser`."""
+    mark = Option(*flags, metavar=metavar, help=help, min=min, hidden=hidden)
+    return Declared(default, (mark, kind if read is None else Parser(read, kind)))
+
+
+def argument(
+    metavar: str,
+    help: str,
+    *,
+    default: object = REQUIRED,
+    read: Callable[[Any, Context], object] | None = None,
+    kind: Kind | None = None,
+) -> Any:  # noqa: ANN401 - as above
+    """Declare an argument of one command; see `Argument` and `Parser`."""
+    return Declared(
+        default, (Argument(metavar, help), kind if read is None else Parser(read, kind))
+    )
 
 
 class Parameter(NamedTuple):
@@ -134,13 +182,13 @@ class Declaration(NamedTuple):
         values: dict[str, Any] = {}
         for name, parameter in self.parameters.items():
             value, read = typed.get(name), parameter.read
-            if value is not None and value != []:
-                values[name] = value if read is None else read(value, context)
-            elif parameter.default is REQUIRED:
-                values[name] = value
+            if value in (None, []) and parameter.default is not REQUIRED:
+                value = parameter.default
+            elif read is not None:
+                value = read(value, context)
+            values[name] = value
         for name, group in self.groups.items():
-            fields = {each: values.pop(each) for each in group._fields if each in values}
-            values[name] = group(**fields)
+            values[name] = group(**{each: values.pop(each) for each in group._fields})
         return self.function(context, **values) or 0
 
 
@@ -149,7 +197,8 @@ def declaration(function: Callable[..., int | None]) -> Declaration:
     parameters: dict[str, Parameter] = {}
     groups = {}
     for name, annotation, default in _parameters_of(function):
-        if isinstance(annotation, type) and issubclass(annotation, tuple):
+        is_class = isinstance(annotation, type) and issubclass(annotation, tuple)
+        if is_class and not isinstance(default, Declared):
             groups[name] = annotation
             for each in _fields_of(annotation):
                 parameters[each.name] = each
@@ -170,36 +219,27 @@ def _parameters_of(function: Callable[..., int | None]) -> Iterator[tuple[str, A
         zip(code.co_varnames[code.co_argcount - len(positional) :], positional, strict=False)
     )
     defaults |= function.__kwdefaults__ or {}
-    annotations = _evaluated(function, function.__globals__)
+    annotations = get_type_hints(function, include_extras=True)
     for name in code.co_varnames[1:count]:
         yield name, annotations[name], defaults.get(name, REQUIRED)
 
 
 def _fields_of(group: Any) -> Iterator[Parameter]:  # noqa: ANN401 - mypy knows no type of such classes
-    for name, annotation in _evaluated(group, vars(sys.modules[group.__module__])).items():
+    for name, annotation in get_type_hints(group, include_extras=True).items():
         yield _parameter(name, annotation, group._field_defaults[name])
 
 
-def _evaluated(declared: Any, names: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - as above
-    """Return the annotations of a function or a class.
-
-    Names alone are looked up. For anything else `typing` is imported, a fifth of Python's own
-    start: commands that scripts call often name each type before the function.
-    """
-    annotations = declared.__annotations__
-    given = {name: text for name, text in annotations.items() if name != "return"}
-    if all(text in names for text in given.values()):
-        return {name: names[text] for name, text in given.items()}
-
-    return get_type_hints(declared, include_extras=True)
-
-
 def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noqa: ANN401 - as above
-    type_ = annotation.__origin__
+    if isinstance(default, Declared):
+        type_, (default, marks) = annotation, default
+    else:
+        type_, marks = annotation.__origin__, annotation.__metadata__
     if isinstance(type_, UnionType):
         others = [each for each in type_.__args__ if each is not type(None)]
         type_ = others[0] if len(others) == 1 else type_
-    mark, *others = annotation.__metadata__
+    mark, *others = marks
+    if isinstance(mark, Option) and not mark.flags:
+        mark.flags = (f"--{name.rstrip('_').replace('_', '-')}",)
     read = kind = None
     for each in others:
         if isinstance(each, Parser):
