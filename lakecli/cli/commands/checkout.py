@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from typing import TypedDict
 
 from lakecli.base.uri import SCHEME, parse_ref, ref_of
 from lakecli.cli.bulk_params import TransferOptions
 from lakecli.cli.commands.worktrees import (
     SyncedJson,
+    answer_synced,
     checkout_worktree,
-    open_ignore,
+    downloading,
+    find_worktree,
     open_worktree,
-    restore_files,
 )
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.declare import argument, flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.reading import Kind
+from lakecli.cli.reading import Kind, absolute, relative_path
 from lakecli.errors import UsageError
 from lakecli.repository import branch
-from lakecli.worktree.ignore import IgnoreMatch
+from lakecli.repository.reading.view import commit_at
+from lakecli.worktree.bring import restore as restore_paths
+from lakecli.worktree.ignore import Ignore, IgnoreMatch
 
 
 class IgnoredJson(TypedDict):
@@ -108,7 +112,16 @@ def restore(
         lakecli restore data/orders.csv
         lakecli restore . --source main~3
     """
-    restore_files(context, open_worktree(context), files, source=source, transfer=transfer)
+    worktree = open_worktree(context)
+    repository = worktree.repository
+    commit = None
+    if source:
+        with repository.lake.kv.read() as txn:
+            commit = commit_at(repository, txn, source)
+    paths = [relative_path(worktree.root, file) for file in files]
+    with downloading(context, repository, "restore", transfer) as options:
+        brought = restore_paths(worktree, paths, source=commit, options=options)
+    answer_synced(context, worktree, brought, "Restore")
 
 
 @answers(IgnoredJson, each=True)
@@ -130,8 +143,10 @@ def check_ignore(
         lakecli check-ignore build/output.log
         lakecli check-ignore --why *
     """
-    ignore, relative = open_ignore(context, files)
-    found = [(file, ignore.match(path)) for file, path in zip(files, relative, strict=True)]
+    root, _ = find_worktree(context)
+    ignore = Ignore(os.fsencode(root))
+    paths = [relative_path(root, file) + b"/" * absolute(file).is_dir() for file in files]
+    found = [(file, ignore.match(path)) for file, path in zip(files, paths, strict=True)]
     ignored = [(file, match) for file, match in found if match is not None and match.ignores]
     context.out.stream(
         found if why or context.out.json else ignored,

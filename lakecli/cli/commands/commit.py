@@ -18,6 +18,7 @@ from lakecli.cli.params import (
     HereBranchUri,
     Message,
     Metadata,
+    TransferOptions,
     Winner,
 )
 from lakecli.cli.reading import NO_METADATA, check_message, linked, ref_here
@@ -84,10 +85,17 @@ def commit(
                     "need a BRANCH",
                     hint="lakecli commit lakefs://REPOSITORY/BRANCH -m TEXT",
                 )
-            from lakecli.cli.commands.worktrees import WorkingCommit, commit_worktree, open_worktree
+            from lakecli.cli.commands.worktrees import commit_worktree, open_worktree
 
-            asked = WorkingCommit(message, allow_empty_message, metadata, is_plain=True)
-            commit_worktree(context, open_worktree(context), asked)
+            commit_worktree(
+                context,
+                open_worktree(context),
+                message=message,
+                allow_empty_message=allow_empty_message,
+                metadata=metadata,
+                transfer=TransferOptions(),
+                is_plain=True,
+            )
             return
         branch = ref_here(None, context)
     created_at = None if epoch_time_seconds < 0 else _date(epoch_time_seconds)

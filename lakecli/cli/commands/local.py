@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.cli.bulk_params import Exclude, Include, LinkOptions, TransferOptions
 from lakecli.cli.commands.differences import DifferenceJson
-from lakecli.cli.commands.transfers import PreSign, progress
+from lakecli.cli.commands.transfers import PreSign
 from lakecli.cli.commands.worktrees import (
     LocalCommitJson,
     SyncedJson,
-    WorkingCommit,
     answer_synced,
     checkout_worktree,
     commit_worktree,
-    downloads,
+    downloading,
     find_worktree,
-    linked_below,
     linking,
     open_worktree,
     pull_worktree,
+    show_changes,
     show_diff,
-    show_status,
 )
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
@@ -35,12 +32,15 @@ from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Message, Metadata, PrefixUri, Yes
 from lakecli.cli.reading import NO_METADATA, Kind, absolute
 from lakecli.errors import NotFound, Refused, UsageError
+from lakecli.worktree.bring import Policy
 from lakecli.worktree.create import clone, init
 from lakecli.worktree.git import GitRepository, find_git, ignore_in_git
+from lakecli.worktree.ignore import selection_of
 from lakecli.worktree.index import DIRECTORIES
 from lakecli.worktree.index import prune as prune_indexes
 from lakecli.worktree.link import find_linked
-from lakecli.worktree.worktree import Worktree
+from lakecli.worktree.status import status
+from lakecli.worktree.worktree import Worktree, not_linked
 
 Directory = Annotated[
     str,
@@ -107,15 +107,12 @@ def local_clone(
     git = _find_git(context, root, wanted=gitignore)
     repository = context.synced_repository(path)
     mode = linking(context, repository)
-    with progress(context, "clone", hidden=transfer.no_progress) as shown:
-        options = replace(downloads(context, repository, transfer.workers), progress=shown)
+    with downloading(context, repository, "clone", transfer) as options:
         brought = clone(
             repository, path, root, include=include, exclude=exclude, options=options, linking=mode
         )
     _ignore(context, git, root)
-    found = find_worktree(context, str(root))
-    assert found is not None
-    worktree = Worktree(repository, *found, linking=mode)
+    worktree = Worktree(repository, *find_worktree(context, str(root)), linking=mode)
     if not brought.failures:
         context.out.say("", f"Successfully cloned {worktree.link.src} to {root}.")
     answer_synced(context, worktree, brought, "Clone")
@@ -237,10 +234,14 @@ def local_checkout(
     del pre_sign
     if all_ and ref:
         raise UsageError("--all and --ref exclude each other", hint="give one of them")
-    trust = context.settings.local_trust
-    places = linked_below(absolute(directory), trust) if all_ else [directory]
+    places = [directory]
+    if all_:
+        top, trust = absolute(directory), context.settings.local_trust
+        places = [str(top / each.directory) for each in find_linked(top, trust=trust)]
+        if not places:
+            raise not_linked(top)
     for place in places:
-        worktree = open_worktree(context, str(place), links=links)
+        worktree = open_worktree(context, place, links=links)
         checkout_worktree(context, worktree, ref=ref, discard=True, yes=yes, transfer=transfer)
 
 
@@ -271,7 +272,10 @@ def local_pull(
     """
     del pre_sign
     worktree = open_worktree(context, directory, links=links)
-    pull_worktree(context, worktree, force=force, transfer=transfer)
+    brought = pull_worktree(context, worktree, Policy.FORCE if force else Policy.KEEP, transfer)
+    if not (brought.failures or brought.conflicts):
+        context.out.say("", "Successfully synced changes!")
+    answer_synced(context, worktree, brought, "Pull")
 
 
 @answers(LocalCommitJson)
@@ -314,16 +318,12 @@ def local_commit(
     commit_worktree(
         context,
         open_worktree(context, directory, links=links),
-        WorkingCommit(
-            message=message,
-            allow_empty_message=allow_empty_message,
-            metadata=metadata,
-            include=include,
-            exclude=exclude,
-            ours=ours,
-            workers=transfer.workers,
-            no_progress=transfer.no_progress,
-        ),
+        message=message,
+        allow_empty_message=allow_empty_message,
+        metadata=metadata,
+        transfer=transfer,
+        selection=selection_of(include, exclude),
+        ours=ours,
     )
 
 
@@ -352,13 +352,13 @@ def local_status(
         lakecli local status ./data --local
         lakecli local status --json
     """
-    show_status(
-        context,
-        open_worktree(context, directory, links=links),
-        local=local,
-        include=include,
-        exclude=exclude,
-    )
+    worktree = open_worktree(context, directory, links=links)
+    found = status(worktree, local=local, selection=selection_of(include, exclude))
+    link = worktree.link
+    base = f"{worktree.repository.uri}/{link.at_head or ''}/{os.fsdecode(link.prefix)}"
+    context.out.say("", f"diff 'local://{worktree.root}' <--> '{base}'...")  # as lakectl
+    context.out.say(*([] if local else [f"diff '{base}' <--> '{link.src}'..."]), "")
+    show_changes(context, worktree, found, nothing="No diff found.")
 
 
 @answers(DifferenceJson, each=True)
@@ -378,7 +378,7 @@ def local_diff(
         lakecli local diff ./data --include '*.csv' --exit-code
     """
     worktree = open_worktree(context, directory, links=links)
-    count = show_diff(context, worktree, include=include, exclude=exclude)
+    count = show_diff(context, worktree, selection=selection_of(include, exclude))
     return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
 
 

@@ -9,20 +9,21 @@ from itertools import islice
 from typing import Any, Final, TypedDict
 
 from lakecli.base.model import RefKind
-from lakecli.base.uri import LakeUri
-from lakecli.cli.commands.worktrees import downloads
+from lakecli.cli.commands.transfers import parallelism
 from lakecli.cli.context import Context
-from lakecli.cli.out.records import answers
+from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import age, local_date, one_line, quote_path
 from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, RepositoryUri, Yes
 from lakecli.cli.reading import repository_here
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.repository.contract import Repository
+from lakecli.repository.download import DownloadOptions
 from lakecli.repository.undo.log import (
     REDO,
     SHORT_ID,
     UNDO,
     UNDOES,
+    Logged,
     find_operation,
     iter_log,
     redo_target,
@@ -42,7 +43,6 @@ from lakecli.worktree.keep import (
 from lakecli.worktree.writer import WriteReport
 
 _COMPLETED: Final = "the {} before was interrupted; it is complete now"
-COLUMNS: Final = ("Operation", "Time", "Kind", "Changes", "Command")
 
 _SHOWN_CHANGES: Final = 3
 
@@ -156,7 +156,24 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
         lakecli undo lakefs://demo --remote
         lakecli op log lakefs://demo
     """
-    run_undo(context, repository_here(repository, context), remote=remote)
+    uri = repository_here(repository, context)
+    opened = context.synced(context.logged_repository(uri, wanted="undo"), restores=True)
+    if _has_finished(context, opened):
+        return
+    shared = remote or opened.syncs
+    committer = context.committer() if shared else ""
+    done = undo_operation(
+        opened, remote=shared, committer=committer, check=partial(check_directory, opened)
+    )
+    if done.is_completed:
+        context.out.note(_COMPLETED.format("undo"))
+    _answer(context, "Undone", done)
+    if DIRECTORY in done.operation.metadata and not done.is_completed:
+        _bring_back(context, opened, done.operation)
+    if done.operation.kind == "repo create":
+        context.out.note(
+            f"its storage namespace still belongs to it; to restore it: lakecli redo {uri}"
+        )
 
 
 @answers(UndoneJson)
@@ -171,7 +188,16 @@ def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     Examples:
         lakecli redo lakefs://demo
     """
-    run_redo(context, repository_here(repository, context))
+    uri = repository_here(repository, context)
+    opened = context.synced(context.logged_repository(uri, wanted="redo"), restores=True)
+    if (done := complete(opened, REDO, remote=opened.syncs)) is not None:
+        context.out.note(_COMPLETED.format("redo"))
+        _answer(context, "Redone", done)
+        return
+    operation = redo_target(opened)
+    if operation is not None and DIRECTORY in operation.metadata:
+        _overwrite_again(context, opened, operation)
+    _answer(context, "Redone", redo_operation(opened))
 
 
 @answers(UndoneJson)
@@ -181,7 +207,7 @@ def op_undo(context: Context, repository: RepositoryUri, *, remote: Remote = Fal
     Examples:
         lakecli op undo lakefs://demo
     """
-    run_undo(context, repository, remote=remote)
+    undo(context, repository, remote=remote)
 
 
 @answers(UndoneJson)
@@ -191,7 +217,7 @@ def op_redo(context: Context, repository: RepositoryUri) -> None:
     Examples:
         lakecli op redo lakefs://demo
     """
-    run_redo(context, repository)
+    redo(context, repository)
 
 
 @answers(OperationJson, each=True)
@@ -209,12 +235,21 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
         lakecli op log lakefs://demo --amount 5 --json
     """
     found = iter_log(context.logged_repository(repository_here(repository, context)))
+
+    def row(item: Logged) -> tuple[str, ...]:
+        operation = item.operation
+        return (
+            operation.id.hex()[:SHORT_ID],
+            age(operation.at, context.now()) if context.out.terminal else local_date(operation.at),
+            operation.kind + (" (undone)" if item.undone else ""),
+            changes_line(operation),
+            one_line(operation.command),
+        )
+
     context.out.table(
-        COLUMNS,
+        ("Operation", "Time", "Kind", "Changes", "Command"),
         context.out.page(found, amount=amount),
-        row=lambda item: operation_row(
-            item.operation, undone=item.undone, now=context.now() if context.out.terminal else None
-        ),
+        row=row,
         record=lambda item: operation_record(item.operation, undone=item.undone),
     )
 
@@ -235,10 +270,10 @@ def op_show(
     opened = context.logged_repository(repository, operation=operation)
     logged = find_operation(opened, operation)
     paths, more = _paths(opened, logged.operation, amount)
-    record = operation_record(logged.operation, undone=logged.undone)
-    record["paths"] = [
-        {"branch": branch, "path": path, "before": before} for branch, path, before in paths
-    ]
+    record = {
+        **operation_record(logged.operation, undone=logged.undone),
+        "paths": [StagedPathJson(branch=name, path=path, before=was) for name, path, was in paths],
+    }
 
     def text() -> Iterator[str]:
         yield from operation_lines(logged.operation, undone=logged.undone)
@@ -305,33 +340,6 @@ def op_restore(
     warn_of_gone(context, done)
 
 
-def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
-    """Undo the newest operation of a repository, and print it."""
-    repository = context.synced(context.logged_repository(uri, wanted="undo"), restores=True)
-    if _has_finished(context, repository):
-        return
-    shared = remote or repository.syncs
-    committer = context.committer() if shared else ""
-    done = undo_operation(
-        repository, remote=shared, committer=committer, check=partial(_check, repository)
-    )
-    if done.is_completed:
-        context.out.note(_COMPLETED.format("undo"))
-    _answer(context, "Undone", done)
-    if DIRECTORY in done.operation.metadata and not done.is_completed:
-        _bring_back(context, repository, done.operation)
-    if done.operation.kind == "repo create":
-        context.out.note(
-            f"its storage namespace still belongs to it; to restore it: lakecli redo {uri}"
-        )
-
-
-def _check(repository: Repository, operation: Operation) -> None:
-    """Refuse to undo what a command has overwritten in a directory that is not found."""
-    if DIRECTORY in operation.metadata:
-        check_directory(repository, operation)
-
-
 def _has_finished(context: Context, repository: Repository) -> bool:
     """Bring the rest of the files back if the last undo was interrupted; tell whether it was."""
     operation = redo_target(repository)
@@ -354,22 +362,13 @@ def _has_finished(context: Context, repository: Repository) -> bool:
     return True
 
 
-def run_redo(context: Context, uri: LakeUri) -> None:
-    """Redo the last undone operation of a repository, and print it."""
-    repository = context.synced(context.logged_repository(uri, wanted="redo"), restores=True)
-    if (done := complete(repository, REDO, remote=repository.syncs)) is not None:
-        context.out.note(_COMPLETED.format("redo"))
-        _answer(context, "Redone", done)
-        return
-    operation = redo_target(repository)
-    if operation is not None and DIRECTORY in operation.metadata:
-        _overwrite_again(context, repository, operation)
-    _answer(context, "Redone", redo_operation(repository))
+def _download_options(context: Context, repository: Repository) -> DownloadOptions:
+    return DownloadOptions(parallelism=parallelism(context, repository, None))
 
 
 def _overwrite_again(context: Context, repository: Repository, operation: Operation) -> None:
     """Overwrite the files again that undo has brought back."""
-    written = overwrite_again(repository, operation, downloads(context, repository, None))
+    written = overwrite_again(repository, operation, _download_options(context, repository))
     if written is None:
         context.out.warn(
             f"{operation.metadata[DIRECTORY]} is at another commit, or not linked with "
@@ -388,7 +387,7 @@ def _bring_back(context: Context, repository: Repository, operation: Operation) 
     Raises:
         DirectoryGone: the directory is not found.
     """
-    written = restore_kept(repository, operation, downloads(context, repository, None))
+    written = restore_kept(repository, operation, _download_options(context, repository))
     assert written is not None, "the operation has kept files"
     files = "a file is" if written.downloaded == 1 else f"{written.downloaded} files are"
     context.out.note(f"{files} back in {written.directory}")
@@ -406,8 +405,21 @@ def _warn_of_rest(context: Context, written: WriteReport, verb: str) -> None:
 
 
 def _answer(context: Context, word: str, done: Undone) -> None:
-    context.out.emit(lambda: undone_record(done), text=lambda: undone_lines(word, done))
-    warn_of_gone(context, done.appended)
+    operation, appended = done.operation, done.appended
+
+    def record() -> UndoneJson:
+        return pick(
+            UndoneJson,
+            operation,
+            operation=operation.id.hex(),
+            appended=appended.id.hex(),
+            refs=_ref_records(appended),
+            staged=_staged(appended),
+            remote=[each.name for each in done.remote],
+        )
+
+    context.out.emit(record, text=lambda: undone_lines(word, done))
+    warn_of_gone(context, appended)
 
 
 def warn_of_gone(context: Context, appended: Operation) -> None:
@@ -420,18 +432,32 @@ def warn_of_gone(context: Context, appended: Operation) -> None:
         )
 
 
-def operation_record(operation: Operation, *, undone: bool) -> dict[str, object]:
+def operation_record(operation: Operation, *, undone: bool) -> OperationJson:
     """Return the JSON answer about an operation."""
-    return {
-        "id": operation.id.hex(),
-        "at": operation.at,
-        "kind": operation.kind,
-        "command": operation.command,
-        "refs": _records(operation.refs),
-        "staged": sorted({change.branch for change in operation.staging}),
-        "undone": undone,
-        "metadata": dict(operation.metadata),
-    }
+    return pick(
+        OperationJson,
+        operation,
+        id=operation.id.hex(),
+        refs=_ref_records(operation),
+        staged=_staged(operation),
+        undone=undone,
+    )
+
+
+def _ref_records(operation: Operation) -> list[RefChangeJson]:
+    return [
+        pick(
+            RefChangeJson,
+            change,
+            before=position(change, change.before),
+            after=position(change, change.after),
+        )
+        for change in operation.refs
+    ]
+
+
+def _staged(operation: Operation) -> list[str]:
+    return sorted({change.branch for change in operation.staging})
 
 
 def position(change: RefChange, fields: Mapping[str, Any] | None) -> str | None:
@@ -439,22 +465,6 @@ def position(change: RefChange, fields: Mapping[str, Any] | None) -> str | None:
     if fields is None:
         return None
     return str(fields["uuid" if change.kind is RefKind.REPOSITORY else "commit_id"])
-
-
-def operation_row(
-    operation: Operation, *, undone: bool, now: datetime | None = None
-) -> tuple[str, ...]:
-    """Return the cells of an operation for `COLUMNS`.
-
-    With the present, the row is for people: it tells the age in place of the time.
-    """
-    return (
-        operation.id.hex()[:SHORT_ID],
-        local_date(operation.at) if now is None else age(operation.at, now),
-        operation.kind + (" (undone)" if undone else ""),
-        changes_line(operation),
-        one_line(operation.command),
-    )
 
 
 def changes_line(operation: Operation) -> str:
@@ -507,31 +517,6 @@ def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
         yield f"  after:  {after or '-'}"
         if change.kind is RefKind.BRANCH and before == after:
             yield "  only its uncommitted changes changed"
-
-
-def undone_record(done: Undone) -> dict[str, object]:
-    """Return the JSON answer about an undo or redo."""
-    return {
-        "operation": done.operation.id.hex(),
-        "kind": done.operation.kind,
-        "command": done.operation.command,
-        "appended": done.appended.id.hex(),
-        "refs": _records(done.appended.refs),
-        "staged": sorted({change.branch for change in done.appended.staging}),
-        "remote": [each.name for each in done.remote],
-    }
-
-
-def _records(changes: Sequence[RefChange]) -> list[dict[str, object]]:
-    return [
-        {
-            "kind": change.kind,
-            "name": change.name,
-            "before": position(change, change.before),
-            "after": position(change, change.after),
-        }
-        for change in changes
-    ]
 
 
 def undone_lines(word: str, done: Undone) -> Iterator[str]:

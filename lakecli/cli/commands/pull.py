@@ -15,15 +15,24 @@ from lakecli.cli.commands.bucket_state import (
     short,
     update_lines,
 )
-from lakecli.cli.commands.worktrees import bring_along
+from lakecli.cli.commands.worktrees import linking, pull_worktree, tell_brought
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag
 from lakecli.cli.out.records import answers, pick
-from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, HereRepositoryUri, Message, Winner
+from lakecli.cli.params import (
+    DryRun,
+    HereRepositoryOrRefUri,
+    HereRepositoryUri,
+    Message,
+    TransferOptions,
+    Winner,
+)
 from lakecli.cli.reading import linked, ref_here, repository_here
 from lakecli.repository.pull import Pulling, PullOptions, PullReport
 from lakecli.repository.pull import pull as pull_branch
 from lakecli.repository.sharing.fetch import fetch as fetch_refs
+from lakecli.worktree.bring import Policy
+from lakecli.worktree.worktree import Worktree
 
 
 class FetchedJson(TypedDict):
@@ -153,7 +162,12 @@ def pull(
         text=lambda: [_line(report, dry_run=dry_run)],
     )
     if directory is not None:
-        bring_along(context, repository, *directory)
+        worktree = Worktree(repository, *directory, linking=linking(context, repository))
+        brought = pull_worktree(context, worktree, Policy.KEEP, TransferOptions())
+        if brought.downloaded or brought.removed:
+            counts = f"written: {brought.downloaded}, removed: {brought.removed}"
+            context.out.note(f"{worktree.root}: {counts}")
+        tell_brought(context, worktree, brought)
 
 
 def _line(report: PullReport, *, dry_run: bool) -> str:

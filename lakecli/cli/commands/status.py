@@ -10,7 +10,7 @@ from lakecli.base.model import CommitId
 from lakecli.cli.commands.bucket_state import distance_text, finish_interrupted
 from lakecli.cli.context import Context
 from lakecli.cli.out.records import BranchStatusJson, LocalChangeJson, RefJson, answers, pick
-from lakecli.cli.out.text import human_seconds
+from lakecli.cli.out.text import human_seconds, quote_path
 from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
 from lakecli.cli.reading import linked, repository_or_ref_here
 from lakecli.errors import Unreachable
@@ -20,7 +20,6 @@ from lakecli.repository.status import BranchStatus
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.cli.commands.worktrees import Compared
     from lakecli.repository.contract import Finished, Repository
 
 
@@ -105,18 +104,17 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
     is_unfinished = not at_op and states.has_unfinished(repository)
     pending = _finish(context, repository) if is_unfinished else []
     went_back = [] if at_op else states.went_back(repository)
-    directory: Compared | None = None
+    name = branch.ref
     if here is not None:
-        from lakecli.cli.commands.worktrees import compare_here
+        from lakecli.cli.commands.worktrees import compare
 
-        directory = compare_here(repository, *here)
-    name = branch.ref if directory is None else directory.worktree.branch
-    found = [] if directory is not None and name is None else list(states.status(repository, name))
+        worktree, compared = compare(repository, *here)
+        name = worktree.branch
+    found = [] if here is not None and name is None else list(states.status(repository, name))
     fetched_at, pushed_at = states.last_fetched(repository), states.last_pushed(repository)
     missing = list(states.only_in_bucket(repository)) if branch.ref is None else []
 
     def record() -> StatusJson:
-
         shown = StatusJson(
             repository=repository.uri,
             storage_namespace=repository.record.storage_namespace,
@@ -127,21 +125,30 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
             pending=[pick(MoveJson, each, each.intent) for each in pending],
             went_back=[RefNameJson(kind=kind, name=name) for kind, name in went_back],
         )
-        if directory is not None:
-            shown["directory"] = directory.worktree.root
-            shown["changes"] = directory.changes()
+        if here is not None:
+            from lakecli.cli.commands.worktrees import change_record
+
+            shown["directory"] = worktree.root
+            shown["changes"] = list(map(change_record, compared.items))
         return shown
 
-    context.out.emit(
-        record,
-        text=lambda: [
-            *([] if directory is None else directory.head_lines()),
-            _seen_line(fetched_at, pushed_at, now=context.now()),
-            *_lines(found, missing),
-        ],
-    )
-    if directory is not None:
-        directory.show(context)
+    def text() -> Iterator[str]:
+        if here is not None:
+            yield f"{quote_path(str(worktree.root))} is linked with {worktree.link.src}."
+        yield _seen_line(fetched_at, pushed_at, now=context.now())
+        yield from _lines(found, missing)
+        if here is not None and compared.items:
+            yield ""
+
+    context.out.emit(record, text=text)
+    if here is not None:
+        from lakecli.cli.commands.worktrees import show_changes, warn_of_state
+
+        if context.out.json:
+            warn_of_state(context, worktree, compared)
+        else:
+            nothing = "No changes in the directory or on its ref."
+            show_changes(context, worktree, compared, nothing=nothing)
 
 
 def _finish(context: Context, repository: Repository) -> list[Finished]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, TypedDict
 
 from lakecli.base.model import ChangeType, CommitId
-from lakecli.base.progress import Progress
 from lakecli.base.uri import LakeUri
 from lakecli.cli.bulk_params import LinkOptions, TransferOptions
 from lakecli.cli.commands.differences import LOOKS, show_counts, stream_differences, stream_paths
@@ -26,25 +24,21 @@ from lakecli.cli.commands.transfers import (
 from lakecli.cli.context import Context
 from lakecli.cli.out.records import CommitJson, FailureJson, LocalChangeJson, commit_record, pick
 from lakecli.cli.out.text import commit_lines, quote_path, shell_word
-from lakecli.cli.reading import NO_METADATA, absolute, check_message, relative_path
+from lakecli.cli.reading import absolute, check_message
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.reading.view import commit_at
-from lakecli.repository.transfer.selection import EVERYTHING
+from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
 from lakecli.settings.keys import HARDLINK_ROOT
 from lakecli.stores.uri import is_local
-from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring, restore
+from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.commit import CommitOptions, Committed, commit
 from lakecli.worktree.create import link_target
 from lakecli.worktree.git import commit_metadata, find_git
-from lakecli.worktree.ignore import Ignore, selection_of
-from lakecli.worktree.link import Link, find_linked, find_root, read_link
+from lakecli.worktree.link import Link, find_root, read_link
 from lakecli.worktree.status import ChangedPath, Status, differences, status
 from lakecli.worktree.worktree import LinkMode, Worktree, not_linked
-
-COLUMNS: Final = ("Source", "Change", "Path")
 
 _WORDS: Final = {
     ChangeType.ADDED: "added",
@@ -100,12 +94,17 @@ class LocalCommitJson(CommitJson):
     downloaded: int
 
 
-def find_worktree(context: Context, directory: str = ".") -> tuple[Path, Link] | None:
-    """Return the linked directory that a directory is or lies in, and its link; or ``None``."""
+def find_worktree(context: Context, directory: str = ".") -> tuple[Path, Link]:
+    """Return the linked directory that a directory is or lies in, and its link.
+
+    Raises:
+        NotFound: there is none.
+    """
     root = find_root(absolute(directory))
-    trust = context.settings.local_trust
-    link = None if root is None else read_link(root, trust=trust)
-    return None if root is None or link is None else (root, link)
+    link = None if root is None else read_link(root, trust=context.settings.local_trust)
+    if root is None or link is None:
+        raise not_linked(absolute(directory))
+    return root, link
 
 
 def open_worktree(
@@ -116,10 +115,7 @@ def open_worktree(
     Raises:
         NotFound: there is none, or its repository is not on this machine.
     """
-    found = find_worktree(context, directory)
-    if found is None:
-        raise not_linked(absolute(directory))
-    root, link = found
+    root, link = find_worktree(context, directory)
     policy = LinkPolicy.FAIL if links is None else link_policy(links)
     repository = context.synced_repository(link.src)
     return Worktree(repository, root, link, links=policy, linking=linking(context, repository))
@@ -136,36 +132,23 @@ def linking(context: Context, repository: Repository) -> LinkMode:
     return LinkMode.AUTO if mode is LinkMode.HARDLINK and os.geteuid() == 0 else mode
 
 
-def open_ignore(context: Context, files: Sequence[str]) -> tuple[Ignore, list[bytes]]:
-    """Return the rules of the linked directory of some files, and their paths relative to it.
-
-    The path of a directory ends in a slash.
-
-    Raises:
-        NotFound: this directory is not in a linked one.
-        UsageError: a file is not below it.
-    """
-    found = find_worktree(context)
-    if found is None:
-        raise not_linked(absolute("."))
-    root, _ = found
-    paths = [relative_path(root, file) + b"/" * absolute(file).is_dir() for file in files]
-    return Ignore(os.fsencode(root)), paths
-
-
-def downloads(context: Context, repository: Repository, workers: int | None) -> DownloadOptions:
-    """Return how a working directory gets its files."""
-    return DownloadOptions(parallelism=parallelism(context, repository, workers))
-
-
-def uploads(context: Context, worktree: Worktree, workers: int | None) -> UploadOptions:
-    """Return how the files of a working directory are uploaded."""
-    return UploadOptions(
-        links=worktree.links, parallelism=parallelism(context, worktree.repository, workers)
-    )
+@contextmanager
+def downloading(
+    context: Context, repository: Repository, verb: str, transfer: TransferOptions
+) -> Iterator[DownloadOptions]:
+    """Return how a working directory gets its files, whose progress is shown meanwhile."""
+    with progress(context, verb, hidden=transfer.no_progress) as shown:
+        workers = parallelism(context, repository, transfer.workers)
+        yield DownloadOptions(parallelism=workers, progress=shown)
 
 
 # -- status ----------------------------------------------------------------------------------
+
+
+def compare(repository: Repository, root: Path, link: Link) -> tuple[Worktree, Status]:
+    """Compare a working directory with its base and its ref."""
+    worktree = Worktree(repository, root, link)
+    return worktree, status(worktree, local=False, selection=EVERYTHING)
 
 
 def source_of(item: ChangedPath) -> str:
@@ -189,25 +172,23 @@ def change_record(item: ChangedPath) -> LocalChangeJson:
     return pick(LocalChangeJson, item, source=source_of(item), change=change_of(item))
 
 
-def change_row(item: ChangedPath) -> tuple[str, str, str]:
-    """Return the cells of a path for `COLUMNS`."""
+def _change_row(item: ChangedPath) -> tuple[str, str, str]:
     return source_of(item), _WORDS[change_of(item)], quote_path(item.path)
 
 
-def change_style(item: ChangedPath) -> str:
-    """Return the colour of a path's row, which is that of the same change in a diff."""
-    return LOOKS[change_of(item)][1]
-
-
-def say_compared(context: Context, worktree: Worktree, *, local: bool) -> None:
-    """Write the lines about what is compared, as lakectl does."""
-    link = worktree.link
-    path = os.fsdecode(link.prefix)
-    base = f"{worktree.repository.uri}/{link.at_head or ''}/{path}"
-    context.out.say("", f"diff 'local://{worktree.root}' <--> '{base}'...")
-    if not local:
-        context.out.say(f"diff '{base}' <--> '{link.src}'...")
-    context.out.say("")
+def show_changes(context: Context, worktree: Worktree, found: Status, *, nothing: str) -> None:
+    """Write the changed paths, or that there are none, and what `warn_of_state` warns of."""
+    if not found.items:
+        context.out.say(nothing)
+    if found.items or context.out.json:
+        context.out.table(
+            ("Source", "Change", "Path"),
+            found.items,
+            row=_change_row,
+            record=change_record,
+            style=lambda item: LOOKS[change_of(item)][1],  # as of the same change in a diff
+        )
+    warn_of_state(context, worktree, found)
 
 
 def warn_of_state(context: Context, worktree: Worktree, found: Status) -> None:
@@ -227,48 +208,6 @@ def warn_of_state(context: Context, worktree: Worktree, found: Status) -> None:
             "resolve conflicts: take the branch's file with lakecli restore FILE, or commit the "
             "directory's with lakecli local commit --ours"
         )
-
-
-class Compared(NamedTuple):
-    """A working directory and what has changed, as `status` shows it.
-
-    Attributes:
-        worktree: the working directory.
-        status: what has changed.
-    """
-
-    worktree: Worktree
-    status: Status
-
-    def changes(self) -> list[LocalChangeJson]:
-        """Return the JSON answer about its changed paths."""
-        return [change_record(item) for item in self.status.items]
-
-    def head_lines(self) -> list[str]:
-        """Return the line about what the directory is linked with."""
-        return [f"{quote_path(str(self.worktree.root))} is linked with {self.worktree.link.src}."]
-
-    def show(self, context: Context) -> None:
-        """Write the changed paths as text."""
-        if not context.out.json:
-            if not self.status.items:
-                context.out.say("No changes in the directory or on its ref.")
-            else:
-                context.out.say("")
-                context.out.table(
-                    COLUMNS,
-                    self.status.items,
-                    row=change_row,
-                    record=change_record,
-                    style=change_style,
-                )
-        warn_of_state(context, self.worktree, self.status)
-
-
-def compare_here(repository: Repository, root: Path, link: Link) -> Compared:
-    """Compare a working directory with its base and its ref."""
-    worktree = Worktree(repository, root, link)
-    return Compared(worktree, status(worktree, local=False, selection=EVERYTHING))
 
 
 # -- bringing to a commit --------------------------------------------------------------------
@@ -352,32 +291,11 @@ def raise_conflicts(worktree: Worktree, conflicts: Sequence[bytes]) -> None:
     )
 
 
-def show_status(
-    context: Context,
-    worktree: Worktree,
-    *,
-    local: bool = False,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-) -> None:
-    """Answer with what has changed in a working directory and on its ref."""
-    found = status(worktree, local=local, selection=selection_of(include, exclude))
-    say_compared(context, worktree, local=local)
-    if not found.items:
-        context.out.say("No diff found.")
-    if found.items or context.out.json:
-        context.out.table(
-            COLUMNS, found.items, row=change_row, record=change_record, style=change_style
-        )
-    warn_of_state(context, worktree, found)
-
-
 def show_diff(
     context: Context,
     worktree: Worktree,
     *,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
+    selection: Selection = EVERYTHING,
     paths: Sequence[bytes] = (),
     prefix: bytes = b"",
     depth: int | None = None,
@@ -389,15 +307,14 @@ def show_diff(
     Args:
         context: of the command.
         worktree: the working directory.
-        include: patterns of the files to compare.
-        exclude: patterns of files not to compare.
+        selection: the files to compare.
         paths: files and directories, relative to the working directory; none for all.
         prefix: with which the paths to compare begin.
         depth: answer with counts by prefixes of so many directories; ``None`` for the paths.
         names: answer with the paths alone.
         null: end each path by NUL.
     """
-    found = status(worktree, local=True, selection=selection_of(include, exclude))
+    found = status(worktree, local=True, selection=selection)
     items = [
         item
         for item in found.items
@@ -422,36 +339,15 @@ def _is_below(path: bytes, places: Sequence[bytes]) -> bool:
 
 
 def pull_worktree(
-    context: Context, worktree: Worktree, *, force: bool, transfer: TransferOptions
-) -> None:
-    """Bring a working directory to what its ref is now, and answer with what was done."""
-    policy = Policy.FORCE if force else Policy.KEEP
-    with worktree.locked(), _progress(context, "pull", transfer) as shown:
+    context: Context, worktree: Worktree, policy: Policy, transfer: TransferOptions
+) -> Brought:
+    """Bring a working directory to what its ref is now."""
+    with (
+        worktree.locked(),
+        downloading(context, worktree.repository, "pull", transfer) as options,
+    ):
         worktree.follow_back()
-        options = replace(downloads(context, worktree.repository, transfer.workers), progress=shown)
-        brought = bring(worktree, worktree.head(), operation="pull", policy=policy, options=options)
-    if not (brought.failures or brought.conflicts):
-        context.out.say("", "Successfully synced changes!")
-    answer_synced(context, worktree, brought, "Pull")
-
-
-def bring_along(context: Context, repository: Repository, root: Path, link: Link) -> None:
-    """Bring a working directory to its branch, which a pull has moved.
-
-    Raises:
-        PartialFailure: some objects could not be downloaded.
-        WorktreeConflict: files were changed both here and there.
-    """
-    worktree = Worktree(repository, root, link, linking=linking(context, repository))
-    with worktree.locked(), context.out.progress("pull") as shown:
-        worktree.follow_back()
-        options = replace(downloads(context, repository, None), progress=shown)
-        brought = bring(
-            worktree, worktree.head(), operation="pull", policy=Policy.KEEP, options=options
-        )
-    if brought.downloaded or brought.removed:
-        context.out.note(f"{root}: written: {brought.downloaded}, removed: {brought.removed}")
-    tell_brought(context, worktree, brought)
+        return bring(worktree, worktree.head(), operation="pull", policy=policy, options=options)
 
 
 def checkout_worktree(
@@ -493,97 +389,55 @@ def checkout_worktree(
         if discard and worktree.scan().changes and not yes:
             context.out.note("Uncommitted changes exist, the operation will revert all of them.")
             context.confirm(f"revert all changes in {worktree.root}", yes=yes)
-        with _progress(context, "checkout", transfer) as shown:
-            options = replace(downloads(context, repository, transfer.workers), progress=shown)
+        with downloading(context, repository, "checkout", transfer) as options:
             brought = bring(
                 worktree, target, operation="checkout", policy=policy, options=options, src=src
             )
     answer_synced(context, worktree, brought, "Checkout")
 
 
-def restore_files(
+def commit_worktree(
     context: Context,
     worktree: Worktree,
-    files: Sequence[str],
     *,
-    source: str,
+    message: str,
+    allow_empty_message: bool,
+    metadata: Mapping[str, str],
     transfer: TransferOptions,
+    selection: Selection = EVERYTHING,
+    ours: bool = False,
+    is_plain: bool = False,
 ) -> None:
-    """Give files of a working directory their committed contents, and answer with what was done."""
-    repository = worktree.repository
-    commit = None
-    if source:
-        with repository.lake.kv.read() as txn:
-            commit = commit_at(repository, txn, source)
-    paths = [relative_path(worktree.root, file) for file in files]
-    with _progress(context, "restore", transfer) as shown:
-        options = replace(downloads(context, repository, transfer.workers), progress=shown)
-        brought = restore(worktree, paths, source=commit, options=options)
-    answer_synced(context, worktree, brought, "Restore")
-
-
-def linked_below(directory: Path, trust: Sequence[str]) -> list[Path]:
-    """Return the linked directories below a directory.
-
-    Raises:
-        NotFound: there are none.
-    """
-    found = [directory / each.directory for each in find_linked(directory, trust=trust)]
-    if not found:
-        raise not_linked(directory)
-    return found
-
-
-def _progress(
-    context: Context, verb: str, transfer: TransferOptions
-) -> AbstractContextManager[Progress]:
-    return progress(context, verb, hidden=transfer.no_progress)
-
-
-class WorkingCommit(NamedTuple):
-    """What to commit, and how.
-
-    Attributes:
-        is_plain: answer with the record of `commit`.
-    """
-
-    message: str
-    allow_empty_message: bool = False
-    metadata: Mapping[str, str] = NO_METADATA
-    include: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    ours: bool = False
-    workers: int | None = None
-    no_progress: bool = False
-    is_plain: bool = False
-
-
-def commit_worktree(context: Context, worktree: Worktree, asked: WorkingCommit) -> None:
     """Commit a working directory, and answer with the commit.
 
-    Without changes this says so, as lakectl does.
+    Without changes this says so, as lakectl does. With `is_plain` the answer is the record of
+    `commit`.
     """
-    check_message(asked.message, allow_empty=asked.allow_empty_message)
+    check_message(message, allow_empty=allow_empty_message)
 
     context.out.say("", f"Getting branch: {worktree.link.ref}")
     git = find_git(worktree.root, context.environ)
     found = {} if git is None else commit_metadata(git, host="lakecli")
-    with progress(context, "commit", hidden=asked.no_progress) as shown:
+    with downloading(context, worktree.repository, "commit", transfer) as options:
         made = commit(
             worktree,
             CommitOptions(
-                message=asked.message,
+                message=message,
                 committer=context.committer(),
-                metadata={**found, **asked.metadata},
-                selection=selection_of(asked.include, asked.exclude),
-                ours=asked.ours,
-                uploading=uploads(context, worktree, asked.workers)._replace(progress=shown),
-                downloading=downloads(context, worktree.repository, asked.workers),
+                metadata={**found, **metadata},
+                selection=selection,
+                ours=ours,
+                uploading=UploadOptions(
+                    links=worktree.links,
+                    parallelism=options.parallelism,
+                    progress=options.progress,
+                ),
+                downloading=DownloadOptions(parallelism=options.parallelism),
             ),
         )
     context.out.emit(
         commit_record(made.commit)
-        if asked.is_plain
+        if is_plain
         else pick(LocalCommitJson, made, made.commit, downloaded=made.brought.downloaded),
         text=lambda: _lines(made, branch=worktree.link.ref),
     )
