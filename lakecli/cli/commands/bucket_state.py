@@ -28,7 +28,26 @@ _SHOWN: Final = 12
 SHOWN_PLACES = 20
 
 
-class RefUpdateJson(TypedDict):
+class RefNameJson(TypedDict):
+    """A branch or tag, by its name.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+    """
+
+    kind: str
+    name: str
+
+
+class MovedRef(RefNameJson):
+    """A branch or tag, and its commits before and after a move; null if it was not there."""
+
+    before: CommitId | None
+    after: CommitId | None
+
+
+class RefUpdateJson(MovedRef):
     """A branch or tag that moved in the bucket.
 
     Attributes:
@@ -39,14 +58,10 @@ class RefUpdateJson(TypedDict):
         change: new, moved, forced, deleted, incomplete or differs; illegal name in a refs dump.
     """
 
-    kind: str
-    name: str
-    before: CommitId | None
-    after: CommitId | None
     change: str
 
 
-class DamageJson(TypedDict):
+class DamageJson(RefNameJson):
     """A record in the bucket that was left out because it is damaged.
 
     Attributes:
@@ -56,8 +71,6 @@ class DamageJson(TypedDict):
         what: what is wrong.
     """
 
-    kind: str
-    name: str
     key: str
     what: str
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.base.uri import LakeUri, parse_ref, ref_of
@@ -14,6 +14,7 @@ from lakecli.cli.bulk_params import EngineOptions, TransferOptions
 from lakecli.cli.commands.engine import SPARK_FROM, open_runner
 from lakecli.cli.commands.output_file import check_writable, replacing
 from lakecli.cli.commands.transfers import (
+    PlannedStep,
     failure_records,
     note_left_out,
     parallelism,
@@ -124,7 +125,7 @@ class ExportJson(TypedDict):
     dry_run: bool
 
 
-class ExportPlanJson(TypedDict):
+class ExportPlanJson(PlannedStep):
     """What an export would do with a path; the last object has the totals, as those of an export.
 
     Attributes:
@@ -134,11 +135,6 @@ class ExportPlanJson(TypedDict):
         size: size in bytes.
         error: the reason of a failure.
     """
-
-    action: str
-    path: bytes | str | None
-    size: NotRequired[int]
-    error: NotRequired[str]
 
 
 @answers(ExportJson)

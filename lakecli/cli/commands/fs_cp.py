@@ -101,17 +101,12 @@ def fs_cp(
         )
         return
     repository = context.synced_repository(source, destination)
-    ref, branch = ref_of(source), ref_of(destination)
-    if recursive:
-        before, after = source.path or b"", destination.path or b""
-    else:
-        before, after = target_of(source, destination)
-    copy = cp_tree if recursive else cp
-    made = copy(
+    before, after = paths_of(source, destination, recursive=recursive)
+    made = (cp_tree if recursive else cp)(
         repository,
-        source_ref=ref,
+        source_ref=ref_of(source),
         source=before,
-        branch=branch,
+        branch=ref_of(destination),
         path=after,
         attributes=attributes,
     )
@@ -151,22 +146,22 @@ def fs_mv(
 
     repository = context.synced_repository(source, destination)
     origin, branch = ref_of(source), ref_of(destination)
-    if recursive:
-        before, after = source.path or b"", destination.path or b""
-        count = mv_tree(repository, source_branch=origin, source=before, branch=branch, path=after)
-    else:
-        before, after = target_of(source, destination)
-        mv(repository, source_branch=origin, source=before, branch=branch, path=after)
-        count = 1
+    before, after = paths_of(source, destination, recursive=recursive)
+    moved = (mv_tree if recursive else mv)(
+        repository, source_branch=origin, source=before, branch=branch, path=after
+    )
+    count = moved if isinstance(moved, int) else 1
     answer(context, "move", source, destination._replace(path=after), count)
 
 
-def target_of(source: LakeUri, target: LakeUri) -> tuple[bytes, bytes]:
-    """Return the old and the new path of an object; in a directory it keeps its name.
+def paths_of(source: LakeUri, target: LakeUri, *, recursive: bool) -> tuple[bytes, bytes]:
+    """Return the old and the new path; in a directory an object keeps its name.
 
     Raises:
         UsageError: one of them is not a valid path of an object.
     """
+    if recursive:
+        return source.path or b"", target.path or b""
     before, after = path_of(source, hint="all objects: -r"), target.path or b""
     if not after or after.endswith(b"/"):
         name = before.rpartition(b"/")[2]
@@ -231,16 +226,12 @@ def across(
         transfer: how to copy.
         attributes: of copies.
     """
-    if recursive:
-        before, after = source.path or b"", target.path or b""
-    else:
-        before, after = target_of(source, target)
+    before, after = paths_of(source, target, recursive=recursive)
     origin = RepositoryPath(context.synced_repository(source), ref_of(source), before)
     place = RepositoryPath(context.synced_repository(target), ref_of(target), after)
     verb = "move" if moves else "copy"
     with progress(context, verb, hidden=transfer.no_progress) as shown:
-        carry = cp_tree_across if recursive else cp_across
-        report = carry(
+        report = (cp_tree_across if recursive else cp_across)(
             origin,
             place,
             attributes=attributes,

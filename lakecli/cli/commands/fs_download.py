@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict
@@ -14,22 +14,17 @@ from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.commands.transfers import (
     PreSign,
     TransferPlanJson,
+    answer_transfer,
     check_local,
     check_mirror,
-    failure_records,
-    note_left_out,
-    note_rest,
     parallelism,
     progress,
-    raise_failures,
     selection,
-    sentence,
     show_plan,
-    summary_lines,
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import argument, flag, option
-from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record, pick
+from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import AtOp, PrefixUri, Recursive
 from lakecli.cli.reading import Kind
@@ -37,7 +32,6 @@ from lakecli.errors import AlreadyExists, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import (
     DownloadOptions,
-    DownloadReport,
     MirrorOptions,
     download_object,
     download_tree,
@@ -195,7 +189,14 @@ def fs_download(
             report = download_tree(
                 *where, target=target, options=options, names=listed, mirror=mirror
             )
-            _answer_tree(context, target, report)
+            answer_transfer(
+                context,
+                "download",
+                report,
+                DownloadJson,
+                hint="all others were downloaded",
+                destination=target.absolute(),
+            )
 
 
 def _mirror(target: Path, max_delete: int | None) -> MirrorOptions:
@@ -254,29 +255,3 @@ def _download_one(
     if replaced is not None:
         of = local_date(datetime.fromtimestamp(replaced.st_mtime, UTC))
         context.out.note(f"replaced the old file ({human_size(replaced.st_size)}, of {of})")
-
-
-def _answer_tree(context: Context, target: Path, report: DownloadReport) -> None:
-    failed = len(report.failures)
-    counts = {"unchanged": report.unchanged, "excluded": report.excluded, "failed": failed}
-
-    def lines() -> Iterable[str]:
-        downloaded, removed = report.downloaded, report.deleted
-        if context.out.stdout_terminal:
-            counted = {"removed": removed, **counts}
-            return [sentence(context, "Downloaded", downloaded, report.size, **counted)]
-        return summary_lines("Download", downloaded=downloaded, removed=removed)
-
-    context.out.emit(
-        pick(
-            DownloadJson,
-            report,
-            failed=failed,
-            destination=target.absolute(),
-            failures=failure_records(report.failures),
-        ),
-        text=lines,
-    )
-    note_left_out(context, report.left_out)
-    note_rest(context, report.size, **counts)
-    raise_failures(context, report.failures, verb="download", hint="all others were downloaded")

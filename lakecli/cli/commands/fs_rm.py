@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri, as_directory, check_path, path_of, ref_of
@@ -22,7 +23,7 @@ from lakecli.repository.rm import (
     rm_paths,
     rm_trees,
 )
-from lakecli.repository.transfer.plan import PathAction, PlanTotals
+from lakecli.repository.transfer.plan import PathAction, PathStep, PlanTotals
 
 
 class RemovedJson(TypedDict):
@@ -95,35 +96,52 @@ def fs_rm(
     first, *others = paths
     if any(ref_of(other) != ref_of(first) for other in others):
         raise UsageError("the paths are not of the same branch", hint="run one command for each")
-    if listed is not None:
-        below = as_directory(first.path or b"")
-        targets = [below + name for name in listed]
-        for target in targets:
-            check_path(target)
-    elif recursive:
-        targets = [path.path or b"" for path in paths]
-    else:
-        targets = [path_of(path, hint="all objects: -r") for path in paths]
-    repository = context.synced_repository(*paths)
+    targets = _targets(paths, listed, recursive=recursive)
+    repository, branch = context.synced_repository(*paths), ref_of(first)
     if dry_run:
-        _plan(context, repository, first, targets, recursive=recursive)
-    elif recursive:
-        _remove_trees(context, repository, first, targets, must_exist=must_exist)
+        plan = plan_rm_trees if recursive else plan_rm_paths
+        _show_plan(context, plan(repository, branch, targets))
+        return
+    if recursive:
+        removed = rm_trees(repository, branch, targets, must_exist=must_exist)
+        if removed:
+            context.out.note(f"removed {removed} object{'s' if removed > 1 else ''}")
+        else:
+            context.out.note(f"nothing was removed: no object at {first}")
     else:
-        _remove(context, repository, first, targets, must_exist=must_exist)
+        absent = rm_paths(repository, branch, targets, must_exist=must_exist)
+        removed = len(set(targets)) - len(absent)
+        _note_absent(context, repository, first, absent)
+    context.out.emit({"removed": removed})
 
 
-def _plan(
-    context: Context,
-    repository: Repository,
-    uri: LakeUri,
-    targets: list[bytes],
-    *,
-    recursive: bool,
+def _targets(paths: list[LakeUri], listed: list[bytes] | None, *, recursive: bool) -> list[bytes]:
+    """Return the paths to remove; those of ``--files-from`` are below the only one of `paths`."""
+    if listed is None:
+        if recursive:
+            return [path.path or b"" for path in paths]
+        return [path_of(path, hint="all objects: -r") for path in paths]
+    below = as_directory(paths[0].path or b"")
+    targets = [below + name for name in listed]
+    for target in targets:
+        check_path(target)
+    return targets
+
+
+def _note_absent(
+    context: Context, repository: Repository, uri: LakeUri, absent: Sequence[bytes]
 ) -> None:
+    for path in absent:
+        context.out.note(f"nothing was removed: no object at {uri._replace(path=path)}")
+    for path in absent[:1]:
+        if is_directory(repository, ref_of(uri), path):
+            context.out.hint("to remove all objects below it: -r")
+        elif (near := find_nearest(repository, ref_of(uri), path)) is not None:
+            context.out.hint(f"did you mean {uri._replace(path=near)}?")
 
+
+def _show_plan(context: Context, steps: Iterable[PathStep]) -> None:
     plan = PlanTotals()
-    steps = (plan_rm_trees if recursive else plan_rm_paths)(repository, ref_of(uri), targets)
     context.out.stream(plan.counted(steps), record=step_record, text=step_line)
     deleted = plan.tallies[PathAction.DELETED]
     count, size = deleted.count, deleted.size
@@ -136,42 +154,3 @@ def _plan(
             f"Objects: {count} ({human_size(size)})",
         ],
     )
-
-
-def _remove(
-    context: Context,
-    repository: Repository,
-    uri: LakeUri,
-    targets: list[bytes],
-    *,
-    must_exist: bool,
-) -> None:
-
-    branch = ref_of(uri)
-    absent = rm_paths(repository, branch, targets, must_exist=must_exist)
-    for path in absent:
-        shown = LakeUri(uri.repository, branch, path)
-        context.out.note(f"nothing was removed: no object at {shown}")
-    for path in absent[:1]:
-        if is_directory(repository, branch, path):
-            context.out.hint("to remove all objects below it: -r")
-        elif (near := find_nearest(repository, branch, path)) is not None:
-            context.out.hint(f"did you mean {LakeUri(uri.repository, branch, near)}?")
-    context.out.emit({"removed": len(set(targets)) - len(absent)})
-
-
-def _remove_trees(
-    context: Context,
-    repository: Repository,
-    uri: LakeUri,
-    targets: list[bytes],
-    *,
-    must_exist: bool,
-) -> None:
-
-    removed = rm_trees(repository, ref_of(uri), targets, must_exist=must_exist)
-    if removed:
-        context.out.note(f"removed {removed} object{'s' if removed > 1 else ''}")
-    else:
-        context.out.note(f"nothing was removed: no object at {uri}")
-    context.out.emit({"removed": removed})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -15,23 +15,18 @@ from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, r
 from lakecli.cli.commands.transfers import (
     PreSign,
     TransferPlanJson,
+    answer_transfer,
     check_local,
     check_mirror,
-    failure_records,
     link_policy,
-    note_left_out,
-    note_rest,
     parallelism,
     progress,
-    raise_failures,
     selection,
-    sentence,
     show_plan,
-    summary_lines,
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import argument, flag, option
-from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record, pick
+from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import ContentType, Metadata
 from lakecli.cli.reading import NO_METADATA, Kind, read_branch_prefix
@@ -206,7 +201,13 @@ def fs_upload(
                 max_delete=max_delete,
                 report=report,
             )
-    answer(context, report)
+    answer_transfer(
+        context,
+        "upload",
+        report,
+        UploadJson,
+        hint="the others are staged; fix these and repeat the upload, or see --follow and --skip",
+    )
 
 
 def _arguments(
@@ -309,37 +310,4 @@ def tell_directory(context: Context, source: str, target: LakeUri) -> None:
     directory = source if source.endswith("/") else f"{source}/"
     context.out.say(
         "", f"diff 'local://{quote_path(directory)}' <--> '{quote_path(str(target))}'..."
-    )
-
-
-def answer(context: Context, report: UploadReport) -> None:
-    """Answer with what was uploaded.
-
-    Raises:
-        PartialFailure: some files failed.
-    """
-    failures = failure_records(report.failures)
-    counts = {
-        "unchanged": report.unchanged,
-        "excluded": report.excluded,
-        "failed": len(failures),
-    }
-
-    def lines() -> Iterable[str]:
-        uploaded, removed = report.uploaded, report.deleted
-        if context.out.stdout_terminal:
-            counted = {"removed": removed, **counts}
-            return [sentence(context, "Uploaded", uploaded, report.size, **counted)]
-        return summary_lines("Upload", uploaded=uploaded, removed=removed)
-
-    context.out.emit(
-        lambda: pick(UploadJson, report, failed=len(failures), failures=failures), text=lines
-    )
-    note_left_out(context, report.left_out)
-    note_rest(context, report.size, **counts)
-    raise_failures(
-        context,
-        report.failures,
-        verb="upload",
-        hint="the others are staged; fix these and repeat the upload, or see --follow and --skip",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from typing import Final, Required, TypedDict
@@ -228,30 +229,26 @@ def _repair(
 
 
 def _record(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> CheckedJson:
-
+    common = CheckedJson(type="finding", kind=item.kind, name=item.name)
     if isinstance(item, Repaired):
         kind = "repairable" if dry_run else "repaired"
-        return CheckedJson(type=kind, kind=item.kind, name=item.name, how=item.how)
-    if isinstance(item, Unrecoverable):
-        return CheckedJson(
-            type="lost",
-            kind=item.kind,
-            name=item.name,
-            what=item.what,
-            hurt_refs=item.refs,
-            hurt_paths=item.paths,
-            hurt_path_count=item.path_count,
-            advice=item.advice,
-        )
-    return CheckedJson(
-        type="finding",
-        kind=item.kind,
-        name=item.name,
-        what=item.what,
-        path=item.path,
-        ref=item.ref or None,
-        commit_id=item.commit_id,
-    )
+        return {**common, "type": kind, "how": item.how}
+    common["what"] = item.what
+    if isinstance(item, Finding):
+        return {
+            **common,
+            "path": item.path,
+            "ref": item.ref or None,
+            "commit_id": item.commit_id,
+        }
+    return {
+        **common,
+        "type": "lost",
+        "hurt_refs": item.refs,
+        "hurt_paths": item.paths,
+        "hurt_path_count": item.path_count,
+        "advice": item.advice,
+    }
 
 
 def _text(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> str:
@@ -288,23 +285,10 @@ def _finding_line(finding: Finding) -> str:
     return ", ".join(parts)
 
 
-def _summary(counts: FsckCounts, outside: Sequence[CountedPlace]) -> CheckedJson:
-    return CheckedJson(
-        type="summary",
-        refs=counts.refs,
-        commits=counts.commits,
-        metaranges=counts.metaranges,
-        ranges=counts.ranges,
-        entries=counts.entries,
-        objects=counts.objects,
-        bytes_hashed=counts.bytes_hashed,
-        external=counts.external,
-        external_asked=counts.external_asked,
-        expired=counts.expired,
-        findings=counts.findings,
-        damaged_refs=sorted(counts.damaged_refs),
-        outside=place_records(outside),
-    )
+def _summary(counts: FsckCounts, outside: Sequence[CountedPlace]) -> dict[str, object]:
+    fields = asdict(counts) | {"damaged_refs": sorted(counts.damaged_refs)}
+    del fields["places"]  # they are counted in `outside`
+    return {"type": "summary", **fields, "outside": place_records(outside)}
 
 
 def _lines(counts: FsckCounts, outside: Sequence[CountedPlace]) -> Iterator[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.bulk_params import EngineOptions, LinkOptions, TransferOptions
 from lakecli.cli.commands.engine import open_runner
 from lakecli.cli.commands.transfers import (
+    PlannedStep,
     failure_records,
     link_policy,
     note_left_out,
@@ -73,7 +74,7 @@ class ImportedJson(TypedDict):
     commit: CommitJson | None
 
 
-class ImportPlanJson(TypedDict):
+class ImportPlanJson(PlannedStep):
     """What an import would do with a path; the last object has the totals, as those of an import.
 
     Attributes:
@@ -83,11 +84,6 @@ class ImportPlanJson(TypedDict):
         size: size in bytes; with the totals, of all objects of the source.
         error: the reason of a failure.
     """
-
-    action: str
-    path: bytes | str | None
-    size: NotRequired[int]
-    error: NotRequired[str]
 
 
 class Mode(StrEnum):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from lakecli.base.model import CommitId
 from lakecli.cli.commands.bucket_state import (
     UP_TO_DATE,
+    MovedRef,
+    RefNameJson,
     finish_interrupted,
     pushed_line,
     read_lease,
@@ -23,7 +24,7 @@ from lakecli.repository import push as pushing
 from lakecli.repository.push import Pushing, PushReport
 
 
-class PushedRefJson(TypedDict):
+class PushedRefJson(MovedRef):
     """A branch or tag that was pushed.
 
     Attributes:
@@ -34,14 +35,10 @@ class PushedRefJson(TypedDict):
         state: created, updated, forced, deleted, up to date or behind.
     """
 
-    kind: str
-    name: str
-    before: CommitId | None
-    after: CommitId | None
     state: str
 
 
-class FailedRefJson(TypedDict):
+class FailedRefJson(RefNameJson):
     """A branch or tag that was not pushed.
 
     Attributes:
@@ -50,8 +47,6 @@ class FailedRefJson(TypedDict):
         error: the reason.
     """
 
-    kind: str
-    name: str
     error: str
 
 

@@ -7,7 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.cli.commands.bucket_state import distance_text, finish_interrupted
+from lakecli.cli.commands.bucket_state import (
+    MovedRef,
+    RefNameJson,
+    distance_text,
+    finish_interrupted,
+)
 from lakecli.cli.context import Context
 from lakecli.cli.out.records import BranchStatusJson, LocalChangeJson, RefJson, answers, pick
 from lakecli.cli.out.text import human_seconds, quote_path
@@ -51,19 +56,7 @@ class StatusJson(TypedDict):
     changes: NotRequired[Sequence[LocalChangeJson]]
 
 
-class RefNameJson(TypedDict):
-    """A branch or tag, by its name.
-
-    Attributes:
-        kind: branch or tag.
-        name: name of the branch or tag.
-    """
-
-    kind: str
-    name: str
-
-
-class MoveJson(TypedDict):
+class MoveJson(MovedRef):
     """A move in the bucket that an interrupted command began.
 
     Attributes:
@@ -74,10 +67,6 @@ class MoveJson(TypedDict):
         state: applied, lost (somebody else moved it first), or open.
     """
 
-    kind: str
-    name: str
-    before: CommitId | None
-    after: CommitId | None
     state: str
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NotRequired, TypedDict
 
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.cli.line.declare import Option
-from lakecli.cli.out.records import FailureJson
+from lakecli.cli.out.records import FailureJson, pick
 from lakecli.cli.out.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.repository.transfer.selection import LEFT_OUT
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from lakecli.cli.bulk_params import LinkOptions, SelectionOptions
     from lakecli.cli.context import Context
     from lakecli.repository.contract import Repository
+    from lakecli.repository.download import DownloadReport
     from lakecli.repository.transfer.plan import PathStep, PlanTotals
     from lakecli.repository.transfer.selection import Selection
+    from lakecli.repository.upload_tree import UploadReport
 
 LOCAL_WORKERS: Final = 2
 """Concurrent transfers on this machine: one thread hashes while the other waits for the disk."""
@@ -38,7 +40,16 @@ PreSign = Annotated[
 ]
 
 
-class TransferPlanJson(TypedDict):
+class PlannedStep(TypedDict):
+    """What would be done with a path."""
+
+    action: str
+    path: bytes | str | None
+    size: NotRequired[int]
+    error: NotRequired[str]
+
+
+class TransferPlanJson(PlannedStep):
     """What an upload or download would do with a path; the last object has the totals.
 
     Attributes:
@@ -63,10 +74,6 @@ class TransferPlanJson(TypedDict):
         failures: the objects that failed.
     """
 
-    action: str
-    path: bytes | str | None
-    size: NotRequired[int]
-    error: NotRequired[str]
     destination: NotRequired[Path]
     new: NotRequired[int]
     new_size: NotRequired[int]
@@ -116,12 +123,6 @@ def summary_lines(
     yield ""
 
 
-def note_rest(context: Context, size: int, **counts: int) -> None:
-    """Note the bytes of a recursive transfer, and the counts that lakectl's summary lacks."""
-    if not context.out.stdout_terminal:  # there `sentence` says it
-        context.out.note(", ".join((human_size(size), *_named(counts))))
-
-
 def sentence(context: Context, verb: str, count: int, size: int, **counts: int) -> str:
     """Return what a transfer did, as a terminal shows it in place of lakectl's summary.
 
@@ -141,6 +142,52 @@ def sentence(context: Context, verb: str, count: int, size: int, **counts: int) 
 
 def _named(counts: Mapping[str, int]) -> list[str]:
     return [f"{count:,} {name}" for name, count in counts.items() if count]
+
+
+def answer_transfer(
+    context: Context,
+    verb: str,
+    report: UploadReport | DownloadReport,
+    answer: type,
+    *,
+    hint: str,
+    **given: object,
+) -> None:
+    """Answer with what a recursive transfer did.
+
+    Args:
+        context: of the command.
+        verb: ``upload`` or ``download``.
+        report: what was done.
+        answer: the class of the JSON answer.
+        hint: what became of the other objects, if some failed.
+        given: fields of the JSON answer that the report lacks.
+
+    Raises:
+        PartialFailure: some objects failed.
+    """
+    done = f"{verb}ed"
+    count: int = getattr(report, done)
+    failures = failure_records(report.failures)
+    counts = {
+        "unchanged": report.unchanged,
+        "excluded": report.excluded,
+        "failed": len(failures),
+    }
+
+    def lines() -> Iterable[str]:
+        if context.out.stdout_terminal:
+            counted = {"removed": report.deleted, **counts}
+            return [sentence(context, done.capitalize(), count, report.size, **counted)]
+        return summary_lines(verb.capitalize(), removed=report.deleted, **{done: count})
+
+    context.out.emit(
+        lambda: pick(answer, report, failed=len(failures), failures=failures, **given), text=lines
+    )
+    note_left_out(context, report.left_out)
+    if not context.out.stdout_terminal:  # there `sentence` says it
+        context.out.note(", ".join((human_size(report.size), *_named(counts))))
+    raise_failures(context, report.failures, verb=verb, hint=hint)
 
 
 def show_plan(
