@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final, NamedTuple, TypedDict
+from typing import Annotated, Final, TypedDict
 
 from lakecli.base import uri
 from lakecli.base.model import Commit, CommitId
@@ -118,16 +118,12 @@ def bisect_start(
         lakecli bisect start lakefs://demo
     """
     base = context.base_uri
-    uris = [uri.parse_ref(each, base=base) for each in good if _is_uri(each, base)]
-    repository = context.synced_repository(bad, *uris)
-    refs = [
-        uri.ref_of(uri.parse_ref(each, base=base)) if _is_uri(each, base) else each for each in good
-    ]
+    uris = {
+        each: uri.parse_ref(each, base=base) for each in good if base or each.startswith(uri.SCHEME)
+    }
+    repository = context.synced_repository(bad, *uris.values())
+    refs = [uri.ref_of(uris[each]) if each in uris else each for each in good]
     answer(context, repository, start(repository, bad=bad.ref, good=refs))
-
-
-def _is_uri(text: str, base: str) -> bool:
-    return bool(base) or text.startswith(uri.SCHEME)
 
 
 @answers(BisectionJson)
@@ -230,7 +226,7 @@ def bisect_run(
     words = command[1:] if first else command
     if not words:
         raise UsageError("no program to run", hint="lakecli bisect run COMMAND")
-    repository, _ = find_named(context, [first] if first else [])
+    repository = _session_of(context, first)
     session = show(repository)
     if session.state is None:
         raise UsageError(
@@ -302,7 +298,7 @@ def bisect_view(context: Context, repository: BisectRepository = "") -> None:
         lakecli bisect view
         lakecli bisect view lakefs://demo --json
     """
-    opened, _ = find_named(context, [repository] if repository else [])
+    opened = _session_of(context, repository)
     state = show(opened).state
     context.out.stream(
         [] if state is None else state.candidates,
@@ -321,7 +317,7 @@ def bisect_log(context: Context, repository: BisectRepository = "") -> None:
         lakecli bisect log
         lakecli bisect log lakefs://demo > session.sh
     """
-    opened, _ = find_named(context, [repository] if repository else [])
+    opened = _session_of(context, repository)
     session = show(opened)
     context.out.say(f"lakecli bisect start {opened.uri}")
 
@@ -343,26 +339,19 @@ def bisect_reset(context: Context, repository: BisectRepository = "") -> None:
     """
     cleared = False
     if repository or names_with_session(context.lake()):
-        opened, _ = find_named(context, [repository] if repository else [])
+        opened = _session_of(context, repository)
         cleared = reset(opened)
     context.out.emit({"cleared": cleared}, text=lambda: ["Cleared bisect session"] * cleared)
     if not cleared:
         context.out.warn("no active bisect session")
 
 
-class Named(NamedTuple):
-    """What the arguments of a command name.
-
-    Attributes:
-        repository: the repository.
-        refs: expressions, without the URI of the repository alone.
-    """
-
-    repository: Repository
-    refs: Sequence[str]
+def _session_of(context: Context, uri: str) -> Repository:
+    """Return the repository of a URI; without one, the only one with a session."""
+    return find_named(context, [uri] if uri else [])[0]
 
 
-def find_named(context: Context, texts: Sequence[str]) -> Named:
+def find_named(context: Context, texts: Sequence[str]) -> tuple[Repository, list[str]]:
     """Return the repository with a session that arguments mean, and the refs.
 
     Raises:
@@ -382,7 +371,7 @@ def find_named(context: Context, texts: Sequence[str]) -> Named:
     if not uris:
         uris.append(uri.LakeUri(_only_session(context)))
     opened = context.synced_repository if refs else context.repository
-    return Named(opened(*uris), refs)
+    return opened(*uris), refs
 
 
 def _only_session(context: Context) -> str:
@@ -410,30 +399,21 @@ def say_and_answer(
 
 def answer(context: Context, repository: Repository, session: Session) -> None:
     """Show where a search stands."""
-    context.out.emit(
-        bisection_record(repository, session), text=lambda: _lines(repository, session)
-    )
-
-
-def bisection_record(repository: Repository, session: Session) -> BisectionJson:
-    """Return the JSON answer about a session."""
     state = session.state
-    return pick(
-        BisectionJson,
+    current = None if state is None else state.current
+    found = None if state is None else state.found
+    record = BisectionJson(
         repository=repository.uri,
         bad=None if session.bad is None else session.bad.id,
         good=session.good,
         skipped=session.skipped,
-        current=_record_of(None if state is None else state.current),
-        left=None if state is None or state.current is None else state.left,
-        steps=None if state is None or state.current is None else state.steps,
-        found=_record_of(None if state is None else state.found),
+        current=None if current is None else commit_record(current),
+        left=None if state is None or current is None else state.left,
+        steps=None if state is None or current is None else state.steps,
+        found=None if found is None else commit_record(found),
         untested=[] if state is None else [commit.id for commit in state.untested],
     )
-
-
-def _record_of(commit: Commit | None) -> object:
-    return None if commit is None else commit_record(commit)
+    context.out.emit(record, text=lambda: _lines(repository, session))
 
 
 def subject(commit: Commit) -> str:
@@ -442,7 +422,6 @@ def subject(commit: Commit) -> str:
 
 
 def _lines(repository: Repository, session: Session) -> Iterator[str]:
-
     yield f"Repository: {repository.record.name}"
     state = session.state
     if state is None:
