@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -115,7 +115,8 @@ def diff(
         return _found(count) if exit_code else None
     left, right, two_way = _split(left or ref_here(None, context), right, two_way=two_way)
     if not (name_only or null):  # those are for programs, which read nothing but paths
-        context.out.say(*_heading(left, right))
+        two = () if right is None else (f"Left ref: {left}", f"Right ref: {right}")
+        context.out.say(*(two or (f"Ref: {left}",)))
     repository = context.synced_repository(left, *([] if right is None else [right]), at_op=at_op)
     path = os.fsencode(prefix)
     stack = ExitStack()
@@ -127,13 +128,7 @@ def diff(
     else:
         compare = partial(_compare, context, repository, stack, engine)
         refs = (ref_of(left), ref_of(right))
-        opened = diff_refs(
-            repository,
-            *refs,
-            prefix=path,
-            two_way=two_way,
-            compare=compare,
-        )
+        opened = diff_refs(repository, *refs, prefix=path, two_way=two_way, compare=compare)
     with stack, opened as differences:
         if stat.stat:
             count = show_counts(context.out, differences, depth=stat.depth)
@@ -158,13 +153,6 @@ def _split(
         return left, right, two_way
     first, dots, last = span
     return left._replace(ref=first), left._replace(ref=last), two_way or dots == ".."
-
-
-def _heading(left: LakeUri, right: LakeUri | None) -> Sequence[str]:
-    """Return the lines before the differences."""
-    if right is None:
-        return (f"Ref: {left}",)
-    return f"Left ref: {left}", f"Right ref: {right}"
 
 
 def _check_forms(given: Mapping[str, bool]) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
+from operator import attrgetter
 from typing import Final, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, NotUri
@@ -145,7 +146,7 @@ def doctor(
     fixes: set[str] = set()
     is_short = context.out.stdout_terminal and not context.verbose
     with closing(examination.checks) as checks:
-        for name, group in groupby(checks, key=_group if is_short else _name):
+        for name, group in groupby(checks, key=_group if is_short else attrgetter("name")):
             members = list(group)
             found += members
             wrong = [check for check in members if check.verdict not in _QUIET]
@@ -156,7 +157,8 @@ def doctor(
             for verdict in _QUIET:
                 quiet = [each for each in members if each.verdict == verdict and each not in wrong]
                 if quiet:
-                    context.out.say(_line(context.out, verdict, name, _names(quiet)))
+                    names = ", ".join(each.name for each in quiet)
+                    context.out.say(_line(context.out, verdict, name, names))
     context.out.emit(
         {
             "target": str(target),
@@ -173,7 +175,6 @@ def doctor(
 
 
 def _examine(context: Context, target: LakeUri | str) -> Examination:
-
     if isinstance(target, str):
         return library.examine_namespace(target, context.runtime, free_space=_free_space)
     home, runtime = context.lake_home(), context.runtime
@@ -188,16 +189,8 @@ def _free_space(directory: str) -> int:
     return disk_usage(directory).free
 
 
-def _name(check: Check) -> str:
-    return check.name
-
-
 def _group(check: Check) -> str:
     return next((name for name, checks in _GROUPS.items() if check.name in checks), check.name)
-
-
-def _names(checks: Sequence[Check]) -> str:
-    return ", ".join(check.name for check in checks)
 
 
 def _lines(out: Output, check: Check, shown: set[str]) -> Iterator[str]:

@@ -38,7 +38,6 @@ from lakecli.imports.bucket import BucketSource
 from lakecli.imports.directory import DirectorySource
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import open_source, roots_of
-from lakecli.imports.task import ImportFailure
 
 SHOWN_FAILURES = 100
 COUNTED = ("added", "changed", "removed", "unchanged")
@@ -245,29 +244,16 @@ lakefs://demo/main/
 
 
 def _raise_failures(context: Context, report: ImportReport) -> None:
-    failures = report.failures[:SHOWN_FAILURES]
-    raise_failures(
-        context,
-        [(failure.path, failure.why) for failure in failures],
-        verb="import",
-        hint="nothing was committed; fix these and repeat the import"
-        + (", or see --follow and --skip" if _has_links(failures) else "")
-        + (", or see --copy" if _has_uncopied(failures) else "")
-        + (", or see --verify" if report.verified else ""),
-        count=report.failed,
-    )
-
-
-def _has_links(failures: list[ImportFailure]) -> bool:
-    """Whether files are among them that --follow or --skip is about."""
-    return any(
-        failure.why.startswith(("a symbolic link", "a special file")) for failure in failures
-    )
-
-
-def _has_uncopied(failures: list[ImportFailure]) -> bool:
-    """Whether objects are among them that --copy would import."""
-    return any(failure.why.endswith(COPY_IT) for failure in failures)
+    failures = [(failure.path, failure.why) for failure in report.failures[:SHOWN_FAILURES]]
+    whys = [why for _, why in failures]
+    hint = "nothing was committed; fix these and repeat the import"
+    if any(why.startswith(("a symbolic link", "a special file")) for why in whys):
+        hint += ", or see --follow and --skip"
+    if any(why.endswith(COPY_IT) for why in whys):
+        hint += ", or see --copy"
+    if report.verified:
+        hint += ", or see --verify"
+    raise_failures(context, failures, verb="import", hint=hint, count=report.failed)
 
 
 def _record(report: ImportReport, left_out: list[bytes]) -> ImportedJson:
