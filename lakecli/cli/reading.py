@@ -291,7 +291,7 @@ def _in_default(text: str, context: Context) -> str | None:
     if found is None:
         return None
     ref = found.ref or ""
-    is_of_ref = not ref or text == ref or text.startswith(f"{ref}/")
+    is_of_ref = not ref or _is_ref(text.partition("/")[0], found, context)
     return f"{SCHEME}{found.repository}/{text if is_of_ref else f'{ref}/{text}'}"
 
 
@@ -365,7 +365,7 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
         return None
     root, link = found
     is_written_as_file = text.startswith(("./", "../", "/")) or text in {".", ".."}
-    if not is_written_as_file and _is_ref(text, link, context):
+    if not is_written_as_file and _is_ref(text, link.src, context):
         return None
     relative = relative_path(root, text)
     path = link.prefix + relative
@@ -374,13 +374,12 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
     return LakeUri(link.src.repository, link.ref, path)
 
 
-def _is_ref(text: str, link: Link, context: Context) -> bool:
+def _is_ref(text: str, of: LakeUri, context: Context) -> bool:
     from lakecli.refs.expression import split_range
     from lakecli.repository.reading.view import resolve_ref
 
-    repository = context.repository(link.src)
     try:
-        span = split_range(text)
+        repository, span = context.repository(of._replace(ref=None)), split_range(text)
         with repository.lake.kv.read() as txn:
             for each in (text,) if span is None else (span[0], span[2]):
                 resolve_ref(repository, txn, each)

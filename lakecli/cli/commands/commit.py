@@ -18,7 +18,6 @@ from lakecli.cli.params import (
     HereBranchUri,
     Message,
     Metadata,
-    TransferOptions,
     Winner,
 )
 from lakecli.cli.reading import NO_METADATA, check_message, linked, ref_here
@@ -93,7 +92,6 @@ def commit(
                 message=message,
                 allow_empty_message=allow_empty_message,
                 metadata=metadata,
-                transfer=TransferOptions(),
                 is_plain=True,
             )
             return

@@ -24,7 +24,6 @@ from lakecli.cli.params import (
     HereRepositoryOrRefUri,
     HereRepositoryUri,
     Message,
-    TransferOptions,
     Winner,
 )
 from lakecli.cli.reading import linked, ref_here, repository_here
@@ -163,7 +162,7 @@ def pull(
     )
     if directory is not None:
         worktree = Worktree(repository, *directory, linking=linking(context, repository))
-        brought = pull_worktree(context, worktree, Policy.KEEP, TransferOptions())
+        brought = pull_worktree(context, worktree, Policy.KEEP)
         if brought.downloaded or brought.removed:
             counts = f"written: {brought.downloaded}, removed: {brought.removed}"
             context.out.note(f"{worktree.root}: {counts}")

@@ -134,9 +134,10 @@ def linking(context: Context, repository: Repository) -> LinkMode:
 
 @contextmanager
 def downloading(
-    context: Context, repository: Repository, verb: str, transfer: TransferOptions
+    context: Context, repository: Repository, verb: str, transfer: TransferOptions | None = None
 ) -> Iterator[DownloadOptions]:
     """Return how a working directory gets its files, whose progress is shown meanwhile."""
+    transfer = transfer or TransferOptions()
     with progress(context, verb, hidden=transfer.no_progress) as shown:
         workers = parallelism(context, repository, transfer.workers)
         yield DownloadOptions(parallelism=workers, progress=shown)
@@ -339,7 +340,7 @@ def _is_below(path: bytes, places: Sequence[bytes]) -> bool:
 
 
 def pull_worktree(
-    context: Context, worktree: Worktree, policy: Policy, transfer: TransferOptions
+    context: Context, worktree: Worktree, policy: Policy, transfer: TransferOptions | None = None
 ) -> Brought:
     """Bring a working directory to what its ref is now."""
     with (
@@ -403,7 +404,7 @@ def commit_worktree(
     message: str,
     allow_empty_message: bool,
     metadata: Mapping[str, str],
-    transfer: TransferOptions,
+    transfer: TransferOptions | None = None,
     selection: Selection = EVERYTHING,
     ours: bool = False,
     is_plain: bool = False,

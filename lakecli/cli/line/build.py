@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
@@ -19,6 +20,7 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from lakecli.cli.context import Context
+from lakecli.cli.line.argv import GLOBAL_OPTIONS
 from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import UsageError
@@ -102,7 +104,11 @@ def usage_of(error: BaseException, words: str, synopsis: Callable[[], str]) -> U
     message = error.format_message().removesuffix(".")
     name = f"{PROGRAM} {words}"
     hint = f"{name} --help"
-    if options := getattr(error, "possibilities", None):
+    options = getattr(error, "possibilities", None)
+    if not options and hasattr(error, "possibilities"):  # an option of all commands may be meant
+        flags = [flag for each in GLOBAL_OPTIONS for flag in each.flags]
+        options = get_close_matches(getattr(error, "option_name", ""), flags)
+    if options:
         message = error.message
         hint = "did you mean " + " or ".join(sorted(options)) + "?"
     elif getattr(error, "ctx", None) is None:  # the parser itself raised it: a value is missing

@@ -77,7 +77,7 @@ class Declared(NamedTuple):
     """
 
     default: object
-    marks: tuple[object, ...]
+    marks: tuple[Any, ...]
 
 
 def flag(help: str, *flags: str, hidden: bool = False) -> Any:  # noqa: ANN401 - a boolean
