@@ -22,6 +22,5 @@ nothing. Start at `contract`. A room imports the rooms below it only, types incl
     reading         what a ref reads as, and where its bytes are
     journal         the operation log, moves that were begun, what the bucket is still to get
     data_index      an index of all data objects in a namespace
-    known_repositories   the records of this machine's repositories
     contract        `Repository`, as everything here takes it
 """

@@ -17,7 +17,7 @@ from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.refs.bisection import Bisection, bisection
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.known_repositories import iter_repositories
+from lakecli.repository.handle.lake import iter_repositories
 from lakecli.repository.reading.view import commit_at
 
 GOOD: Final = "good"

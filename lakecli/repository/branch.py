@@ -29,7 +29,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         Gone: the tree of that commit is no longer in the bucket.
         AlreadyExists: a branch or a tag has this name.
     """
-    from lakecli.repository.journal import operation_log, staging_tokens
+    from lakecli.repository.journal import operation_log
 
     check_branch_name(name)
     commit = claim_ref(repository, source)
@@ -39,7 +39,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         branch = Branch(
             name=name,
             commit_id=commit.id,
-            staging_token=staging_tokens.start(txn, repository, name, commit.id),
+            staging_token=operation_log.start_token(txn, repository, name, commit.id),
         )
         refs.put_branch(branch)
         operation_log.append(
@@ -187,7 +187,7 @@ def reset(
         Gone: the tree of that commit is no longer in the bucket.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.journal import operation_log, staging_tokens
+    from lakecli.repository.journal import operation_log
     from lakecli.repository.journal.intents import (
         check_none_sent,
         check_none_taken_back,
@@ -213,7 +213,7 @@ def reset(
                 check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=head)
             after = before._replace(
                 commit_id=head,
-                staging_token=staging_tokens.start(txn, repository, name, head),
+                staging_token=operation_log.start_token(txn, repository, name, head),
                 sealed_tokens=(),
             )
             refs.put_branch(after)
@@ -284,7 +284,7 @@ def rename(
         CommitUnderWay: another process is sending a commit or push of it to the bucket.
     """
     from lakecli.refs.graph import is_ancestor
-    from lakecli.repository.journal import operation_log, staging_tokens
+    from lakecli.repository.journal import operation_log
     from lakecli.repository.journal.intents import (
         check_none_sent,
         check_none_taken_back,
@@ -317,7 +317,9 @@ def rename(
             after = Branch(
                 name=new_name,
                 commit_id=before.commit_id,
-                staging_token=staging_tokens.start(txn, repository, new_name, before.commit_id),
+                staging_token=operation_log.start_token(
+                    txn, repository, new_name, before.commit_id
+                ),
             )
             refs.delete_branch(name)
             refs.put_branch(after)

@@ -19,10 +19,17 @@ from lakecli.kv.operations import RefChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import read_state
 from lakecli.remote.ref_records import InvalidRecord
-from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle import namespace
-from lakecli.repository.journal import operation_log, staging_tokens, tracking
+from lakecli.repository.handle.lake import (
+    check_name_free,
+    find_intention,
+    find_repository,
+    iter_repositories,
+    put_repository,
+    record_fields,
+)
+from lakecli.repository.journal import operation_log, tracking
 from lakecli.repository.moving.transaction import initial_commit
 from lakecli.repository.sharing.fetch import (
     Change,
@@ -85,7 +92,7 @@ def clone_counted(
     """
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
-        known_repositories.check_free(txn, name, uri)
+        check_name_free(txn, name, uri)
     lake.runtime.on_step("read")
     _, record = describe_there(lake.runtime, uri, name)
     repository = lake.handle(record)
@@ -97,7 +104,7 @@ def clone_counted(
     lake.runtime.on_step("register")
     fetched = tracking.LastFetch(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
-        known_repositories.check_free(txn, name, uri)
+        check_name_free(txn, name, uri)
         _check_new(txn, record)
         made, left_out = _register(txn, repository, remote, unpacked)
         tracking.put_fetched(txn, repository, fetched)
@@ -129,9 +136,9 @@ def clone_known(
     """
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
-        record = known_repositories.find_repository(txn, name)
-        places = {each.storage_namespace for each in known_repositories.iter_repositories(txn)}
-        intended = known_repositories.find_intention(txn, uri)
+        record = find_repository(txn, name)
+        places = {each.storage_namespace for each in iter_repositories(txn)}
+        intended = find_intention(txn, uri)
     if record is not None and record.storage_namespace == uri:
         if take_over and record.is_borrowed:
             raise Refused(
@@ -150,7 +157,7 @@ def clone_known(
 
 def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
     """Refuse a second name for one repository: both would have the same refs and staging."""
-    for other in known_repositories.iter_repositories(txn):
+    for other in iter_repositories(txn):
         if other.uuid == record.uuid:
             raise AlreadyExists(
                 f"this machine has the repository in {record.storage_namespace} already, as "
@@ -194,7 +201,7 @@ def _register(
     for there in remote.refs:
         if (there.kind, there.name) not in incomplete:
             tracking.track(txn, repository, there)
-    known_repositories.put_repository(txn, record)
+    put_repository(txn, record)
     _log(txn, repository, before, made)
     return list(made.values()), tuple(left_out)
 
@@ -202,7 +209,7 @@ def _register(
 def _branch(
     txn: WriteTransaction, repository: Repository, name: str, commit_id: CommitId
 ) -> Branch:
-    return Branch(name, commit_id, staging_tokens.start(txn, repository, name, commit_id))
+    return Branch(name, commit_id, operation_log.start_token(txn, repository, name, commit_id))
 
 
 def _forget(
@@ -231,7 +238,7 @@ def _log(
     before: dict[tuple[RefKind, str], Branch | Tag],
     after: dict[tuple[RefKind, str], Branch | Tag],
 ) -> None:
-    fields = known_repositories.to_json(repository.record)
+    fields = record_fields(repository.record)
     changes = [RefChange(RefKind.REPOSITORY, repository.name, before=None, after=fields)]
     sealed: list[StagingToken] = []
     for key in sorted(before.keys() | after.keys()):

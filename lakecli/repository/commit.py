@@ -16,7 +16,7 @@ from lakecli.base.uri import as_directory
 from lakecli.committed.apply import apply
 from lakecli.errors import ConflictError, NothingToDo
 from lakecli.repository.guard import claim_head
-from lakecli.repository.journal import staging_tokens
+from lakecli.repository.journal import operation_log
 from lakecli.repository.moving.transaction import Draft, commit_staged
 from lakecli.repository.reading.view import View
 
@@ -153,8 +153,7 @@ def staged_paths(paths: Sequence[bytes], of: str = "") -> str:
 def _is_current(view: View) -> bool:
     """Tell whether everything was staged on top of the head."""
     return all(
-        staging_tokens.started_on(view.txn, token) in (None, view.commit.id)
-        for token in view.tokens
+        operation_log.started_on(view.txn, token) in (None, view.commit.id) for token in view.tokens
     )
 
 

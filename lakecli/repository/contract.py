@@ -27,7 +27,7 @@ from lakecli.base.model import (
 from lakecli.base.progress import NO_PROGRESS, Progress, ignore_step
 from lakecli.base.retry import elapsed
 from lakecli.errors import LakeError
-from lakecli.kv.local_store import LocalStore
+from lakecli.kv.local_store import LocalStore, ReadTransaction, WriteTransaction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,6 +180,12 @@ class OwnLake(Protocol):
         Raises:
             NotFound: no repository has that name.
         """
+
+    def iter_deleted(self, txn: ReadTransaction) -> Iterator[RepositoryRecord]:
+        """Yield the records of all repositories that were deleted here and do not exist again."""
+
+    def forget_for_good(self, txn: WriteTransaction, record: RepositoryRecord) -> None:
+        """Delete the record of a deleted repository, which can then not be restored."""
 
     def repositories(self, *, prefix: str = "", after: str = "") -> Iterator[RepositoryRecord]:
         """Yield the record of each repository, ordered by name."""

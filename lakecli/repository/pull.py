@@ -34,13 +34,13 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free
 from lakecli.repository.commit import MAX_LISTED, staged_paths
 from lakecli.repository.contract import Repository
-from lakecli.repository.journal import operation_log, staging_tokens
+from lakecli.repository.journal import operation_log
 from lakecli.repository.journal.intents import (
     check_none_taken_back,
     finish_pending,
     when_none_under_way,
 )
-from lakecli.repository.journal.staging_tokens import follow_head
+from lakecli.repository.journal.operation_log import follow_head
 from lakecli.repository.merge import MergeOptions, merge, preview
 from lakecli.repository.moving.transaction import MAX_ATTEMPTS
 from lakecli.repository.reading.view import View, view_of_branch
@@ -252,7 +252,7 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
             return False
         if before is None:
             check_free(refs, name)
-            after = Branch(name, there, staging_tokens.start(txn, repository, name, there))
+            after = Branch(name, there, operation_log.start_token(txn, repository, name, there))
         else:
             if _fingerprint(view_of_branch(repository, txn, name)) != staged:
                 return False

@@ -14,10 +14,20 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle import namespace
-from lakecli.repository.journal import operation_log, staging_tokens
+from lakecli.repository.handle.lake import (
+    check_name_free,
+    delete_intention,
+    delete_repository,
+    find_intention,
+    find_repository,
+    iter_repositories,
+    put_intention,
+    put_repository,
+    record_fields,
+)
+from lakecli.repository.journal import operation_log
 from lakecli.repository.moving.transaction import initial_commit
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import normalise
@@ -108,14 +118,14 @@ def _intend(
 ) -> RepositoryRecord:
     """Record the UUID before the claim, so that a second run recognises its own claim."""
     with lake.kv.write() as txn:
-        known_repositories.check_free(txn, name)
-        for other in known_repositories.iter_repositories(txn):
+        check_name_free(txn, name)
+        for other in iter_repositories(txn):
             if other.storage_namespace == uri:
                 raise AlreadyExists(
                     f"storage namespace {uri} is that of lakefs://{other.name} on this machine",
                     hint="use another prefix or directory; a repository owns its namespace alone",
                 )
-        intended = known_repositories.find_intention(txn, uri)
+        intended = find_intention(txn, uri)
         if intended is not None:
             return intended._replace(name=name)
         record = RepositoryRecord(
@@ -126,7 +136,7 @@ def _intend(
             created_at=lake.now(),
             range_entries=range_entries,
         )
-        known_repositories.put_intention(txn, record)
+        put_intention(txn, record)
         return record
 
 
@@ -136,9 +146,9 @@ def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
     Raises:
         AlreadyExists: it exists under this name or another one, and may have commits by now.
     """
-    known_repositories.check_free(txn, record.name)
-    intended = known_repositories.find_intention(txn, record.storage_namespace)
-    is_here = any(other.uuid == record.uuid for other in known_repositories.iter_repositories(txn))
+    check_name_free(txn, record.name)
+    intended = find_intention(txn, record.storage_namespace)
+    is_here = any(other.uuid == record.uuid for other in iter_repositories(txn))
     if is_here or intended is None or intended.uuid != record.uuid:
         raise AlreadyExists(
             f"another command has created or cloned the repository in {record.storage_namespace} "
@@ -156,10 +166,12 @@ def _register(lake: OwnLake, record: RepositoryRecord) -> Repository:
         branch = Branch(
             name=record.default_branch,
             commit_id=first.id,
-            staging_token=staging_tokens.start(txn, repository, record.default_branch, first.id),
+            staging_token=operation_log.start_token(
+                txn, repository, record.default_branch, first.id
+            ),
         )
-        known_repositories.put_repository(txn, record)
-        known_repositories.delete_intention(txn, record)
+        put_repository(txn, record)
+        delete_intention(txn, record)
         refs.put_commit(first)
         refs.put_branch(branch)
         changes = [
@@ -167,7 +179,7 @@ def _register(lake: OwnLake, record: RepositoryRecord) -> Repository:
                 RefKind.REPOSITORY,
                 record.name,
                 before=None,
-                after=known_repositories.to_json(record),
+                after=record_fields(record),
             ),
             operation_log.branch_change(None, branch),
         ]
@@ -184,14 +196,12 @@ def delete(lake: OwnLake, name: str) -> RepositoryRecord:
         NotFound: no such repository.
     """
     with lake.kv.write() as txn:
-        record = known_repositories.find_repository(txn, name)
+        record = find_repository(txn, name)
         if record is None:
             raise NotFound(
                 f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
             )
-        known_repositories.delete_repository(txn, record)
-        change = RefChange(
-            RefKind.REPOSITORY, name, before=known_repositories.to_json(record), after=None
-        )
+        delete_repository(txn, record)
+        change = RefChange(RefKind.REPOSITORY, name, before=record_fields(record), after=None)
         operation_log.append(txn, lake.handle(record), kind="repo delete", refs=[change])
     return record

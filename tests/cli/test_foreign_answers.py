@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.repository import known_repositories
+from lakecli.repository.handle import lake
 from lakecli.stores.contract import ANY
 from lakecli.stores.s3.store import S3Store
 from tests.support.flaky import FlakyProxy, Trouble, flaky
@@ -103,10 +103,10 @@ def test_a_region_that_would_be_another_host_is_never_stored(
 def test_a_region_in_a_record_is_checked_before_it_is_used(
     cli: Cli, bucket: str, aws_environment: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = known_repositories.from_json
+    load = lake.record_of
     monkeypatch.setattr(
-        known_repositories,
-        "from_json",
+        lake,
+        "record_of",
         lambda fields: load(fields)._replace(region="evil.example/#"),
     )
     aws_environment.delenv("AWS_ENDPOINT_URL")

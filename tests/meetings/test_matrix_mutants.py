@@ -11,7 +11,7 @@ from lakecli.base import layout
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.handle import namespace
-from lakecli.repository.journal import intents, staging_tokens, unsent_moves
+from lakecli.repository.journal import intents, operation_log, unsent_moves
 from lakecli.repository.moving import transaction
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import sending
@@ -56,7 +56,7 @@ def _moves_any_head(patch: pytest.MonkeyPatch) -> None:
 
 def _counts_all_as_seen(patch: pytest.MonkeyPatch) -> None:
     """What is staged during a merge counts as written on top of it."""
-    follow_head = staging_tokens.follow_head
+    follow_head = operation_log.follow_head
 
     def follow(txn: Any, before: Branch, after: Branch, *, has_seen: bool = True) -> None:
         del has_seen

@@ -10,7 +10,7 @@ from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.journal import staging_tokens
+from lakecli.repository.journal import operation_log
 from lakecli.repository.log import rev_parse
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.moving.housekeeping import BATCH, KEPT_FOR
@@ -58,7 +58,7 @@ def test_expired_operations_are_deleted_with_their_tokens(tmp_path: Path) -> Non
         assert kinds(repository) == ["commit", "test"]
         with lake.kv.read() as txn:
             assert area.is_empty(txn, old)
-            assert staging_tokens.started_on(txn, old) is None
+            assert operation_log.started_on(txn, old) is None
             assert not area.is_empty(txn, young)
         assert len(read(repository, "main")) == 2
 

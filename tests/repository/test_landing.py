@@ -12,7 +12,7 @@ from lakecli.kv.bucket import IntentStore
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import LocalMove
-from lakecli.repository.journal import staging_tokens
+from lakecli.repository.journal import operation_log
 from lakecli.repository.journal.intents import finish_pending
 from tests.support.clones import Clones, synced
 from tests.support.lakes import stage
@@ -76,11 +76,11 @@ def test_a_staging_token_moves_on_from_where_it_was_started(
 ) -> None:
     first, last = CommitId("a" * 64), CommitId("c" * 64)
     with repository.lake.kv.write() as txn:
-        token = staging_tokens.start(txn, repository, "main", first)
-        staging_tokens.move_on(txn, token, last, since=since)
-        assert staging_tokens.started_on(txn, token) == (last if moves else first)
-        staging_tokens.move_on(txn, StagingToken(bytes(16)), last)
-        assert staging_tokens.started_on(txn, StagingToken(bytes(16))) is None
+        token = operation_log.start_token(txn, repository, "main", first)
+        operation_log.move_token_on(txn, token, last, since=since)
+        assert operation_log.started_on(txn, token) == (last if moves else first)
+        operation_log.move_token_on(txn, StagingToken(bytes(16)), last)
+        assert operation_log.started_on(txn, StagingToken(bytes(16))) is None
 
 
 @pytest.mark.parametrize(

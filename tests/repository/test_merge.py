@@ -203,14 +203,14 @@ def test_cherry_pick_repeats_one_commit(forked: Repository) -> None:
 def test_unrelated_histories_cannot_be_merged(forked: Repository) -> None:
     from lakecli.base.model import Branch
     from lakecli.refs.ref_store import RefStore
-    from lakecli.repository.journal import staging_tokens
+    from lakecli.repository.journal import operation_log
     from lakecli.repository.moving.transaction import initial_commit
     from tests.support.lakes import START
 
     with forked.lake.kv.write() as txn:
         refs, other = RefStore(txn, forked.key), initial_commit(START)
         refs.put_commit(other)
-        token = staging_tokens.start(txn, forked, "island", other.id)
+        token = operation_log.start_token(txn, forked, "island", other.id)
         refs.put_branch(Branch("island", other.id, token))
     with pytest.raises(Refused, match="no common ancestor"):
         merge(forked, "island", "main", ME)

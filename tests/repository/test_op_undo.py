@@ -21,7 +21,7 @@ from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.guard import Reclaimed
-from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
+from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.moving.housekeeping import KEPT_FOR
 from lakecli.repository.moving.transaction import seal
@@ -104,7 +104,7 @@ class TestHere:
         shown = branch.show(repository, "main")
         with repository.lake.kv.read() as txn:
             for token in (shown.staging_token, *shown.sealed_tokens):
-                assert staging_tokens.started_on(txn, token) == before
+                assert operation_log.started_on(txn, token) == before
 
     def test_a_long_command_continues_in_a_second_operation(self, repository: Repository) -> None:
         value = encode_entry(entry_of(b"x"))

@@ -14,7 +14,7 @@ from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.journal import staging_tokens
+from lakecli.repository.journal import operation_log
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
 from lakecli.repository.sharing.publish import NonFastForward
@@ -90,7 +90,7 @@ def test_staged_changes_of_other_paths_stay(clones: tuple[Repository, ...]) -> N
     assert read(two, "main") == checksums({b"a": b"a", b"mine": b"mine"})
     with two.lake.kv.read() as txn:
         token = RefStore(txn, two.key).get_branch("main").staging_token
-        assert staging_tokens.started_on(txn, token) == made.id
+        assert operation_log.started_on(txn, token) == made.id
     mine = commit(two, "main", message="mine", committer="me")
     assert mine.parents == (made.id,)
     assert read(two, "main@") == checksums({b"a": b"a", b"mine": b"mine"})
@@ -107,7 +107,7 @@ def test_what_is_staged_after_an_undone_pull_is_on_top_of_the_old_head(
     undo(two)
     with two.lake.kv.read() as txn:
         token = RefStore(txn, two.key).get_branch("main").staging_token
-        assert staging_tokens.started_on(txn, token) == before
+        assert operation_log.started_on(txn, token) == before
     stage(two, "main", {b"a": b"mine"})
     mine = commit(two, "main", message="mine", committer="me")  # the undone change is no conflict
     assert mine.parents == (before,)

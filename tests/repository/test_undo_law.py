@@ -16,9 +16,10 @@ from lakecli.base.model import MergeStrategy
 from lakecli.errors import ConflictError, DirtyBranch, NotFound, NothingToDo, Refused
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository import branch, known_repositories, repo, tag
+from lakecli.repository import branch, repo, tag
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
+from lakecli.repository.handle.lake import find_repository
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.mv import mv
 from lakecli.repository.reading.view import view_of_branch
@@ -53,7 +54,7 @@ class State(NamedTuple):
 def state_of(repository: Repository) -> State:
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
-        record = known_repositories.find_repository(txn, repository.name)
+        record = find_repository(txn, repository.name)
         return State(
             record is not None,
             {

@@ -4,8 +4,8 @@
 
     tracking         where the refs in the bucket stood when it last read them
     unsent_moves     notes of refs that are still to move in the bucket; which may be deleted there
-    operation_log    appending to the operation log, and a look at this machine's clock
-    staging_tokens   the staging areas of a branch, and what a move of its head makes of them
+    operation_log    appending to the operation log; the staging tokens that operations own, and
+                     what a move of a branch makes of them; a look at this machine's clock
     intents          moves in the bucket whose outcome is not recorded: finishing them, landing the
                      commits, and commands that would take them back
 """

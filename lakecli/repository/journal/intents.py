@@ -36,8 +36,8 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, MoveOutcome, Result, look_up
 from lakecli.repository.contract import Finished, LocalMove, Repository
-from lakecli.repository.journal import operation_log, staging_tokens, tracking, unsent_moves
-from lakecli.repository.journal.staging_tokens import follow_head, is_built_from
+from lakecli.repository.journal import operation_log, tracking, unsent_moves
+from lakecli.repository.journal.operation_log import follow_head, is_built_from
 
 _ID_FIELD: Final = "write_id"
 """Rows without it are notes of `lakecli.repository.journal.unsent_moves`."""
@@ -175,7 +175,7 @@ def land(
     after = before._replace(commit_id=head, sealed_tokens=(*kept, *left))
     refs.put_branch(after)
     for token in left:
-        staging_tokens.settle_copy(txn, repository, token)
+        operation_log.settle_copy(txn, repository, token)
     follow_head(txn, before, after, has_seen=landing.from_staging)
     operation_log.append(
         txn,

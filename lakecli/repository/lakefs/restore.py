@@ -40,13 +40,21 @@ from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.guard import claim_trees
 from lakecli.repository.handle import namespace
-from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
+from lakecli.repository.handle.lake import (
+    check_name_free,
+    delete_intention,
+    find_intention,
+    iter_repositories,
+    put_intention,
+    put_repository,
+    record_fields,
+)
+from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
-from lakecli.repository.journal.staging_tokens import follow_head
+from lakecli.repository.journal.operation_log import follow_head
 from lakecli.repository.lakefs.dump import (
     Dump,
     LeftOut,
@@ -154,7 +162,7 @@ def clone_from_lakefs(
         _check_free(txn, name, uri)
     store, region = lake.runtime.for_repository(name).find_store(uri)
     with lake.kv.read() as txn:
-        intended = known_repositories.find_intention(txn, uri)
+        intended = find_intention(txn, uri)
     owner = namespace.owner_of(store)
     if owner is not None and not (take_over and intended and owner == intended.uuid):
         raise Refused(
@@ -186,12 +194,10 @@ def clone_from_lakefs(
         _check_free(txn, name, uri)
         if not take_over:
             _check_not_claiming(txn, uri)
-        known_repositories.put_repository(txn, record)
+        put_repository(txn, record)
         if take_over:
-            known_repositories.delete_intention(txn, record)
-        change = RefChange(
-            RefKind.REPOSITORY, name, before=None, after=known_repositories.to_json(record)
-        )
+            delete_intention(txn, record)
+        change = RefChange(RefKind.REPOSITORY, name, before=None, after=record_fields(record))
         _put_commits(txn, repository, dump.commits.values())
         _TakingDump(txn, repository, [change]).run(dump, kind="clone")
     return _restored(repository, dump, len(dump.commits))
@@ -207,16 +213,16 @@ def _claim(
     uri = record.storage_namespace
     with lake.kv.write() as txn:
         _check_free(txn, record.name, uri)
-        intended = known_repositories.find_intention(txn, uri)
+        intended = find_intention(txn, uri)
         if intended is not None:
             record = record._replace(uuid=intended.uuid)
-        known_repositories.put_intention(txn, record)
+        put_intention(txn, record)
     lake.runtime.on_step("claim")
     try:
         namespace.take_over(store, record, manifest_fields(manifest))
     except PermissionDenied:
         with lake.kv.write() as txn:  # nothing was claimed, so the namespace can be borrowed
-            known_repositories.delete_intention(txn, record)
+            delete_intention(txn, record)
         raise
     return record
 
@@ -372,8 +378,8 @@ def _default_branch(dump: Dump, wanted: str | None) -> str:
 
 
 def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
-    known_repositories.check_free(txn, name)
-    for other in known_repositories.iter_repositories(txn):
+    check_name_free(txn, name)
+    for other in iter_repositories(txn):
         if other.storage_namespace == uri:
             raise AlreadyExists(
                 f"this machine has the repository in {uri} already, as lakefs://{other.name}",
@@ -384,7 +390,7 @@ def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
 
 def _check_not_claiming(txn: ReadTransaction, uri: str) -> None:
     """Refuse to borrow what another command of this machine is taking over."""
-    if known_repositories.find_intention(txn, uri) is not None:
+    if find_intention(txn, uri) is not None:
         raise Refused(
             f"this machine is taking over {uri}, or was interrupted while it did",
             hint="wait for that command, or repeat it: lakecli clone --from-lakefs --take-over",
@@ -477,7 +483,7 @@ class _TakingDump:
             if self._refs.find_tag(name) is not None:
                 self._report(RefKind.BRANCH, name, None, there, RefState.DIFFERS)
                 return
-            token = staging_tokens.start(self._txn, self._repository, name, there)
+            token = operation_log.start_token(self._txn, self._repository, name, there)
             after = Branch(name, there, token)
         else:
             after = here._replace(commit_id=there)

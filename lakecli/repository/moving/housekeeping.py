@@ -28,9 +28,8 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.journal import staging_tokens, tracking
+from lakecli.repository.journal import operation_log, tracking
 from lakecli.repository.journal.intents import iter_begun
 from lakecli.staging import area
 
@@ -90,7 +89,7 @@ def tidy(repository: Repository) -> int:
     deleted = _expire_log(repository, cutoff)
     deleted += _drop_copies(repository, present - ABANDONED_AFTER, limit=BATCH)
     with lake.kv.read() as txn:
-        forgotten = list(known_repositories.iter_all_forgotten(txn))
+        forgotten = list(lake.iter_deleted(txn))
     for record in forgotten:
         if deleted >= BATCH:
             break
@@ -117,20 +116,20 @@ def _confirmed_present(lake: OwnLake) -> datetime | None:
 def _drop_copies(repository: Repository, before: datetime, *, limit: int) -> int:
     """Delete copies of staged changes whose commit cannot land any more."""
     with repository.lake.kv.read() as txn:
-        if next(staging_tokens.iter_copies(txn, repository), None) is None:
+        if next(operation_log.iter_copies(txn, repository), None) is None:
             return 0
     deleted = 0
     with repository.lake.kv.write() as txn:
         begun = [each.landing for each in iter_begun(txn, repository) if each.landing is not None]
         awaited = {token for landing in begun for token in landing.left}
-        for token, made in list(staging_tokens.iter_copies(txn, repository)):
+        for token, made in list(operation_log.iter_copies(txn, repository)):
             if token in awaited or made >= before.timestamp() or deleted >= limit:
                 continue
             dropped = area.drop(txn, token, limit=limit - deleted)
             deleted += dropped
             if area.is_empty(txn, token):
-                staging_tokens.forget(txn, token)
-                staging_tokens.settle_copy(txn, repository, token)
+                operation_log.forget_token(txn, token)
+                operation_log.settle_copy(txn, repository, token)
     return deleted
 
 
@@ -158,7 +157,7 @@ def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
             return 0
     deleted = 0
     with repository.lake.kv.write() as txn:
-        is_back = repository.record not in known_repositories.iter_all_forgotten(txn)
+        is_back = repository.record not in repository.lake.iter_deleted(txn)
         if is_back or not _is_gone(txn, repository, cutoff):
             return 0
         refs = RefStore(txn, repository.key)
@@ -167,19 +166,19 @@ def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
                 deleted += area.drop(txn, token, limit=limit - deleted)
                 if deleted >= limit:
                     return deleted
-                staging_tokens.forget(txn, token)
+                operation_log.forget_token(txn, token)
             refs.delete_branch(branch.name)
         while (oldest := log.find_oldest(txn, repository.key)) is not None:
             deleted += _expire(txn, oldest, set(), limit=limit - deleted)
             if deleted >= limit:
                 return deleted
-        for token, _ in list(staging_tokens.iter_copies(txn, repository)):
+        for token, _ in list(operation_log.iter_copies(txn, repository)):
             area.drop(txn, token)
-            staging_tokens.settle_copy(txn, repository, token)
+            operation_log.settle_copy(txn, repository, token)
         for table in (Table.TAGS, Table.INTENTS):
             txn.delete_owned(table, repository.key)
         tracking.forget_all(txn, repository)
-        known_repositories.forget_for_good(txn, repository.record)
+        repository.lake.forget_for_good(txn, repository.record)
     return deleted + 1
 
 
@@ -199,7 +198,7 @@ def _expire(txn: WriteTransaction, operation: Operation, needed: set[bytes], *, 
         deleted += area.drop(txn, token, limit=limit - deleted)
         if deleted >= limit:
             return deleted
-        staging_tokens.forget(txn, token)
+        operation_log.forget_token(txn, token)
     return deleted + log.remove(txn, operation, limit=limit - deleted)
 
 

@@ -45,14 +45,14 @@ from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import LocalMove, Repository
 from lakecli.repository.guard import ClaimedCommit, same_area
-from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
+from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.intents import (
     LEFT,
     check_none_sent,
     land,
     when_none_under_way,
 )
-from lakecli.repository.journal.staging_tokens import is_built_from, newer_than
+from lakecli.repository.journal.operation_log import is_built_from, newer_than
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.staged.changes import check_clean
@@ -198,7 +198,7 @@ def seal(repository: Repository, name: str) -> Branch:
         if area.is_empty(txn, branch.staging_token):
             return branch
         sealed = branch._replace(
-            staging_token=staging_tokens.start(txn, repository, name, branch.commit_id),
+            staging_token=operation_log.start_token(txn, repository, name, branch.commit_id),
             sealed_tokens=(branch.staging_token, *branch.sealed_tokens),
         )
         refs.put_branch(sealed)
@@ -347,15 +347,17 @@ def _copy_staged(
     made = []
     with repository.lake.kv.read() as txn:
         for token in branch.sealed_tokens:
-            started_on = staging_tokens.started_on(txn, token) or branch.commit_id
+            started_on = operation_log.started_on(txn, token) or branch.commit_id
             records = ((path, value) for path, value in area.scan(txn, token) if leaves(path))
             copy: StagingToken | None = None
             while batch := list(islice(records, BATCH)):
                 repository.lake.runtime.on_step("leave")
                 with repository.lake.kv.write() as writing:
                     if copy is None:
-                        copy = staging_tokens.start(writing, repository, branch.name, started_on)
-                        staging_tokens.note_copies(writing, repository, [copy])
+                        copy = operation_log.start_token(
+                            writing, repository, branch.name, started_on
+                        )
+                        operation_log.note_copies(writing, repository, [copy])
                     area.put_many(writing, copy, same_area(batch))
             if copy is not None:
                 made.append(copy)
@@ -373,8 +375,8 @@ def _drop_unused(repository: Repository, *, name: str, tokens: Sequence[StagingT
                     return
                 rest = area.drop(txn, token, limit=BATCH)
                 if rest < BATCH:
-                    staging_tokens.forget(txn, token)
-                    staging_tokens.settle_copy(txn, repository, token)
+                    operation_log.forget_token(txn, token)
+                    operation_log.settle_copy(txn, repository, token)
 
 
 def _move(repository: Repository, branch: Branch, commit: Commit, landing: LocalMove) -> bool:
@@ -396,7 +398,7 @@ def _move(repository: Repository, branch: Branch, commit: Commit, landing: Local
             check_none_sent(txn, repository, branch.name, ignores_stale=True)
             present = branch_at(repository, txn, branch.name)
             is_current = is_built_from(present, branch.commit_id, landing.sealed)
-            if not is_current or not staging_tokens.are_noted(txn, repository, landing.left):
+            if not is_current or not operation_log.are_noted(txn, repository, landing.left):
                 return False
             land(txn, repository, branch.name, commit, landing)
         return True

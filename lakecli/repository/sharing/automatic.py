@@ -33,9 +33,9 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import MoveOutcome
 from lakecli.remote.refs import iter_known_moves
 from lakecli.repository.contract import CaughtUp, LocalMove, Repository, UnsentMove
-from lakecli.repository.journal import intents, operation_log, staging_tokens, unsent_moves
+from lakecli.repository.journal import intents, operation_log, unsent_moves
 from lakecli.repository.journal.intents import CommitUnderWay, finish_pending
-from lakecli.repository.journal.staging_tokens import follow_head, is_built_from
+from lakecli.repository.journal.operation_log import follow_head, is_built_from
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import publish
 from lakecli.repository.sharing.sending import push_note, unsent_notes
@@ -140,7 +140,7 @@ def _follow_branch(
     if before is None:
         if head is None or refs.find_tag(name) is not None:
             return None
-        made = Branch(name, head, staging_tokens.start(txn, repository, name, head))
+        made = Branch(name, head, operation_log.start_token(txn, repository, name, head))
         refs.put_branch(made)
         return operation_log.branch_change(None, made)
     if not _has_nothing_of_its_own(txn, repository, before, tracked):
@@ -236,9 +236,9 @@ class SharedMover:
             before = TrackingStore(txn, repository.key).position(RefKind.BRANCH, branch.name)
             _check_ahead(txn, repository, branch, before)
         with repository.lake.kv.write() as txn:
-            if not staging_tokens.are_noted(txn, repository, landing.left):
+            if not operation_log.are_noted(txn, repository, landing.left):
                 return False
-            staging_tokens.note_copies(txn, repository, landing.left)
+            operation_log.note_copies(txn, repository, landing.left)
             RefStore(txn, repository.key).put_commit(commit)
         result = publish(
             repository,

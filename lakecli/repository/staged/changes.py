@@ -41,7 +41,7 @@ from lakecli.kv.operations import StagingChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
+from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.intents import check_none_sent
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.staging import area
@@ -101,7 +101,7 @@ def _older_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
     """Yield the areas that were started on an older commit of the head's history, with it."""
     refs = RefStore(view.txn, view.repository.key)
     for place, token in enumerate(view.tokens):
-        started_on = staging_tokens.started_on(view.txn, token)
+        started_on = operation_log.started_on(view.txn, token)
         if started_on is None or started_on == view.commit.id:
             continue
         base = refs.find_commit(started_on)
@@ -265,5 +265,5 @@ def _unstage(
         for path in paths:
             area.remove(txn, token, path)
     if covers:
-        refs.put_branch(staging_tokens.outdate(txn, repository, branch))
+        refs.put_branch(operation_log.outdate(txn, repository, branch))
     return True

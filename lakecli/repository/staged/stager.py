@@ -25,7 +25,7 @@ from lakecli.kv.operations import Operation, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_below, claim_entry, claim_head, committed_value
-from lakecli.repository.journal import operation_log, staging_tokens
+from lakecli.repository.journal import operation_log
 from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.staging import area
@@ -184,7 +184,7 @@ class Stager:
             )
             covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
             if any(covered):
-                refs.put_branch(staging_tokens.outdate(txn, self._repository, branch))
+                refs.put_branch(operation_log.outdate(txn, self._repository, branch))
         return True
 
     def _log(self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes]) -> None:

@@ -15,9 +15,8 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation, PastStore
-from lakecli.repository import known_repositories
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.handle.lake import Lake
+from lakecli.repository.handle.lake import Lake, find_repository, iter_forgotten
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.undo import unanswered
@@ -214,8 +213,8 @@ def logged_repository(
         NotFound: this machine never had a repository of that name.
     """
     with lake.kv.read() as txn:
-        present = known_repositories.find_repository(txn, name)
-        found = [lake.handle(record) for record in known_repositories.iter_forgotten(txn, name)]
+        present = find_repository(txn, name)
+        found = [lake.handle(record) for record in iter_forgotten(txn, name)]
         if present is not None:
             found.insert(0, lake.handle(present))
         if not found:

@@ -31,12 +31,18 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository import known_repositories
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Reclaimed, unless_away
-from lakecli.repository.journal import operation_log, staging_tokens, unsent_moves
+from lakecli.repository.handle.lake import (
+    delete_repository,
+    find_repository,
+    put_repository,
+    record_fields,
+    record_of,
+)
+from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.intents import check_none_sent, check_none_taken_back
-from lakecli.repository.journal.staging_tokens import follow_head
+from lakecli.repository.journal.operation_log import follow_head
 from lakecli.repository.undo.log import REDOES, UNDOES, iter_logged
 from lakecli.staging import area
 
@@ -287,14 +293,14 @@ class TakeBack:
                 is_its_branch = (moved.kind, moved.name) == (RefKind.BRANCH, change.branch)
                 if is_its_branch and before is not None and after is not None:
                     token = StagingToken(change.token)
-                    staging_tokens.move_on(self._txn, token, before, since=after)
+                    operation_log.move_token_on(self._txn, token, before, since=after)
 
     def _outdate_commits(self, change: StagingChange) -> None:
         branch = self._refs.find_branch(change.branch)
         if branch is None or change.token not in branch.sealed_tokens:
             return
         check_none_sent(self._txn, self._repository, branch.name)
-        outdated = staging_tokens.outdate(self._txn, self._repository, branch)
+        outdated = operation_log.outdate(self._txn, self._repository, branch)
         self._refs.put_branch(outdated)
         self._note(operation_log.branch_change(branch, outdated))
 
@@ -315,7 +321,7 @@ class TakeBack:
             return operation_log.branch_change(branch, None).before
         if change.kind is RefKind.TAG:
             return operation_log.tag_change(self._refs.find_tag(change.name), None).before
-        record = known_repositories.find_repository(self._txn, change.name)
+        record = find_repository(self._txn, change.name)
         if record is None:
             return None
         if record.uuid != self._repository.record.uuid:
@@ -323,7 +329,7 @@ class TakeBack:
                 f"another repository has the name {change.name} now: {record.storage_namespace}",
                 hint=f"delete that one here first: lakecli repo delete lakefs://{change.name}",
             )
-        return known_repositories.to_json(record)
+        return record_fields(record)
 
     def _essence(self, kind: str, fields: Fields) -> object:
         """Return the parts of a record that have to be equal."""
@@ -347,11 +353,9 @@ class TakeBack:
             else:
                 self._refs.put_tag(Tag(change.name, CommitId(change.before["commit_id"])))
         elif change.before is not None:
-            known_repositories.put_repository(
-                self._txn, known_repositories.from_json(change.before)
-            )
+            put_repository(self._txn, record_of(change.before))
         elif present is not None:
-            known_repositories.delete_repository(self._txn, known_repositories.from_json(present))
+            delete_repository(self._txn, record_of(present))
         self._note(RefChange(change.kind, change.name, before=present, after=change.before))
 
     def _put_branch(self, name: str, fields: Fields) -> None:

@@ -18,7 +18,7 @@ from lakecli.committed.metaranges import RangeRecord, encode_range_record
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.proto.messages import BRANCH_DATA, COMMIT_DATA
-from lakecli.repository import known_repositories
+from lakecli.repository.handle.lake import find_intention, iter_repositories
 from lakecli.repository.lakefs.dump import BadDump, Dump, RefsManifest, read_dump
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
 from lakecli.repository.moving.transaction import initial_commit
@@ -262,8 +262,8 @@ def test_a_clone_of_a_damaged_dump_writes_nothing(
         clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
     assert files(foreign) == before
     with lake.kv.read() as txn:
-        assert list(known_repositories.iter_repositories(txn)) == []
-        assert known_repositories.find_intention(txn, f"local://{foreign}") is None
+        assert list(iter_repositories(txn)) == []
+        assert find_intention(txn, f"local://{foreign}") is None
     assert not os.path.lexists(Path(lake.home.store).with_name("objects"))
     path.write_bytes(intact)
     made = clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)

@@ -11,7 +11,7 @@ import pytest
 
 from lakecli.errors import Refused
 from lakecli.fsck.check import fsck
-from lakecli.repository import known_repositories
+from lakecli.repository.handle.lake import iter_repositories
 from lakecli.repository.lakefs.dump import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.push import PushOptions, push
@@ -63,7 +63,7 @@ def test_a_clone_that_is_killed_is_finished_by_the_same_command(
         written = files(foreign).keys() - before.keys()
         assert written <= ({"_lakecli/repository.json"} if take_over else set())
         with open_lake(home) as lake, lake.kv.read() as txn:
-            assert list(known_repositories.iter_repositories(txn)) == []
+            assert list(iter_repositories(txn)) == []
         if written:
             refused(tmp_path / f"other {number}", foreign)
         assert run(home, foreign, "never", "again", take_over=take_over).answer == "", step

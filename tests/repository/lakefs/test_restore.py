@@ -26,11 +26,11 @@ from lakecli.fsck.findings import FsckCounts
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
-from lakecli.repository import known_repositories, repo
+from lakecli.repository import repo
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.guard import GcGuard, Gone, claim_trees
-from lakecli.repository.handle.lake import Lake
+from lakecli.repository.handle.lake import Lake, iter_repositories
 from lakecli.repository.lakefs.dump import (
     BadDump,
     LeftOut,
@@ -229,7 +229,7 @@ def test_a_dump_with_a_missing_list_leaves_nothing_behind(
     with pytest.raises(BadDump):
         clone_from_lakefs(lake, str(foreign), "borrowed", manifest, range_entries=16)
     with lake.kv.read() as txn:
-        assert list(known_repositories.iter_repositories(txn)) == []
+        assert list(iter_repositories(txn)) == []
 
 
 def test_lists_that_changed_places_are_refused(
