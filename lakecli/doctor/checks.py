@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import islice
 from threading import Barrier
 from time import sleep
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
+from lakecli.base.model import NO_METADATA
 from lakecli.errors import (
     ErrorKind,
     IntegrityError,
@@ -54,8 +55,7 @@ class CheckVerdict(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One check and its result.
 
     Attributes:
@@ -72,7 +72,7 @@ class Check:
     seen: str
     fix: str = ""
     kind: ErrorKind | None = None
-    details: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, str] = NO_METADATA
 
 
 def ok(name: str, seen: str, **details: str) -> Check:
@@ -329,6 +329,13 @@ def _send_garbled(scratch: ScratchObjects) -> bool:
     upload = scratch.start_upload(uploads, key)
     uploads.put_part(key, upload, 1, BODY, crc32c=crc32c(BODY) ^ 1)
     return True
+
+
+def distance(shown: datetime, before: datetime, after: datetime) -> timedelta:
+    """Return how far a clock is ahead that showed whole seconds between two moments here."""
+    if shown > after:
+        return shown - after
+    return min(shown + timedelta(seconds=1) - before, timedelta(0))
 
 
 def must_equal(found: bytes, expected: bytes, what: str) -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.base.layout import DOCTOR
+from lakecli.base.model import NO_METADATA
 from lakecli.doctor import checks
 from lakecli.doctor.checks import Check, CheckVerdict, ScratchObjects, failed, ok, skipped, warning
 from lakecli.errors import (
@@ -71,7 +71,6 @@ NAMES: Final = tuple(_NEEDS)
 
 _MAX_LISTED: Final = 1_000
 _URL_LIFETIME: Final = timedelta(days=7)
-_RESOLUTION: Final = timedelta(seconds=1)
 _CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatectl set-ntp true`"
 
 TIMEOUT: Final = 30.0
@@ -86,13 +85,12 @@ _DENIED: Final = frozenset({400, 401, 403})
 _SERVER_FAULT: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedUrl:
+class FetchedUrl(NamedTuple):
     """The response to a GET; header names are in lower case."""
 
     status: int
     body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = NO_METADATA
 
     def date(self) -> datetime | None:
         """Return the server's time, or ``None`` if it sent none."""
@@ -364,7 +362,7 @@ class Probe:
         """Return how far the store's clock is ahead, 0 if it may be right; ``None``: unknown."""
         key = self._scratch.prefix + checks.OBJECT
         if self._sent is not None and self._verdicts["read"] is CheckVerdict.OK:
-            return distance(self.store.head(key).modified_at, *self._sent)
+            return checks.distance(self.store.head(key).modified_at, *self._sent)
         # There is no object with a time, but every response has one, also a refusal.
         before = self._now()
         try:
@@ -372,14 +370,7 @@ class Probe:
         except (Unsupported, PermissionDenied):
             return None
         date = self._fetch(signed.url).date()
-        return None if date is None else distance(date, before, self._now())
-
-
-def distance(shown: datetime, before: datetime, after: datetime) -> timedelta:
-    """Return how far a clock is ahead that showed whole seconds between two moments here."""
-    if shown > after:
-        return shown - after
-    return min(shown + _RESOLUTION - before, timedelta(0))
+        return None if date is None else checks.distance(date, before, self._now())
 
 
 def _shown_time(when: datetime) -> str:

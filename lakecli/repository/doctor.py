@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
@@ -340,7 +340,7 @@ def _with_claim(
     found: dict[str, Check] = {}
     for check in looking.run():
         if missing_fix and check.name == "reachable" and check.kind is ErrorKind.NOT_FOUND:
-            check = replace(check, fix=missing_fix)  # noqa: PLW2901 - the same check with a better fix
+            check = check._replace(fix=missing_fix)  # noqa: PLW2901 - the same check with a better fix
         found[check.name] = check
         yield check
     obstacle = "" if found["read"].verdict is CheckVerdict.OK else "nothing can be read"

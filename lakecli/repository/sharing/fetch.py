@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Final, NamedTuple
@@ -157,7 +156,6 @@ def _accept(
     return {(each.kind, each.name): each for each in seen}
 
 
-@dataclass(slots=True)
 class Unpacked:
     """What unpacking brought.
 
@@ -168,10 +166,10 @@ class Unpacked:
         damaged: packs, and records of packs, that were left out.
     """
 
-    packs: int = 0
-    commits: int = 0
-    incomplete: set[CommitId] = field(default_factory=set)
-    damaged: list[InvalidRecord] = field(default_factory=list)
+    def __init__(self, packs: int = 0, commits: int = 0) -> None:
+        self.packs, self.commits = packs, commits
+        self.incomplete: set[CommitId] = set()
+        self.damaged: list[InvalidRecord] = []
 
     def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId) -> bool:
         """Return whether a commit is here with its whole history."""
@@ -263,12 +261,10 @@ def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
 
 
 def _add(before: Unpacked, after: Unpacked) -> Unpacked:
-    return replace(
-        after,
-        packs=before.packs + after.packs,
-        commits=before.commits + after.commits,
-        damaged=list(dict.fromkeys([*before.damaged, *after.damaged])),
-    )
+    after.packs += before.packs
+    after.commits += before.commits
+    after.damaged = list(dict.fromkeys([*before.damaged, *after.damaged]))
+    return after
 
 
 class _WaitingPack(NamedTuple):

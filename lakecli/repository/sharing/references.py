@@ -12,7 +12,7 @@ is verified by its digest before and after it is uploaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from heapq import merge, nlargest
@@ -28,12 +28,6 @@ from lakecli.errors import IntegrityError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import DataIndex
-from lakecli.repository.intact_copies import (
-    DamagedObject,
-    Repaired,
-    repair_data,
-    repair_tables,
-)
 from lakecli.repository.reading.addresses import check_key, is_external
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import find_gone_back
@@ -98,8 +92,7 @@ def check_references(
     restored: set[str] = set()
     while missing := _missing_tables(repository, commits):
         older_than = None
-        damaged = [DamagedObject("table", key, "missing") for key in missing]
-        sent = _upload_again(repository, repair_tables, damaged, restored)
+        sent = _upload_again(repository, "table", dict.fromkeys(missing), restored)
         if lost := [key for key in missing if key not in sent]:
             raise NotInBucket(
                 f"not in {repository.store.uri}: {lost[0]}"
@@ -110,8 +103,8 @@ def check_references(
     if older_than is not None and not _can_trust(repository, commits, has_fetched=has_fetched):
         older_than = None
     while lacking := _missing_data(repository, _wanted(repository, commits, older_than)):
-        damaged = [DamagedObject("data", each.key, "missing", size=each.size) for each in lacking]
-        sent = _upload_again(repository, repair_data, damaged, restored)
+        sizes = {each.key: each.size for each in lacking}
+        sent = _upload_again(repository, "data", sizes, restored)
         paths = [item.path for item in lacking if item.key not in sent]
         if paths:
             more = " or more" if len(lacking) >= MAX_LISTED else ""
@@ -281,21 +274,26 @@ def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
 
 
 def _upload_again(
-    repository: Repository,
-    repair: Callable[..., Iterator[Repaired]],
-    damaged: Iterable[DamagedObject],
-    restored: set[str],
+    repository: Repository, kind: str, sizes: Mapping[str, int | None], restored: set[str]
 ) -> set[str]:
     """Upload objects again, unless that was done before; return the keys of those that were.
 
     Args:
         repository: the repository of the objects.
-        repair: uploads them.
-        damaged: the objects.
+        kind: ``table`` or ``data``.
+        sizes: the keys of the objects; of data, with their sizes.
         restored: the keys of all objects that this push has uploaded again, which grows.
     """
-    todo = [each for each in damaged if each.name not in restored]
-    sent = {each.name for each in repair(repository, todo, (), dry_run=False)}
+    # A push rarely needs it.
+    from lakecli.repository.intact_copies import DamagedObject, repair_data, repair_tables
+
+    repair = repair_tables if kind == "table" else repair_data
+    damaged = [
+        DamagedObject(kind, key, "missing", size=size)
+        for key, size in sizes.items()
+        if key not in restored
+    ]
+    sent = {each.name for each in repair(repository, damaged, (), dry_run=False)}
     restored |= sent
     return sent
 

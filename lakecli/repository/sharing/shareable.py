@@ -20,7 +20,6 @@ from lakecli.base import layout
 from lakecli.base.model import RepositoryRecord
 from lakecli.doctor import checks
 from lakecli.doctor.checks import CONDITIONS_FIX, ScratchObjects
-from lakecli.doctor.probe import distance
 from lakecli.errors import NotFound, Refused, Unsupported
 from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.repository.contract import Repository, Runtime
@@ -217,7 +216,7 @@ def _try_out(repository: Repository) -> str:
         # A store without credentials is on this machine, and has its clock.
         if not is_local(store.uri) and access_of(store) is not None:
             written = store.head(prefix + checks.OBJECT).modified_at
-            check_clock(distance(written, before, after))
+            check_clock(checks.distance(written, before, after))
         try:
             checks.check_read_after_write(scratch)
             checks.check_create_only(scratch)
