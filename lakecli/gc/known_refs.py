@@ -56,7 +56,7 @@ from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.remote.ref_records import InvalidRecord, NotOurs, RecordedMove, RemoteRef, parse_moves
 from lakecli.remote.refs import ListedRef, find_ref, iter_refs, read_refs
 from lakecli.repository.contract import Repository
-from lakecli.repository.sharing import rollback
+from lakecli.repository.journal import tracking
 from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, Version
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ class KnownRefs:
         """
         with repository.lake.kv.read() as txn:
             tracked = list(TrackingStore(txn, repository.key).iter())
-            last = rollback.find_last(txn, repository)
+            last = tracking.find_rollback(txn, repository)
         seen = ((_CLONE, tracked), (_COLLECTION, read_last(repository.store, repository.uri)))
         stood = () if last is None else last.refs
         return cls(repository.store, repository.uri, seen, stood)
@@ -304,7 +304,7 @@ class KnownRefs:
             _lost(before, who, found.get(ref))
             for ref, seen in sorted(self._seen.items())
             for who, before in seen.items()
-            if rollback.went_back(self._store, before, found.get(ref))
+            if tracking.went_back(self._store, before, found.get(ref))
         ]
         if any((each.kind, each.name) not in found for each in lost):
             raise RefsWentBack(self._uri, lost)

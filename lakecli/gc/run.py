@@ -48,6 +48,7 @@ from lakecli.remote.collection import (
     store_now,
 )
 from lakecli.repository.contract import Repository
+from lakecli.repository.journal import tracking
 from lakecli.repository.lakefs.kept_dumps import (
     TakenOver,
     confirm_stopped,
@@ -55,7 +56,6 @@ from lakecli.repository.lakefs.kept_dumps import (
     iter_kept,
     last_dump_at,
 )
-from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.shareable import check_readable, check_writable
 from lakecli.settings.keys import check_grace
@@ -253,7 +253,7 @@ class _Run:
         present.read()
         put_last(self._store, present.seen_now())
         with repository.lake.kv.write() as txn:
-            rollback.forget(txn, repository)
+            tracking.forget_rollback(txn, repository)
         return collection.look(self._store), lost
 
     def observe(self) -> None:

@@ -25,7 +25,6 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Finished, Repository
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import finish_pending
-from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch, take_packs
 from lakecli.repository.sharing.publish import publish, refused, stale
 from lakecli.repository.sharing.shareable import check_readable
@@ -314,7 +313,7 @@ def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:
     that the bucket went back in time, all refs are fetched.
     """
     ref = find_ref(repository.store, kind, name)
-    if rollback.is_new(repository, kind, name, ref):
+    if tracking.shows_rollback(repository, kind, name, ref):
         fetch(repository)
     if ref is not None and ref.commit_id is not None:
         with repository.lake.kv.read() as txn:

@@ -17,7 +17,6 @@ from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.journal import tracking
 from lakecli.repository.reading.view import branch_at, view_of_branch
-from lakecli.repository.sharing import rollback
 from lakecli.staging import area
 
 if TYPE_CHECKING:
@@ -99,9 +98,9 @@ def went_back(repository: Repository) -> list[tuple[RefKind, str]]:
     If there are any, a notice says so.
     """
     with repository.lake.kv.read() as txn:
-        behind = list(rollback.iter_behind(txn, repository))
+        behind = list(tracking.iter_behind(txn, repository))
     if behind:
-        rollback.notify(repository, behind)
+        tracking.notify_rollback(repository, behind)
     return behind
 
 

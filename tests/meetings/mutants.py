@@ -11,10 +11,10 @@ from lakecli.gc import known_refs, sweep
 from lakecli.gc.lease import SweepLease
 from lakecli.kv.operations import iter_operations
 from lakecli.repository.guard import GcGuard
-from lakecli.repository.journal import unsent_moves
+from lakecli.repository.journal import tracking, unsent_moves
 from lakecli.repository.moving import transaction
 from lakecli.repository.reading.view import branch_at, view_of_branch
-from lakecli.repository.sharing import automatic, references, rollback
+from lakecli.repository.sharing import automatic, references
 from lakecli.repository.staged import changes
 from lakecli.repository.undo import back_in_bucket, pushed, undo
 from lakecli.repository.undo.take_back import TakeBack
@@ -84,7 +84,7 @@ def _follow_onto_clean(team: Team) -> None:
 
 
 def _no_rollback(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rollback, "went_back", lambda *_args: False)
+    patch.setattr(tracking, "went_back", lambda *_args: False)
     _no_sample(patch)
 
 

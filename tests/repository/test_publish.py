@@ -26,12 +26,13 @@ from lakecli.repository.commit import commit
 from lakecli.repository.contract import LocalMove
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.handle.namespace import NewerRepository
+from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import finish_pending
 from lakecli.repository.moving.transaction import describe_commit
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.sharing import publish as publishing
-from lakecli.repository.sharing import references, rollback
+from lakecli.repository.sharing import references
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from lakecli.repository.sharing.shareable import OtherRepository, check_readable, check_writable
@@ -450,7 +451,7 @@ def test_data_of_the_hour_after_the_bucket_went_back_is_not_trusted(
     repository: Repository, bucket: FaultyStore, hours_after: float, *, is_refused: bool
 ) -> None:
     with repository.lake.kv.write() as txn:
-        rollback.accept(txn, repository, (), packs=())
+        tracking.accept_rollback(txn, repository, (), packs=())
     add(repository, b"gone", days_old=-hours_after / 24)
     for number in range(SAMPLE):
         path = b"younger-%d" % number

@@ -13,7 +13,7 @@ from lakecli.base.progress import NoProgress
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.remote.move import apply
 from lakecli.remote.refs import find_ref
-from lakecli.repository.sharing import rollback
+from lakecli.repository.journal import tracking
 from lakecli.repository.sharing.fetch import read_remote
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
@@ -77,7 +77,7 @@ def test_a_ref_that_has_not_moved_did_not_go_back() -> None:
     bucket = Bucket()
     first, second = (bucket.move("main", number) for number in (1, 2))
     seen = bucket.see(second)
-    found = [rollback.went_back(bucket.store, seen, ref) for ref in (first, second, None)]
+    found = [tracking.went_back(bucket.store, seen, ref) for ref in (first, second, None)]
     assert found == [True, False, True]
 
 
@@ -131,12 +131,12 @@ def test_a_ref_that_went_back_is_behind_until_it_catches_up(
             if there is not ...:
                 name = write_id(str(number))
                 positions.put(Tracked(kind, "name", there, number, name, f"version {number}"))
-            return list(rollback.iter_behind(txn, repository)) == [(kind, "name")]
+            return list(tracking.iter_behind(txn, repository)) == [(kind, "name")]
 
     assert not is_behind(1, stood)
     with repository.lake.kv.write() as txn:
         seen = Tracked(kind, "name", stood, 1, write_id("1"), "version 1")
-        rollback.accept(txn, repository, [seen], packs=())
+        tracking.accept_rollback(txn, repository, [seen], packs=())
     assert not is_behind(2, stood)
     assert is_behind(3, lower)
     assert is_behind(4, None)

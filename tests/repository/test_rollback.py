@@ -17,13 +17,13 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.journal.tracking import notify_rollback
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.repository.sharing.publish import StaleLease
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
-from lakecli.repository.sharing.rollback import notify
 from lakecli.repository.status import went_back
 from lakecli.stores.contract import ANY
 from tests.support.clones import machine, synced
@@ -100,7 +100,7 @@ def test_a_notice_names_three_refs(
 ) -> None:
     ada, _ = clones
     notices(ada)
-    notify(ada, [(RefKind.BRANCH, str(number)) for number in range(count)])
+    notify_rollback(ada, [(RefKind.BRANCH, str(number)) for number in range(count)])
     assert f"went back in time: {named}" in notices(ada)
 
 

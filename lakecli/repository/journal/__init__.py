@@ -2,7 +2,8 @@
 
 ::
 
-    tracking         where the refs in the bucket stood when it last read them
+    tracking         where the refs in the bucket stood when it last read them; noticing that the
+                     bucket went back in time
     unsent_moves     notes of refs that are still to move in the bucket; which may be deleted there
     operation_log    appending to the operation log; the staging tokens that operations own, and
                      what a move of a branch makes of them; a look at this machine's clock

@@ -33,7 +33,6 @@ from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, ListedRef, iter_refs, read_refs
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.journal import operation_log, tracking, unsent_moves
-from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.shareable import check_readable
 from lakecli.stores.contract import Version
 
@@ -127,7 +126,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
         updated = _track(txn, repository, remote, unpacked, went_back)
         tracking.put_fetched(txn, repository, fetched)
     if went_back:
-        rollback.notify(repository, went_back)
+        tracking.notify_rollback(repository, went_back)
     damaged = (*remote.damaged, *unpacked.damaged)
     notify(repository, damaged)
     return FetchReport(updated, unpacked.commits, unpacked.packs, remote.listed, damaged)
@@ -152,7 +151,7 @@ def _accept(
     positions = TrackingStore(txn, repository.key)
     seen = [each for each in back if positions.find(each.kind, each.name) == each]
     if seen:
-        rollback.accept(txn, repository, seen, packs=packs)
+        tracking.accept_rollback(txn, repository, seen, packs=packs)
     return {(each.kind, each.name): each for each in seen}
 
 
@@ -474,7 +473,7 @@ def find_back(
     pairs = [(before, ref) for before, ref in moved if before is not None]
     if pairs:
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
-            back = pool.map(lambda pair: rollback.went_back(repository.store, *pair), pairs)
+            back = pool.map(lambda pair: tracking.went_back(repository.store, *pair), pairs)
             seen += [before for (before, _), is_older in zip(pairs, back, strict=True) if is_older]
     return seen
 

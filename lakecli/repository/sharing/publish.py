@@ -46,7 +46,6 @@ from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import LocalMove, Repository
 from lakecli.repository.journal import intents, tracking
 from lakecli.repository.journal.intents import Begun, mark_sent
-from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.references import NotInBucket, check_references
 from lakecli.repository.sharing.shareable import check_writable
 
@@ -305,7 +304,7 @@ def _check(
     is_idle = collection.phase is Phase.IDLE
     older_than = repository.lake.now() - trusted_for if is_idle else None
     with repository.lake.kv.read() as txn:
-        last = rollback.find_last(txn, repository)
+        last = tracking.find_rollback(txn, repository)
     if older_than is not None and last is not None:
         older_than = max(older_than, last.at + CLOCK_SLACK)
     check_references(repository, commits, older_than=older_than, has_fetched=has_fetched)

@@ -28,8 +28,8 @@ from lakecli.errors import IntegrityError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import DataIndex
+from lakecli.repository.journal import tracking
 from lakecli.repository.reading.addresses import check_key, is_external
-from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import find_gone_back
 from lakecli.stores.contract import ObjectNotFound, ObjectStore, exists
 
@@ -132,7 +132,7 @@ def _can_trust(repository: Repository, commits: Sequence[Commit], *, has_fetched
         return True
     back = find_gone_back(repository)
     if back:
-        rollback.notify(repository, back)
+        tracking.notify_rollback(repository, back)
     return not back
 
 
