@@ -210,6 +210,8 @@ class Repository(Protocol):
     """The 16 bytes that its rows in the local store begin with."""
     notices: list[Notice]
     """What verbs found out, for the caller to show and to clear."""
+    store_in_use: ObjectStore | None
+    """The storage namespace if it was used already, else ``None``."""
     reads: Reads | None
     """How many reads of trees each tier answered; ``None`` if there were none."""
 
@@ -225,10 +227,6 @@ class Repository(Protocol):
     @property
     def store(self) -> ObjectStore:
         """The storage namespace; the first use imports its adapter, and sends no request."""
-
-    @property
-    def store_in_use(self) -> ObjectStore | None:
-        """The storage namespace if it was used already, else ``None``; imports nothing."""
 
     @property
     def addresses(self) -> AddressResolver:

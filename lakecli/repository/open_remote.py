@@ -95,7 +95,7 @@ class RemoteRepository(LocalRepository):
         local = OnDemandStore(readable.put)
         super().__init__(Lake(home, local, runtime), record)
         self.uri = record.name
-        self.store = readable
+        self.store = self.store_in_use = readable
         filled = copy(self)
         filled.lake = Lake(home, local.filled, runtime)
         local.fetching = Fetching(filled, self._leave_out)

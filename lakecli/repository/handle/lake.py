@@ -171,6 +171,8 @@ class LocalRepository:
         self.syncs = self.mover is not None
         self.key = record.uuid.key
         """The 16 bytes that this repository's rows in the local store begin with."""
+        self.store_in_use: ObjectStore | None = None
+        """The storage namespace if it was used already."""
         self.reads: Reads | None = None
         """How many reads of trees each tier answered; ``None`` if there were none."""
         self.notices: list[Notice] = []
@@ -232,16 +234,11 @@ class LocalRepository:
         """Return the URI of a path, or of all of a ref, as it is typed."""
         return f"{self.uri}/{ref}/{path}"
 
-    @property
-    def store_in_use(self) -> ObjectStore | None:
-        """The storage namespace if it was used already, else ``None``; imports nothing."""
-        return self.__dict__.get("store")
-
     @cached_property
     def store(self) -> ObjectStore:
         """The storage namespace; the first use imports its adapter, and sends no request."""
         record, open_store = self.record, self.lake.runtime.open_store
-        store = open_store(record.storage_namespace, record.region)
+        store = self.store_in_use = open_store(record.storage_namespace, record.region)
         if record.is_borrowed:
             from lakecli.stores.wrappers import OverlayStore
 

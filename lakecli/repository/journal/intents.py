@@ -395,8 +395,6 @@ def _under_way(begun: Begun, what: str) -> CommitUnderWay:
 def when_none_under_way(repository: Repository, act: Callable[[], R]) -> R:
     """Change refs; if a commit or push of one is under way, ask the bucket what became of it.
 
-    Moves whose outcome is open then are dropped if they are stale.
-
     Args:
         repository: the repository of the refs.
         act: makes the change, in one transaction.
@@ -407,12 +405,21 @@ def when_none_under_way(repository: Repository, act: Callable[[], R]) -> R:
     try:
         return act()
     except CommitUnderWay as under_way:
-        try:
-            finish_pending(repository)
-        except Unreachable:
-            raise under_way from None
+        settle_under_way(repository, under_way)
+    return act()
+
+
+def settle_under_way(repository: Repository, under_way: CommitUnderWay) -> None:
+    """Record what became of moves that are under way; drop stale ones whose outcome is open.
+
+    Raises:
+        CommitUnderWay: the given one: the bucket cannot be asked.
+    """
+    try:
+        finish_pending(repository)
+    except Unreachable:
+        raise under_way from None
     with repository.lake.kv.write() as txn:
         for begun in list(iter_begun(txn, repository)):
             if begun.sent is not None and _is_stale(repository, begun):
                 drop(txn, repository, begun)
-    return act()

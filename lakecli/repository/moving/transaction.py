@@ -48,9 +48,10 @@ from lakecli.repository.guard import ClaimedCommit, same_area
 from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.intents import (
     LEFT,
+    CommitUnderWay,
     check_none_sent,
     land,
-    when_none_under_way,
+    settle_under_way,
 )
 from lakecli.repository.journal.operation_log import is_built_from, newer_than
 from lakecli.repository.moving import housekeeping
@@ -235,7 +236,7 @@ def _try(
     with lake.kv.read() as txn:
         head = RefStore(txn, repository.key).get_commit(branch.commit_id)
         view = View(repository, txn, commit=head, tokens=sealed, name=branch.name)
-        if must_be_clean:
+        if must_be_clean and sealed:
             check_clean(view)
             view = View(repository, txn, commit=head, tokens=(), name=branch.name)
         draft = build(view)
@@ -392,18 +393,22 @@ def _move(repository: Repository, branch: Branch, commit: Commit, landing: Local
     if repository.mover is not None:
         return repository.mover.move(repository, branch, commit, landing)
     repository.lake.runtime.on_step("move")
+    try:
+        return _move_here(repository, branch, commit, landing)
+    except CommitUnderWay as under_way:
+        settle_under_way(repository, under_way)
+    return _move_here(repository, branch, commit, landing)
 
-    def act() -> bool:
-        with repository.lake.kv.write() as txn:
-            check_none_sent(txn, repository, branch.name, ignores_stale=True)
-            present = branch_at(repository, txn, branch.name)
-            is_current = is_built_from(present, branch.commit_id, landing.sealed)
-            if not is_current or not operation_log.are_noted(txn, repository, landing.left):
-                return False
-            land(txn, repository, branch.name, commit, landing)
-        return True
 
-    return when_none_under_way(repository, act)
+def _move_here(repository: Repository, branch: Branch, commit: Commit, landing: LocalMove) -> bool:
+    with repository.lake.kv.write() as txn:
+        check_none_sent(txn, repository, branch.name, ignores_stale=True)
+        present = branch_at(repository, txn, branch.name)
+        is_current = is_built_from(present, branch.commit_id, landing.sealed)
+        if not is_current or not operation_log.are_noted(txn, repository, landing.left):
+            return False
+        land(txn, repository, branch.name, commit, landing)
+    return True
 
 
 def _check_not_committed(
