@@ -1,36 +1,61 @@
-"""The LMDB environment under the local store: opened once per process, never used across a fork.
+"""The LMDB environment under the local store: checked, opened once per process, never forked.
 
 LMDB's locks belong to a process and a file: opening a file twice in one process, or using an
 environment in a forked child, silently loses them. So handles of one directory share one
 `LmdbEnvironment`, and every transaction checks that this is still the process that opened it.
 
-Only this module imports LMDB. It translates its errors, and those of the disk, to lakecli's.
+Before LMDB opens a store, its file is checked: LMDB maps it, and SIGBUS kills a process that
+accesses a page beyond the end of the file. `find_damage` reads the two meta pages without mapping
+them: the newer one has the number of the last page, and the file must reach to its end.
+
+::
+
+    page  number (8) ‖ 2 bytes ‖ flags (2) ‖ lower (2) ‖ upper (2)
+    meta  page header ‖ magic (4) ‖ version (4) ‖ address (8) ‖ map size (8)
+          ‖ tree of free pages ‖ main tree ‖ last page (8) ‖ transaction (8)
+    tree  page size (4) ‖ flags (2) ‖ depth (2) ‖ four counts (32) ‖ root (8)
+
+All numbers are little-endian. LMDB uses the machine's byte order; stores of big-endian machines are
+not supported.
+
+A `Sentinel`, a file beside the store, records whether the store was closed after its last use::
+
+    in-use   new or kept ‖ space ‖ open or closed ‖ spaces
+
+Every process that has the store open holds a shared lock on this file. If the file says "open" and
+nobody holds the lock, the last user ended without closing the store: LMDB has lost nothing, but the
+file may be shorter than it says. "kept" says that a store exists, so that a store whose file was
+emptied does not count as new. The file is an aid only: if it cannot be written, nothing fails.
+
+`network_type` detects network file systems, on which LMDB's locks and memory maps do not work.
 """
 
 from __future__ import annotations
 
-import errno
+import fcntl
 import os
+import re
+import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from threading import Lock, get_ident
-from time import sleep
+from time import monotonic, sleep
 from typing import Final, NamedTuple
 from weakref import ref
 
 import lmdb
 
 from lakecli.base.directories import StrPath, make_private
-from lakecli.errors import (
-    IntegrityError,
-    LakeError,
-    PermissionDenied,
-    Refused,
-    Unreachable,
+from lakecli.errors import LakeError
+from lakecli.kv.store_errors import (
+    damaged_store,
+    from_lmdb,
+    from_os,
+    network_store,
+    newer_store,
+    no_address_space,
 )
-from lakecli.kv import data_file
-from lakecli.kv.data_file import MOUNT_TABLE, Sentinel, network_type
 
 
 class Usage(NamedTuple):
@@ -87,7 +112,7 @@ class LmdbEnvironment:
         self.lmdb_error = lmdb.Error
         self._lmdb = lmdb_env
         self._sentinel = sentinel
-        self._file = os.open(f"{directory}/{data_file.DATA_FILE}", os.O_RDWR | os.O_CLOEXEC)
+        self._file = os.open(f"{directory}/{DATA_FILE}", os.O_RDWR | os.O_CLOEXEC)
         self._page_size: int = lmdb_env.stat()["psize"]
         self._pid = os.getpid()
 
@@ -149,7 +174,7 @@ class LmdbEnvironment:
         except self.lmdb_error as error:
             raise self.translate(error) from error
         with suppress(OSError):  # a full disk
-            data_file.grow(self._file, (self._lmdb.info()["last_pgno"] + 1) * self._page_size)
+            grow(self._file, (self._lmdb.info()["last_pgno"] + 1) * self._page_size)
 
     def check_schema(self, txn: lmdb.Transaction[bytes]) -> None:
         """Refuse a store with a schema that this version does not know.
@@ -266,11 +291,11 @@ def _check_file(directory: StrPath, sentinel: Sentinel) -> None:
     Raises:
         IntegrityError: reading it would kill this process, or it was emptied.
     """
-    if sentinel.is_kept and data_file.is_empty(directory):
-        problem: str | None = f"{data_file.DATA_FILE} is missing or empty"
+    if sentinel.is_kept and _is_empty(directory):
+        problem: str | None = f"{DATA_FILE} is missing or empty"
     else:
         may_be_short = sentinel.was_left_open or not sentinel.is_alone
-        problem = data_file.find_damage(directory, may_be_short=may_be_short)
+        problem = find_damage(directory, may_be_short=may_be_short)
     if problem is None:
         return
     if sentinel.was_left_open:
@@ -377,144 +402,238 @@ def _map_sizes(map_size: int) -> Iterator[int]:
         size //= 2
 
 
-HOME_HINT = "set LAKECLI_HOME to a directory on a local disk that you may write"
-UPGRADE_HINT = "upgrade lakecli, or set LAKECLI_HOME to another directory"
+DATA_FILE: Final = "data.mdb"
 
-_LIMITS = (
-    (
-        lmdb.MapFullError,
-        "the local store has reached the size of its memory map",
-        "nothing was changed; raise this process's limit of address space (ulimit -v)",
-    ),
-    (
-        lmdb.MapResizedError,
-        "another process has grown the local store beyond this one's memory map",
-        "repeat the command; if it fails again, raise the limit of address space (ulimit -v)",
-    ),
-    (
-        lmdb.ReadersFullError,
-        "too many processes are reading the local store",
-        "wait until some of them have ended",
-    ),
-    (
-        lmdb.PanicError,
-        "a write to the local store failed; the store is unchanged",
-        "check whether the disk is full or failing, and repeat the command",
-    ),
-    (
-        lmdb.TxnFullError,
-        "too many changes at once for the local store",
-        "nothing was changed; repeat it in smaller parts",
-    ),
+_MAGIC: Final = 0xBEEFC0DE
+_VERSION: Final = 1
+_META: Final = struct.Struct("<QHHHHIIQQ" + 2 * "IHHQQQQQ" + "QQ")
+_META_PAGE: Final = 8
+_DAMAGE_PAUSES: Final = (0.0, 0.02, 0.1)
+"""Seconds before each attempt: pages that another process is writing may look damaged."""
+
+
+class _DamageError(Exception):
+    """Damage of the file."""
+
+
+def find_damage(directory: StrPath, *, may_be_short: bool) -> str | None:
+    """Return the damage of a store's file, or ``None`` if it is sound or absent.
+
+    Other processes may be writing meanwhile.
+
+    Args:
+        directory: of the store.
+        may_be_short: extend a file that is too short, instead of calling it damaged: a process that
+            was killed may not have done that; see `grow`.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    problem: str | None = None
+    for pause in _DAMAGE_PAUSES:
+        if pause:
+            sleep(pause)
+        try:
+            descriptor = os.open(f"{directory}/{DATA_FILE}", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            _check_pages(descriptor, may_be_short=may_be_short)
+        except _DamageError as error:
+            problem = str(error)
+        else:
+            return None
+        finally:
+            os.close(descriptor)
+    return problem
+
+
+def _is_empty(directory: StrPath) -> bool:
+    """Return whether a store has no file, or an empty one, which is a new store to LMDB."""
+    try:
+        return os.stat(f"{directory}/{DATA_FILE}").st_size == 0
+    except FileNotFoundError:
+        return True
+
+
+def grow(descriptor: int, size: int) -> None:
+    """Extend a store's file to `size` bytes; never shorten it, whatever other processes do.
+
+    LMDB does not write pages that were allocated and freed in one transaction. If these are the
+    last pages, the file is shorter than its meta page says, as if it had been truncated.
+    """
+    if os.fstat(descriptor).st_size < size and hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, size - 1, 1)
+
+
+def _check_pages(descriptor: int, *, may_be_short: bool) -> None:
+    first = os.pread(descriptor, _META.size, 0)
+    if not first:
+        return  # new: LMDB creates a store in an empty file
+    meta = _read_meta(first)
+    page_size = meta[-1]
+    newest = max(meta, _read_meta(os.pread(descriptor, _META.size, page_size)))
+    # Read after the meta pages: the file can only have grown since.
+    size = os.fstat(descriptor).st_size
+    needed = (newest[1] + 1) * page_size
+    if size >= needed:
+        return
+    if not may_be_short:
+        raise _DamageError(f"{DATA_FILE} has {size:,} bytes, of {needed:,}")
+    grow(descriptor, needed)
+
+
+def _read_meta(data: bytes) -> tuple[int, int, int]:
+    """Return the transaction, the last page and the page size of a meta page."""
+    if len(data) < _META.size:
+        raise _DamageError(f"{DATA_FILE} ends within its first pages")
+    fields = _META.unpack(data)
+    _, _, flags, _, _, magic, version, _, _ = fields[:9]
+    if magic != _MAGIC or version != _VERSION or not flags & _META_PAGE:
+        raise _DamageError(f"{DATA_FILE} does not begin with a meta page")
+    page_size = fields[9]
+    if page_size not in {1 << shift for shift in range(9, 17)}:
+        raise _DamageError(f"{DATA_FILE} has an impossible page size")
+    return fields[26], fields[25], page_size
+
+
+SENTINEL: Final = "in-use"
+
+_PATIENCE: Final = 2.0
+_POLL: Final = 0.01
+_SENTINEL_SIZE: Final = 64
+
+
+class Sentinel:
+    """The sentinel of one environment of this process.
+
+    Args:
+        directory: of the store.
+
+    Attributes:
+        is_kept: whether a store was created here before.
+        was_left_open: whether the last user did not close the store.
+        is_alone: whether no other process has the store open.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+
+    _descriptor = -1  # as `__del__` finds it if an interrupt comes before `__init__`
+
+    def __init__(self, directory: StrPath) -> None:
+        self._descriptor = os.open(
+            f"{directory}/{SENTINEL}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        try:
+            self.is_alone = self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not self.is_alone:
+                self._wait()
+            words = os.pread(self._descriptor, _SENTINEL_SIZE, 0).split()
+            self.is_kept = words[:1] == [b"kept"]
+            self.was_left_open = self.is_alone and words[1:2] == [b"open"]
+        except BaseException:
+            self._release()
+            raise
+
+    def begin(self) -> None:
+        """Let other processes open the store, after it was checked."""
+        self._write(b"open")
+        self._wait()
+
+    def keep(self) -> None:
+        """Record that the store exists now."""
+        if not self.is_kept:
+            self.is_kept = True
+            self._write(b"open")
+
+    def close(self, *, cleanly: bool = True) -> None:
+        """Record that the store was closed, unless another process uses it.
+
+        Args:
+            cleanly: ``False`` leaves the record unchanged.
+        """
+        if cleanly and self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
+            self._write(b"closed")
+        self._release()
+
+    def __del__(self) -> None:
+        """Release the lock, in case an interrupt came before the caller could close this."""
+        self._release()
+
+    def _release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _wait(self) -> None:
+        """Wait while another process checks the store, for a limited time."""
+        deadline = monotonic() + _PATIENCE
+        while not self._lock(fcntl.LOCK_SH | fcntl.LOCK_NB):
+            if monotonic() > deadline:
+                return
+            sleep(_POLL)
+
+    def _lock(self, how: int) -> bool:
+        """Change the lock; return whether this process has it now."""
+        try:
+            fcntl.flock(self._descriptor, how)
+        except OSError:  # another process has it, or the file system has no such locks
+            return False
+        return True
+
+    def _write(self, state: bytes) -> None:
+        kept = b"kept" if self.is_kept else b"new"
+        record = b"%s %s" % (kept, state)
+        with suppress(OSError):
+            os.pwrite(self._descriptor, record.ljust(_SENTINEL_SIZE - 1) + b"\n", 0)
+
+
+MOUNT_TABLE: Final = "/proc/mounts"
+
+NETWORK_TYPES: Final = frozenset(
+    {
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "coda", "davfs"),
+        *("ceph", "glusterfs", "lustre", "gpfs", "beegfs", "beegfs_nodev", "pvfs2", "orangefs"),
+        *("ocfs2", "gfs2", "panfs", "wekafs", "vboxsf", "vmhgfs", "prl_fs"),
+    }
 )
-_DAMAGED = (
-    lmdb.InvalidError,
-    lmdb.CorruptedError,
-    lmdb.PageNotFoundError,
-    lmdb.PageFullError,
-    lmdb.CursorFullError,
-    lmdb.IncompatibleError,
-    lmdb.NotFoundError,
+"""File system types; types ``fuse.<helper>`` with a helper in `NETWORK_HELPERS` count too."""
+
+NETWORK_HELPERS: Final = frozenset(
+    {
+        *("sshfs", "s3fs", "rclone", "gcsfuse", "goofys", "geesefs", "mount-s3", "mountpoint-s3"),
+        *("blobfuse", "blobfuse2", "juicefs", "glusterfs", "ceph", "ceph-fuse", "davfs", "davfs2"),
+        *("curlftpfs", "smbnetfs", "objectivefs", "cvmfs2", "hdfs", "alluxio-fuse", "seaweedfs"),
+        *("vmhgfs-fuse", "dfuse"),
+    }
 )
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EISDIR)
 
 
-def from_lmdb(error: lmdb.Error, directory: StrPath) -> LakeError:
-    """Translate an LMDB error of the store in `directory`."""
-    for kind, message, hint in _LIMITS:
-        if isinstance(error, kind):
-            return Unreachable(f"{message}: {directory}", hint=hint)
-    if isinstance(error, lmdb.LockError):
-        return Unreachable(
-            f"another process with the ID {os.getpid()}, in another container or PID namespace, "
-            f"uses the local store: {directory}",
-            hint="repeat the command when that process has ended; to work at the same time, start "
-            "the containers with one PID namespace (--pid=host), or give each its own LAKECLI_HOME",
-        )
-    if isinstance(error, lmdb.MemoryError):
-        return no_address_space(directory)
-    if isinstance(error, lmdb.VersionMismatchError):
-        return newer_store(directory)
-    if isinstance(error, _DAMAGED):
-        return damaged_store(directory, _reason(error))
-    return _from_errno(_errno_of(error), _reason(error), directory) or LakeError(
-        f"the local store failed: {error}: {directory}"
-    )
+def network_type(directory: bytes, mount_table: bytes) -> str | None:
+    """Return the file system type under `directory` if it is a network's, else ``None``.
+
+    Args:
+        directory: absolute, symbolic links resolved.
+        mount_table: the text of ``/proc/mounts``; of two mounts on one path the later one counts.
+    """
+    best = b""
+    found = ""
+    for line in mount_table.splitlines():
+        fields = line.split(b" ")
+        if len(fields) < 3:  # noqa: PLR2004 - device, place and type
+            continue
+        place = _unescape(fields[1])
+        inside = directory == place or directory.startswith(place.rstrip(b"/") + b"/")
+        if inside and len(place) >= len(best):
+            best, found = place, fields[2].decode("ascii", "replace")
+    helper = found.removeprefix("fuse.")
+    is_network = found in NETWORK_TYPES or (helper != found and helper in NETWORK_HELPERS)
+    return found if is_network else None
 
 
-def from_os(error: OSError, directory: StrPath) -> LakeError:
-    """Translate an error of the operating system for the store in `directory`."""
-    number, reason = error.errno, error.strerror or str(error)
-    if number == errno.EEXIST:  # the path exists and is not a directory
-        number, reason = errno.ENOTDIR, os.strerror(errno.ENOTDIR)
-    return _from_errno(number, reason, directory) or Unreachable(
-        f"cannot use the local store: {reason.lower()}: {directory}", hint=HOME_HINT
-    )
-
-
-def no_address_space(directory: StrPath) -> Unreachable:
-    """Return the error for a process that cannot map or allocate enough memory."""
-    return Unreachable(
-        f"not enough memory or address space for the local store: {directory}",
-        hint="raise this process's limits (ulimit -v)",
-    )
-
-
-def newer_store(directory: StrPath) -> Refused:
-    """Return the error for a store that a newer version wrote."""
-    return Refused(
-        f"the local store was written by a newer lakecli: {directory}", hint=UPGRADE_HINT
-    )
-
-
-def damaged_store(directory: StrPath, reason: str) -> IntegrityError:
-    """Return the error for a damaged store."""
-    return IntegrityError(
-        f"the local store is damaged ({reason[:1].lower()}{reason[1:]}): {directory}",
-        hint="move that directory away, then clone each repository again with lakecli clone, and "
-        "check it with lakecli fsck --repair; staged changes and commits that were not pushed are "
-        "in that directory only",
-    )
-
-
-def network_store(directory: StrPath, kind: str) -> Refused:
-    """Return the error for a store on a network file system."""
-    return Refused(
-        f"the local store would be on a network file system ({kind}): {directory}",
-        hint="set LAKECLI_HOME to a directory on a local disk",
-    )
-
-
-def _from_errno(number: int | None, reason: str, directory: StrPath) -> LakeError | None:
-    if number in _NO_ROOM:
-        return Unreachable(
-            f"no space left for the local store: {directory}",
-            hint="free some space on that disk; nothing was changed",
-        )
-    if number == errno.EIO:
-        # LMDB reports an incomplete write as an I/O error.
-        return Unreachable(
-            f"the disk failed to write to the local store: {directory}",
-            hint="check whether the disk is full or failing; nothing was changed",
-        )
-    if number in _FORBIDDEN:
-        return PermissionDenied(
-            f"cannot write to the local store: {reason.lower()}: {directory}", hint=HOME_HINT
-        )
-    return None
-
-
-def _errno_of(error: lmdb.Error) -> int | None:
-    """Return the errno of an error; older versions of the bindings give it only as text."""
-    code = getattr(error, "code", None)
-    if isinstance(code, int) and code > 0:
-        return code
-    known = (*_NO_ROOM, *_FORBIDDEN, errno.EIO)
-    return next((number for number in known if os.strerror(number) in str(error)), None)
-
-
-def _reason(error: lmdb.Error) -> str:
-    """Return LMDB's message, without the names of the call and the constant."""
-    text = str(getattr(error, "reason", "") or error)
-    return text.partition(": ")[2] or text if text.startswith("MDB_") else text
+def _unescape(place: bytes) -> bytes:
+    """Undo the kernel's octal escapes of blanks, tabs, newlines and backslashes."""
+    if b"\\" not in place:
+        return place
+    return re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8) & 0xFF]), place)

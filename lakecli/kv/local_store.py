@@ -6,6 +6,21 @@ transaction.
 
 The tables share one LMDB database, each under its own first byte: opening a named database takes
 the write lock, so a process that only reads would have to wait for a writer.
+
+`get_path`, `put_paths` and the functions after them keep records under paths of any length, in path
+order, although a key has at most 510 bytes. Every record belongs to an owner of 16 bytes (a staging
+token, an operation). A path of up to `CHUNK` bytes is stored directly under its owner. A longer one
+is cut::
+
+    owner ‖ path                      a path of at most CHUNK bytes -> its value
+    owner ‖ first CHUNK bytes ‖ 00    a link -> child, the owner of the rest of the path
+    child ‖ rest of the path          stored in the same way
+
+    child = first 16 bytes of BLAKE3(owner ‖ first CHUNK bytes)
+
+Only links have CHUNK + 1 bytes under their owner, so they cannot be confused with paths. A link
+sorts directly after the path of exactly its CHUNK bytes and before any greater one, so reading a
+child at the position of its link gives all paths in byte order.
 """
 
 from __future__ import annotations
@@ -27,7 +42,7 @@ if TYPE_CHECKING:
     from lakecli.kv.lmdb_environment import Usage
 
 MAX_KEY_SIZE: Final = 510
-"""Bytes in a key, at most. `lakecli.kv.paths` stores longer paths."""
+"""Bytes in a key, at most. `put_paths` stores longer paths."""
 
 OWNER_SIZE: Final = 16
 """Bytes of an owner of rows, a repository's UUID or a staging token; keys begin with it."""
@@ -356,3 +371,146 @@ class WriteTransaction(ReadTransaction):
             cursor.delete()
             deleted += 1
         return deleted
+
+
+_LINK: Final = b"\0"
+CHUNK = MAX_KEY_SIZE - OWNER_SIZE - len(_LINK)
+"""Bytes of a path in one key, at most. Part of the stored format; only tests set another."""
+
+Record = tuple[bytes, bytes]
+
+
+def get_path(txn: ReadTransaction, table: Table, owner: bytes, path: bytes) -> bytes | None:
+    """Return the value at a path, or ``None``."""
+    while len(path) > CHUNK:
+        owner, path = _owner_of_rests(owner, path[:CHUNK]), path[CHUNK:]
+    return txn.get(table, owner + path)
+
+
+def put_paths(
+    txn: WriteTransaction,
+    table: Table,
+    owner: bytes,
+    items: Iterable[Record],
+    *,
+    overwrite: bool = True,
+) -> None:
+    """Write records at paths of at least one byte; ascending paths are several times faster.
+
+    Without `overwrite`, existing values are kept.
+    """
+    remaining = iter(items)
+    while batch := list(islice(remaining, _LARGEST_BATCH)):
+        if max([len(path) for path, _ in batch]) > CHUNK:
+            for path, value in batch:
+                if len(path) > CHUNK:
+                    under, rest = owner, path
+                    while len(rest) > CHUNK:
+                        head, rest = rest[:CHUNK], rest[CHUNK:]
+                        child = _owner_of_rests(under, head)
+                        txn.put_new(table, under + head + _LINK, child)
+                        under = child
+                    txn.put_sorted(table, [(rest, value)], prefix=under, overwrite=overwrite)
+            batch = [record for record in batch if len(record[0]) <= CHUNK]
+        txn.put_sorted(table, batch, prefix=owner, overwrite=overwrite)
+
+
+def delete_path(txn: WriteTransaction, table: Table, owner: bytes, path: bytes) -> bool:
+    """Delete the record at a path, and links no longer needed; return whether it existed."""
+    links: list[tuple[bytes, bytes]] = []
+    while len(path) > CHUNK:
+        head = path[:CHUNK]
+        child = _owner_of_rests(owner, head)
+        links.append((owner + head + _LINK, child))
+        owner, path = child, path[CHUNK:]
+    if not txn.delete(table, owner + path):
+        return False
+    for link, child in reversed(links):
+        if txn.has_owned(table, child):
+            break
+        txn.delete(table, link)
+    return True
+
+
+def scan_paths(
+    txn: ReadTransaction, table: Table, owner: bytes, *, start: bytes = b"", prefix: bytes = b""
+) -> Iterator[Record]:
+    """Yield (path, value) under `prefix`, from the first path not below `start`, in byte order.
+
+    Records are read ahead in growing batches; see `ReadTransaction.scan`.
+    """
+    return chain.from_iterable(
+        _path_batches(txn, table, owner, start=start, prefix=prefix, lead=b"")
+    )
+
+
+def _path_batches(
+    txn: ReadTransaction, table: Table, owner: bytes, *, start: bytes, prefix: bytes, lead: bytes
+) -> Iterator[list[Record]]:
+    """Yield batches of one owner's records, with `lead` prepended to every path."""
+    if len(prefix) > CHUNK:  # all paths are behind one link
+        head = prefix[:CHUNK]
+        if start[:CHUNK] <= head:
+            yield from _path_batches(
+                txn,
+                table,
+                _owner_of_rests(owner, head),
+                start=start[CHUNK:] if start.startswith(head) else b"",
+                prefix=prefix[CHUNK:],
+                lead=lead + head,
+            )
+        return
+    seek = start if len(start) <= CHUNK else start[:CHUNK] + _LINK
+    batches = txn.scan_batches(table, prefix=owner + prefix, start=owner + seek, cut=OWNER_SIZE)
+    for batch in batches:
+        if max([len(path) for path, _ in batch], default=0) <= CHUNK:
+            yield batch if not lead else [(lead + path, value) for path, value in batch]
+            continue
+        for path, value in batch:
+            if len(path) <= CHUNK:
+                yield [(lead + path, value)]
+                continue
+            head = path[:CHUNK]
+            yield from _path_batches(
+                txn,
+                table,
+                value,
+                start=start[CHUNK:] if start.startswith(head) else b"",
+                prefix=b"",
+                lead=lead + head,
+            )
+
+
+def drop_paths(
+    txn: WriteTransaction, table: Table, owner: bytes, *, limit: int | None = None
+) -> int:
+    """Delete an owner's records, at most `limit` keys, and return the number of keys.
+
+    A number below `limit` means that none are left.
+    """
+    deleted = 0
+    while deleted != limit:
+        size = _LARGEST_BATCH if limit is None else min(_LARGEST_BATCH, limit - deleted)
+        keys = list(islice(txn.scan_keys(table, prefix=owner), size))
+        if not keys:
+            break
+        if max(map(len, keys)) <= OWNER_SIZE + CHUNK:
+            deleted += txn.delete_owned(table, owner, limit=len(keys))
+            continue
+        for key in keys:
+            if len(key) > OWNER_SIZE + CHUNK:
+                # The child first: stopping at the limit must not leave it without its link.
+                child = _owner_of_rests(owner, key[OWNER_SIZE:-1])
+                room = None if limit is None else limit - deleted
+                deleted += drop_paths(txn, table, child, limit=room)
+            if deleted == limit:
+                break
+            deleted += txn.delete(table, key)
+    return deleted
+
+
+def _owner_of_rests(owner: bytes, head: bytes) -> bytes:
+    """Return the owner of the rests of paths that begin with `head` under `owner`."""
+    from lakecli.base.identity import h  # only paths longer than CHUNK need it
+
+    return h(owner + head)[:OWNER_SIZE]

@@ -33,7 +33,6 @@ from typing import Any, Final, NamedTuple, NoReturn, Self
 from lakecli.base.identity import h
 from lakecli.base.model import NO_METADATA, RefKind
 from lakecli.errors import IntegrityError, LakeError, NotFound
-from lakecli.kv import paths
 from lakecli.kv.lmdb_environment import LmdbEnvironment
 from lakecli.kv.local_store import (
     OWNER_SIZE,
@@ -41,7 +40,11 @@ from lakecli.kv.local_store import (
     ReadTransaction,
     Table,
     WriteTransaction,
+    drop_paths,
+    get_path,
     owner_key,
+    put_paths,
+    scan_paths,
 )
 
 _COUNTER: Final = b"n"
@@ -198,7 +201,7 @@ def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterabl
         changed: the paths, ascending.
     """
     owner = _image_owner(id, token)
-    nothing_staged = paths.is_empty(txn, Table.STAGING, token)
+    nothing_staged = not txn.has_owned(Table.STAGING, token)
     remaining = iter(changed)
     while batch := list(islice(remaining, _BATCH)):
         if nothing_staged:
@@ -207,9 +210,9 @@ def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterabl
             images = [
                 (path, _NOTHING if value is None else _STAGED + value)
                 for path in batch
-                for value in (paths.get(txn, Table.STAGING, token, path),)
+                for value in (get_path(txn, Table.STAGING, token, path),)
             ]
-        paths.put_many(txn, Table.IMAGES, owner, images, overwrite=False)
+        put_paths(txn, Table.IMAGES, owner, images, overwrite=False)
 
 
 class Image(NamedTuple):
@@ -220,7 +223,7 @@ class Image(NamedTuple):
 
 def find_image(txn: ReadTransaction, id: bytes, token: bytes, path: bytes) -> Image | None:
     """Return the image of a path; ``None`` if the operation did not write to it."""
-    image = paths.get(txn, Table.IMAGES, _image_owner(id, token), path)
+    image = get_path(txn, Table.IMAGES, _image_owner(id, token), path)
     return None if image is None else Image(_staged_of(image))
 
 
@@ -229,7 +232,7 @@ def iter_images(
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield (path, record staged before the operation; ``None``: nothing was) in path order."""
     owner = _image_owner(id, token)
-    for path, image in paths.scan(txn, Table.IMAGES, owner, start=start, prefix=prefix):
+    for path, image in scan_paths(txn, Table.IMAGES, owner, start=start, prefix=prefix):
         yield path, _staged_of(image)
 
 
@@ -247,7 +250,7 @@ def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = N
     for change in operation.staging:
         owner = _image_owner(operation.id, change.token)
         room = None if limit is None else limit - deleted
-        deleted += paths.drop(txn, Table.IMAGES, owner, limit=room)
+        deleted += drop_paths(txn, Table.IMAGES, owner, limit=room)
         if deleted == limit:
             return deleted
     txn.delete(Table.OPERATIONS, _BY_ID + owner_key(operation.repository) + operation.id)
@@ -449,13 +452,13 @@ class PastStaging:
             image = find_image(self._txn, id_, token, path)
             if image is not None:
                 return image.staged
-        return paths.get(self._txn, Table.STAGING, token, path)
+        return get_path(self._txn, Table.STAGING, token, path)
 
     def scan(
         self, token: bytes, *, start: bytes = b"", prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield (path, what was staged) under `prefix` from `start` on, in path order."""
-        present = paths.scan(self._txn, Table.STAGING, token, start=start, prefix=prefix)
+        present = scan_paths(self._txn, Table.STAGING, token, start=start, prefix=prefix)
         ids = self._writers.get(token)
         if not ids:
             return present

@@ -22,7 +22,7 @@ from lakecli.base.identity import h
 from lakecli.base.layout import SSTABLES, data_digest
 from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
-from lakecli.kv import file_hashes
+from lakecli.kv import local_files
 from lakecli.repository.contract import Repository
 from lakecli.repository.data_index import check_object
 from lakecli.repository.transfer.walk import LinkPolicy, walk
@@ -202,7 +202,7 @@ def _candidates(
     if not left:
         return
     with repository.lake.kv.read() as txn:
-        remembered = list(file_hashes.find_files(txn, left))
+        remembered = list(local_files.find_files(txn, left))
     yield from remembered
     sizes = {wanted[key] for key in left.values()}
     for place in places:

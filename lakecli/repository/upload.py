@@ -23,8 +23,8 @@ from lakecli.base.uri import check_path
 from lakecli.committed.encode import Contents, encode_contents, encode_entry
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
-from lakecli.kv import file_hashes
-from lakecli.kv.file_hashes import FileKey
+from lakecli.kv import local_files
+from lakecli.kv.local_files import FileKey
 from lakecli.repository.guard import claim_uploaded, claim_values
 from lakecli.repository.reading.addresses import is_external, locate
 from lakecli.repository.reading.contents import md5_of
@@ -140,7 +140,7 @@ class Uploader:
     def _known(self, key: FileKey) -> str | None:
 
         with self._repository.lake.kv.read() as txn:
-            return file_hashes.find(txn, key)
+            return local_files.find_digest(txn, key)
 
     def present(self, paths: Iterable[bytes]) -> list[bytes | None]:
         """Return the encoded entries that the branch has at some paths."""
@@ -246,7 +246,7 @@ class Uploader:
         hashes, self._new_hashes = self._new_hashes, []
         if hashes:
             with self._repository.lake.kv.write() as txn:
-                file_hashes.remember_many(txn, hashes)
+                local_files.remember_digests(txn, hashes)
         return deleted
 
     def _replace(self, claimed: Sequence[Change], surplus: Sequence[tuple[bytes, bytes]]) -> int:

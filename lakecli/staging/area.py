@@ -11,8 +11,17 @@ from itertools import chain
 from typing import Final, NewType
 
 from lakecli.base.model import Branch, StagingToken
-from lakecli.kv import paths
-from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.local_store import (
+    ReadTransaction,
+    Record,
+    Table,
+    WriteTransaction,
+    delete_path,
+    drop_paths,
+    get_path,
+    put_paths,
+    scan_paths,
+)
 
 ClaimedValue = NewType("ClaimedValue", bytes)
 """An encoded entry whose object is in the bucket and claimed against garbage collection, or a
@@ -26,19 +35,19 @@ def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
     """Return the record staged at a path, possibly a `TOMBSTONE`, or ``None``."""
     if txn.past is not None:
         return txn.past.get(token, path)
-    return paths.get(txn, Table.STAGING, token, path)
+    return get_path(txn, Table.STAGING, token, path)
 
 
 def put_many(
     txn: WriteTransaction, token: StagingToken, items: Iterable[tuple[bytes, ClaimedValue]]
 ) -> None:
     """Stage pairs of a path and a claimed value or `TOMBSTONE`, in ascending order of paths."""
-    paths.put_many(txn, Table.STAGING, token, items)
+    put_paths(txn, Table.STAGING, token, items)
 
 
 def remove(txn: WriteTransaction, token: StagingToken, path: bytes) -> bool:
     """Delete the record staged at a path; return whether it existed."""
-    return paths.delete(txn, Table.STAGING, token, path)
+    return delete_path(txn, Table.STAGING, token, path)
 
 
 def scan(
@@ -47,14 +56,14 @@ def scan(
     """Yield pairs of a path and a value or `TOMBSTONE` under `prefix`, from `start`, in order."""
     if txn.past is not None:
         return txn.past.scan(token, start=start, prefix=prefix)
-    return paths.scan(txn, Table.STAGING, token, start=start, prefix=prefix)
+    return scan_paths(txn, Table.STAGING, token, start=start, prefix=prefix)
 
 
 def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
     """Return whether nothing is staged."""
     if txn.past is not None:
         return next(txn.past.scan(token), None) is None
-    return paths.is_empty(txn, Table.STAGING, token)
+    return not txn.has_owned(Table.STAGING, token)
 
 
 def is_clean(txn: ReadTransaction, branch: Branch) -> bool:
@@ -64,10 +73,7 @@ def is_clean(txn: ReadTransaction, branch: Branch) -> bool:
 
 def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None) -> int:
     """Delete staged records, at most `limit`; return their number (below `limit`: none is left)."""
-    return paths.drop(txn, Table.STAGING, token, limit=limit)
-
-
-Record = tuple[bytes, bytes]
+    return drop_paths(txn, Table.STAGING, token, limit=limit)
 
 
 def merge_newest(streams: Sequence[Iterator[Record]]) -> Iterator[Record]:

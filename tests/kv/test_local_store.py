@@ -23,7 +23,7 @@ from lakecli.errors import (
     Refused,
     Unreachable,
 )
-from lakecli.kv import data_file, lmdb_environment, local_store
+from lakecli.kv import lmdb_environment, local_store
 from lakecli.kv.local_store import MAX_KEY_SIZE, LocalStore, Table, WriteTransaction
 from tests.support.stores import scratch
 from tests.support.tools import linux_only
@@ -169,7 +169,7 @@ def test_a_failed_opening_keeps_the_record_of_the_last_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, was_left_open: bool
 ) -> None:
     put_one(tmp_path, b"1")
-    record = tmp_path / data_file.SENTINEL
+    record = tmp_path / lmdb_environment.SENTINEL
     if was_left_open:
         record.write_bytes(record.read_bytes().replace(b"closed", b"open"))
 
@@ -180,7 +180,7 @@ def test_a_failed_opening_keeps_the_record_of_the_last_use(
         patched.setattr(lmdb, "open", fail)
         with pytest.raises(LakeError) as kept:  # with the frames that hold the sentinel
             LocalStore.open(tmp_path)
-    found = data_file.Sentinel(tmp_path)
+    found = lmdb_environment.Sentinel(tmp_path)
     found.close(cleanly=False)
     assert found.was_left_open == was_left_open
     assert str(tmp_path) in kept.value.message

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakecli.kv.data_file import network_type
+from lakecli.kv.lmdb_environment import network_type
 
 LOCAL = b"/dev/vda / ext4 rw,relatime 0 0\n"
 

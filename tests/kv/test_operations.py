@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError, NotFound
-from lakecli.kv import operations, paths
-from lakecli.kv.local_store import LocalStore, Table, WriteTransaction
+from lakecli.kv import operations
+from lakecli.kv.local_store import (
+    LocalStore,
+    Table,
+    WriteTransaction,
+    delete_path,
+    put_paths,
+    scan_paths,
+)
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from tests.support.stores import scratch
 
@@ -28,7 +35,7 @@ def make(number: int, **changes: object) -> Operation:
 
 
 def staged(txn: WriteTransaction) -> dict[bytes, bytes]:
-    return dict(paths.scan(txn, Table.STAGING, TOKEN))
+    return dict(scan_paths(txn, Table.STAGING, TOKEN))
 
 
 def test_an_operation_comes_back_as_it_was(store: LocalStore) -> None:
@@ -113,21 +120,21 @@ def test_images_take_staging_back(
     store: LocalStore, before: dict[bytes, bytes], parts: list[dict[bytes, bytes]]
 ) -> None:
     with scratch(store) as txn:
-        paths.put_many(txn, Table.STAGING, TOKEN, sorted(before.items()))
+        put_paths(txn, Table.STAGING, TOKEN, sorted(before.items()))
         operation = operations.append(txn, make(1, staging=(StagingChange("main", TOKEN),)))
         after = dict(before)
         for part in parts:  # one command, several transactions
             operations.save_images(txn, operation.id, TOKEN, sorted(part))
-            paths.put_many(txn, Table.STAGING, TOKEN, sorted(part.items()))
+            put_paths(txn, Table.STAGING, TOKEN, sorted(part.items()))
             after |= part
         assert staged(txn) == after
 
         (change,) = operations.get(txn, REPOSITORY, operation.id).staging
         for path, value in operations.iter_images(txn, operation.id, change.token):
             if value is None:
-                paths.delete(txn, Table.STAGING, change.token, path)
+                delete_path(txn, Table.STAGING, change.token, path)
             else:
-                paths.put(txn, Table.STAGING, change.token, path, value)
+                put_paths(txn, Table.STAGING, change.token, [(path, value)])
         assert staged(txn) == before
 
 
@@ -135,7 +142,7 @@ def test_images_of_two_areas_stay_apart(store: LocalStore) -> None:
     other = b"u" * 16
     with scratch(store) as txn:
         operation = operations.append(txn, make(1))
-        paths.put(txn, Table.STAGING, other, b"a", b"old")
+        put_paths(txn, Table.STAGING, other, [(b"a", b"old")])
         operations.save_images(txn, operation.id, TOKEN, [b"a"])
         operations.save_images(txn, operation.id, other, [b"a"])
         assert list(operations.iter_images(txn, operation.id, TOKEN)) == [(b"a", None)]

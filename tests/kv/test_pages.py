@@ -14,8 +14,8 @@ import lmdb
 import pytest
 
 from lakecli.errors import IntegrityError
-from lakecli.kv import data_file
-from lakecli.kv.data_file import DATA_FILE, find_damage
+from lakecli.kv import lmdb_environment
+from lakecli.kv.lmdb_environment import DATA_FILE, find_damage
 from lakecli.kv.local_store import LocalStore, Table
 from tests.support.tools import linux_only
 
@@ -54,10 +54,10 @@ READ_ALL = textwrap.dedent("""
     import sys, os, shutil
     from pathlib import Path
     from lakecli.errors import IntegrityError
-    from lakecli.kv import data_file
+    from lakecli.kv import lmdb_environment
     from lakecli.kv.local_store import LocalStore, Table
 
-    data_file._PAUSES = (0.0,)
+    lmdb_environment._DAMAGE_PAUSES = (0.0,)
 
     def read_all(directory):
         with LocalStore.open(directory) as store:
@@ -132,16 +132,16 @@ def test_a_store_that_was_emptied_is_not_a_new_one(whole: Path, tmp_path: Path) 
 
 
 def test_a_crash_while_a_store_is_created_leaves_no_damage(tmp_path: Path) -> None:
-    data_file.Sentinel(tmp_path).begin()
+    lmdb_environment.Sentinel(tmp_path).begin()
     with LocalStore.open(tmp_path):
         pass
-    assert data_file.Sentinel(tmp_path).is_kept
+    assert lmdb_environment.Sentinel(tmp_path).is_kept
 
 
 @linux_only
 def test_no_healthy_file_is_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever was written and deleted, also if LMDB leaves the file shorter than it says."""
-    monkeypatch.setattr(data_file, "_PAUSES", (0.0,))
+    monkeypatch.setattr(lmdb_environment, "_DAMAGE_PAUSES", (0.0,))
     draw = random.Random(3)
     shorter = 0
     for _ in range(8):
@@ -195,7 +195,7 @@ def test_a_process_that_was_killed_may_leave_the_file_short(tmp_path: Path) -> N
     os.truncate(tmp_path / DATA_FILE, needed - 4 * PAGE)  # free pages
     with pytest.raises(IntegrityError, match=rf"bytes, of {needed:,}"):
         LocalStore.open(tmp_path)
-    record = tmp_path / data_file.SENTINEL
+    record = tmp_path / lmdb_environment.SENTINEL
     record.write_bytes(record.read_bytes().replace(b"closed", b"open"))
     with LocalStore.open(tmp_path) as store, store.read() as txn:
         assert txn.get(Table.BRANCHES, b"main") == b"kept"
@@ -204,7 +204,7 @@ def test_a_process_that_was_killed_may_leave_the_file_short(tmp_path: Path) -> N
 
 def test_the_error_for_damage_mentions_an_unclean_end(whole: Path, tmp_path: Path) -> None:
     directory = copy(whole, tmp_path / "store")
-    record = directory / data_file.SENTINEL
+    record = directory / lmdb_environment.SENTINEL
     record.write_bytes(record.read_bytes().replace(b"closed", b"open"))
     os.truncate(directory / DATA_FILE, PAGE)
     for _ in range(2):
@@ -214,8 +214,8 @@ def test_the_error_for_damage_mentions_an_unclean_end(whole: Path, tmp_path: Pat
 
 def test_the_sentinel_waits_for_the_last_user(tmp_path: Path) -> None:
     with LocalStore.open(tmp_path):
-        other = data_file.Sentinel(tmp_path)
+        other = lmdb_environment.Sentinel(tmp_path)
         assert not other.was_left_open
         other.close()
-        assert (tmp_path / data_file.SENTINEL).read_bytes().split()[:2] == [b"kept", b"open"]
-    assert (tmp_path / data_file.SENTINEL).read_bytes().split()[:2] == [b"kept", b"closed"]
+        assert (tmp_path / lmdb_environment.SENTINEL).read_bytes().split()[:2] == [b"kept", b"open"]
+    assert (tmp_path / lmdb_environment.SENTINEL).read_bytes().split()[:2] == [b"kept", b"closed"]

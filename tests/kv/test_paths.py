@@ -1,12 +1,25 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.kv import paths
-from lakecli.kv.local_store import LocalStore, Table
+from lakecli.kv import local_store
+from lakecli.kv.local_store import (
+    LocalStore,
+    Table,
+    delete_path,
+    drop_paths,
+    get_path,
+    put_paths,
+    scan_paths,
+)
 from tests.support.stores import scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 OWNER = b"o" * 16
 # In order on both sides of the owner under test, so that nothing may leak in or out.
@@ -32,6 +45,14 @@ def under(
     )
 
 
+@pytest.fixture(scope="class")
+def short_chunks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_store, "CHUNK", CHUNK)
+        yield
+
+
+@pytest.mark.usefixtures("short_chunks")
 class TestAgainstADict:
     @given(
         tree=trees,
@@ -43,9 +64,9 @@ class TestAgainstADict:
     ) -> None:
         with scratch(store) as txn:
             for other in OTHERS:
-                paths.put(txn, Table.STAGING, other, b"aaaa", b"other", chunk=CHUNK)
-            paths.put_many(txn, Table.STAGING, OWNER, sorted(tree.items()), chunk=CHUNK)
-            found = paths.scan(txn, Table.STAGING, OWNER, start=start, prefix=prefix, chunk=CHUNK)
+                put_paths(txn, Table.STAGING, other, [(b"aaaa", b"other")])
+            put_paths(txn, Table.STAGING, OWNER, sorted(tree.items()))
+            found = scan_paths(txn, Table.STAGING, OWNER, start=start, prefix=prefix)
             assert list(found) == under(tree, prefix=prefix, start=start)
 
     @given(
@@ -63,20 +84,20 @@ class TestAgainstADict:
         model = dict(tree)
         with scratch(store) as txn:
             for path, value in tree.items():
-                paths.put(txn, Table.STAGING, OWNER, path, value, chunk=CHUNK)
+                put_paths(txn, Table.STAGING, OWNER, [(path, value)])
             for path in gone:
-                was = paths.delete(txn, Table.STAGING, OWNER, path, chunk=CHUNK)
+                was = delete_path(txn, Table.STAGING, OWNER, path)
                 assert was == (model.pop(path, None) is not None)
             for path, value in changed.items():
-                paths.put(txn, Table.STAGING, OWNER, path, value, chunk=CHUNK)
+                put_paths(txn, Table.STAGING, OWNER, [(path, value)])
                 model[path] = value
-            assert list(paths.scan(txn, Table.STAGING, OWNER, chunk=CHUNK)) == under(model)
+            assert list(scan_paths(txn, Table.STAGING, OWNER)) == under(model)
             for path in tree | changed:
-                assert paths.get(txn, Table.STAGING, OWNER, path, chunk=CHUNK) == model.get(path)
-            assert paths.is_empty(txn, Table.STAGING, OWNER) == (not model)
+                assert get_path(txn, Table.STAGING, OWNER, path) == model.get(path)
+            assert (not txn.has_owned(Table.STAGING, OWNER)) == (not model)
             # Links go with what they led to.
             for path in list(model):
-                paths.delete(txn, Table.STAGING, OWNER, path, chunk=CHUNK)
+                delete_path(txn, Table.STAGING, OWNER, path)
             assert list(txn.scan_keys(Table.STAGING)) == []
 
     @given(tree=trees, limit=st.integers(1, 6) | st.none())
@@ -85,20 +106,20 @@ class TestAgainstADict:
     ) -> None:
         with scratch(store) as txn:
             for other in OTHERS:
-                paths.put(txn, Table.STAGING, other, b"aaaaaaa", b"other", chunk=CHUNK)
+                put_paths(txn, Table.STAGING, other, [(b"aaaaaaa", b"other")])
             rest = set(txn.scan_keys(Table.STAGING))
-            paths.put_many(txn, Table.STAGING, OWNER, sorted(tree.items()), chunk=CHUNK)
+            put_paths(txn, Table.STAGING, OWNER, sorted(tree.items()))
             keys = len(list(txn.scan_keys(Table.STAGING))) - len(rest)
             dropped = 0
             while limit is not None:
-                step = paths.drop(txn, Table.STAGING, OWNER, limit=limit, chunk=CHUNK)
+                step = drop_paths(txn, Table.STAGING, OWNER, limit=limit)
                 dropped += step
-                left = dict(paths.scan(txn, Table.STAGING, OWNER, chunk=CHUNK))
+                left = dict(scan_paths(txn, Table.STAGING, OWNER))
                 assert left.items() <= tree.items()
                 if step < limit:
                     break
             else:
-                dropped = paths.drop(txn, Table.STAGING, OWNER, chunk=CHUNK)
+                dropped = drop_paths(txn, Table.STAGING, OWNER)
             assert dropped == keys
             assert set(txn.scan_keys(Table.STAGING)) == rest
 
@@ -107,23 +128,25 @@ class TestAgainstADict:
         self, store: LocalStore, old: dict[bytes, bytes], new: dict[bytes, bytes]
     ) -> None:
         with scratch(store) as txn:
-            paths.put_many(txn, Table.STAGING, OWNER, sorted(old.items()), chunk=CHUNK)
-            paths.put_many(
-                txn, Table.STAGING, OWNER, sorted(new.items()), overwrite=False, chunk=CHUNK
-            )
-            assert dict(paths.scan(txn, Table.STAGING, OWNER, chunk=CHUNK)) == new | old
+            put_paths(txn, Table.STAGING, OWNER, sorted(old.items()))
+            put_paths(txn, Table.STAGING, OWNER, sorted(new.items()), overwrite=False)
+            assert dict(scan_paths(txn, Table.STAGING, OWNER)) == new | old
 
+
+class TestRealKeys:
     @given(st.dictionaries(long_paths, st.binary(max_size=3), max_size=12), long_paths)
-    def test_real_keys(self, store: LocalStore, tree: dict[bytes, bytes], start: bytes) -> None:
+    def test_against_a_dict(
+        self, store: LocalStore, tree: dict[bytes, bytes], start: bytes
+    ) -> None:
         with scratch(store) as txn:
-            paths.put_many(txn, Table.STAGING, OWNER, sorted(tree.items()))
-            assert list(paths.scan(txn, Table.STAGING, OWNER)) == under(tree)
-            found = paths.scan(txn, Table.STAGING, OWNER, start=start)
+            put_paths(txn, Table.STAGING, OWNER, sorted(tree.items()))
+            assert list(scan_paths(txn, Table.STAGING, OWNER)) == under(tree)
+            found = scan_paths(txn, Table.STAGING, OWNER, start=start)
             assert list(found) == under(tree, start=start)
-            found = paths.scan(txn, Table.STAGING, OWNER, prefix=start[:500])
+            found = scan_paths(txn, Table.STAGING, OWNER, prefix=start[:500])
             assert list(found) == under(tree, prefix=start[:500])
-            assert paths.get(txn, Table.STAGING, OWNER, start) == tree.get(start)
-            paths.drop(txn, Table.STAGING, OWNER)
+            assert get_path(txn, Table.STAGING, OWNER, start) == tree.get(start)
+            drop_paths(txn, Table.STAGING, OWNER)
             assert list(txn.scan_keys(Table.STAGING)) == []
 
 
@@ -131,18 +154,18 @@ class TestAgainstADict:
 def test_every_length_has_its_place(store: LocalStore, size: int) -> None:
     path = b"x" * size
     with scratch(store) as txn:
-        paths.put(txn, Table.STAGING, OWNER, path, b"")
-        assert paths.get(txn, Table.STAGING, OWNER, path) == b""
-        assert paths.get(txn, Table.STAGING, OWNER, path + b"y") is None
-        assert paths.get(txn, Table.STAGING, OWNER, path[:-1]) is None
-        assert list(paths.scan(txn, Table.STAGING, OWNER, prefix=path)) == [(path, b"")]
-        assert list(paths.scan(txn, Table.STAGING, OWNER, start=path + b"\0")) == []
+        put_paths(txn, Table.STAGING, OWNER, [(path, b"")])
+        assert get_path(txn, Table.STAGING, OWNER, path) == b""
+        assert get_path(txn, Table.STAGING, OWNER, path + b"y") is None
+        assert get_path(txn, Table.STAGING, OWNER, path[:-1]) is None
+        assert list(scan_paths(txn, Table.STAGING, OWNER, prefix=path)) == [(path, b"")]
+        assert list(scan_paths(txn, Table.STAGING, OWNER, start=path + b"\0")) == []
 
 
 def test_the_stored_form_of_a_long_path(store: LocalStore) -> None:
     path = b"x" * 600
     with scratch(store) as txn:
-        paths.put(txn, Table.STAGING, b"0123456789abcdef", path, b"value")
+        put_paths(txn, Table.STAGING, b"0123456789abcdef", [(path, b"value")])
         child = bytes.fromhex("54422bd573dafe4a8369ca97dfc9053e")
         assert list(txn.scan(Table.STAGING)) == sorted(
             [
@@ -158,7 +181,7 @@ def test_many_records_in_batches_with_long_ones_between(store: LocalStore) -> No
         for number in range(5000)
     }
     with scratch(store) as txn:
-        paths.put_many(txn, Table.STAGING, OWNER, sorted(tree.items()))
-        assert list(paths.scan(txn, Table.STAGING, OWNER)) == under(tree)
-        found = paths.scan(txn, Table.STAGING, OWNER, start=b"02500")
+        put_paths(txn, Table.STAGING, OWNER, sorted(tree.items()))
+        assert list(scan_paths(txn, Table.STAGING, OWNER)) == under(tree)
+        found = scan_paths(txn, Table.STAGING, OWNER, start=b"02500")
         assert list(found) == under(tree, start=b"02500")

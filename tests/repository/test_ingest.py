@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.kv.file_hashes import FileKey
+    from lakecli.kv.local_files import FileKey
     from lakecli.stores.contract import ObjectStore
 
 LARGE = SMALL + 12_345

@@ -16,7 +16,7 @@ from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS
 from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.kv import transfers
+from lakecli.kv import local_files
 from lakecli.repository.transfer import readers
 from lakecli.repository.transfer.parts import Sender, drop_leftovers
 from lakecli.repository.transfer.readers import Digests, FileChanged, Section, SectionReader
@@ -106,9 +106,9 @@ def upload(repository: Repository, source: Path, options: UploadOptions = OPTION
     ).checksum
 
 
-def begun(repository: Repository) -> list[transfers.UnfinishedTransfer]:
+def begun(repository: Repository) -> list[local_files.UnfinishedTransfer]:
     with repository.lake.kv.read() as txn:
-        return list(transfers.iterate(txn, repository.key))
+        return list(local_files.iter_transfers(txn, repository.key))
 
 
 def fail_at(number: int, error: Exception, *, times: int = 1000) -> Callable[[int], None]:

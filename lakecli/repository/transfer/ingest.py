@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import PermissionDenied
-from lakecli.kv.file_hashes import FileKey
+from lakecli.kv.local_files import FileKey
 from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.readers import (
     PIECE,

@@ -35,7 +35,7 @@ from lakecli.base.model import Entry
 from lakecli.base.progress import Progress
 from lakecli.base.retry import Retries
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
-from lakecli.kv import transfers
+from lakecli.kv import local_files
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import locate
 from lakecli.repository.reading.contents import damaged, digest_of, gone
@@ -226,20 +226,20 @@ class Sender:
         key = data_key(contents.digest)
         upload = self.uploads.start(key)
         repository = self.repository
-        begun = transfers.UnfinishedTransfer(
+        begun = local_files.UnfinishedTransfer(
             contents.digest, upload, contents.part_size, repository.lake.now()
         )
         with repository.lake.kv.write() as txn:
-            transfers.put(txn, repository.key, begun)
+            local_files.put_transfer(txn, repository.key, begun)
         return upload, {}
 
-    def _find(self, digest: str) -> transfers.UnfinishedTransfer | None:
+    def _find(self, digest: str) -> local_files.UnfinishedTransfer | None:
         with self.repository.lake.kv.read() as txn:
-            return transfers.find(txn, self.repository.key, digest)
+            return local_files.find_transfer(txn, self.repository.key, digest)
 
     def _forget(self, digest: str) -> None:
         with self.repository.lake.kv.write() as txn:
-            transfers.delete(txn, self.repository.key, digest)
+            local_files.delete_transfer(txn, self.repository.key, digest)
 
     def _is_present(self, contents: FileContents) -> bool:
         try:
@@ -413,11 +413,11 @@ def drop_leftovers(repository: Repository) -> int:
         return 0
     now = repository.lake.now()
     with repository.lake.kv.read() as txn:
-        looked = transfers.looked_at(txn, repository.key)
+        looked = local_files.looked_at(txn, repository.key)
     if looked is not None and now - looked < SEARCH_INTERVAL:
         return 0
     with repository.lake.kv.write() as txn:
-        transfers.set_looked_at(txn, repository.key, now)
+        local_files.set_looked_at(txn, repository.key, now)
     try:
         return _drop(repository, uploads, now)
     except LakeError:
@@ -426,7 +426,7 @@ def drop_leftovers(repository: Repository) -> int:
 
 def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
     with repository.lake.kv.read() as txn:
-        mine = {each.upload: each for each in transfers.iterate(txn, repository.key)}
+        mine = {each.upload: each for each in local_files.iter_transfers(txn, repository.key)}
     dropped = 0
     alive = set()
     for found in islice(uploads.iter_unfinished(DATA), MOST_LEFTOVERS):
@@ -454,11 +454,11 @@ def _is_left_over(uploads: PartUploads, found: UnfinishedUpload, before: datetim
 
 
 def _forget(
-    repository: Repository, gone: list[transfers.UnfinishedTransfer], now: datetime
+    repository: Repository, gone: list[local_files.UnfinishedTransfer], now: datetime
 ) -> None:
     """Forget uploads that the store does not list; a young one may not be listed yet."""
     old = [each.digest for each in gone if now - each.started_at > PATIENCE]
     if old:
         with repository.lake.kv.write() as txn:
             for digest in old:
-                transfers.delete(txn, repository.key, digest)
+                local_files.delete_transfer(txn, repository.key, digest)

@@ -1,0 +1,196 @@
+"""What the local store knows of files of this machine: digests, and uploads in parts.
+
+A digest is kept, so that an unchanged file is not read again::
+
+    FILE_HASHES  paths under device ‖ 8 zero bytes -> inode ‖ size ‖ mtime ‖ ctime ‖ digest
+
+There is one record per path; numbers are 8 bytes, big-endian. A digest is valid only while all of
+the file's numbers are unchanged.
+
+An unfinished multipart upload is kept, so that the next process can resume it::
+
+    TRANSFERS  u ‖ repository ‖ digest -> an upload as JSON, its time as unix seconds
+               l ‖ repository          -> the last search for leftovers, unix seconds
+
+`repository` is the UUID of the namespace (16 bytes), `digest` the BLAKE3 of the file (32 bytes). A
+changed file has another digest, so it never resumes the upload of its former contents. The store,
+not this table, knows which parts have arrived.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Container, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from lakecli.kv.local_store import (
+    ReadTransaction,
+    Table,
+    WriteTransaction,
+    get_path,
+    put_paths,
+    scan_paths,
+)
+
+MINIMUM_AGE_NS: Final = 30_000_000_000
+"""A file that changed less than this before it was hashed is not recorded.
+
+A second change may leave the times unchanged: within their resolution, and until a page that a
+program has mapped is written back, which takes up to 30 seconds.
+"""
+
+_OWNER: Final = struct.Struct(">Q8x")
+_FILE: Final = struct.Struct(">QQqq")
+_LARGEST_TIME: Final = 2**63 - 1
+"""In nanoseconds: the year 2262. Files with later times are not recorded."""
+
+
+class FileKey(NamedTuple):
+    """The state of a local file, from ``stat``.
+
+    Attributes:
+        path: absolute.
+        size: in bytes.
+        mtime_ns: last change of the contents, in unix nanoseconds.
+        ctime_ns: last change of the inode, in unix nanoseconds.
+    """
+
+    device: int
+    inode: int
+    path: bytes
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+def find_digest(txn: ReadTransaction, key: FileKey) -> str | None:
+    """Return the BLAKE3 of a file in this state as 64 hex digits, or ``None``."""
+    if not _has_record(key):
+        return None
+    value = get_path(txn, Table.FILE_HASHES, _OWNER.pack(key.device), key.path)
+    if value is None or not value.startswith(_state(key)):
+        return None
+    return value[_FILE.size :].hex()
+
+
+def find_files(txn: ReadTransaction, digests: Container[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield digest and path of every recorded file with one of these digests.
+
+    All records are read; the files may have changed since they were recorded.
+    """
+    owner: bytes | None = next(_owners(txn, b""), None)
+    while owner is not None:
+        for path, value in scan_paths(txn, Table.FILE_HASHES, owner):
+            digest = value[_FILE.size :].hex()
+            if digest in digests:
+                yield digest, path
+        (device,) = _OWNER.unpack(owner)
+        owner = next(_owners(txn, _OWNER.pack(device + 1)), None)
+
+
+def _owners(txn: ReadTransaction, start: bytes) -> Iterator[bytes]:
+    """Yield the owners of paths, one per device; owners of the rests of long paths are left out."""
+    for key in txn.scan_keys(Table.FILE_HASHES, start=start):
+        if key[8:16] == bytes(8):
+            yield key[:16]
+
+
+def remember_digests(txn: WriteTransaction, items: Iterable[tuple[FileKey, str, int]]) -> int:
+    """Record digests of files, and return their number.
+
+    Args:
+        txn: the transaction to write in.
+        items: files, their digests, and the start of the hashing in unix nanoseconds. A file whose
+            times are less than `MINIMUM_AGE_NS` before that, or later, is left out.
+    """
+    by_device: dict[int, dict[bytes, bytes]] = {}
+    for key, digest, hashed_at_ns in items:
+        is_old = max(key.mtime_ns, key.ctime_ns) <= hashed_at_ns - MINIMUM_AGE_NS
+        if is_old and _has_record(key):
+            records = by_device.setdefault(key.device, {})
+            records[key.path] = _state(key) + bytes.fromhex(digest)
+    for device, records in by_device.items():
+        put_paths(txn, Table.FILE_HASHES, _OWNER.pack(device), sorted(records.items()))
+    return sum(map(len, by_device.values()))
+
+
+def _has_record(key: FileKey) -> bool:
+    return max(map(abs, (key.mtime_ns, key.ctime_ns))) <= _LARGEST_TIME
+
+
+def _state(key: FileKey) -> bytes:
+    return _FILE.pack(key.inode, key.size, key.mtime_ns, key.ctime_ns)
+
+
+_UPLOAD: Final = b"u"
+_LOOKED: Final = b"l"
+
+
+class UnfinishedTransfer(NamedTuple):
+    """One upload that this machine began.
+
+    Attributes:
+        digest: BLAKE3 of the file, 64 hex digits.
+        upload: the store's ID of the upload.
+        part_size: of every part but the last, in bytes.
+        started_at: when the upload began.
+    """
+
+    digest: str
+    upload: str
+    part_size: int
+    started_at: datetime
+
+
+def find_transfer(
+    txn: ReadTransaction, repository: bytes, digest: str
+) -> UnfinishedTransfer | None:
+    """Return the unfinished upload of a file with this digest, or ``None``."""
+    value = txn.get(Table.TRANSFERS, _UPLOAD + repository + bytes.fromhex(digest))
+    return None if value is None else _load(digest, value)
+
+
+def iter_transfers(txn: ReadTransaction, repository: bytes) -> Iterator[UnfinishedTransfer]:
+    """Yield the unfinished uploads into a repository, by digest."""
+    prefix = _UPLOAD + repository
+    for key, value in txn.scan(Table.TRANSFERS, prefix=prefix):
+        yield _load(key[len(prefix) :].hex(), value)
+
+
+def put_transfer(txn: WriteTransaction, repository: bytes, transfer: UnfinishedTransfer) -> None:
+    """Record an upload that was begun."""
+    value = {
+        "upload": transfer.upload,
+        "part_size": transfer.part_size,
+        "started_at": int(transfer.started_at.timestamp()),
+    }
+    key = _UPLOAD + repository + bytes.fromhex(transfer.digest)
+    txn.put(Table.TRANSFERS, key, json.dumps(value).encode())
+
+
+def delete_transfer(txn: WriteTransaction, repository: bytes, digest: str) -> None:
+    """Delete the record of an upload that was completed or aborted."""
+    txn.delete(Table.TRANSFERS, _UPLOAD + repository + bytes.fromhex(digest))
+
+
+def looked_at(txn: ReadTransaction, repository: bytes) -> datetime | None:
+    """Return the time of the last search for leftovers in a repository's namespace."""
+    value = txn.get(Table.TRANSFERS, _LOOKED + repository)
+    return None if value is None else datetime.fromtimestamp(int(value), UTC)
+
+
+def set_looked_at(txn: WriteTransaction, repository: bytes, now: datetime) -> None:
+    """Record the time of a search for leftovers."""
+    txn.put(Table.TRANSFERS, _LOOKED + repository, b"%d" % int(now.timestamp()))
+
+
+def _load(digest: str, value: bytes) -> UnfinishedTransfer:
+    fields = json.loads(value)
+    return UnfinishedTransfer(
+        digest,
+        fields["upload"],
+        fields["part_size"],
+        datetime.fromtimestamp(fields["started_at"], UTC),
+    )
