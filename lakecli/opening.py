@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from lakecli.errors import LakeWarning, NotFound, Unreachable
-from lakecli.remote.move import MoveOutcome
+from lakecli.remote.refs import MoveOutcome
 from lakecli.repository.contract import Home, Notice, Repository, Runtime
 from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.sharing.automatic import SharedMover

@@ -35,8 +35,7 @@ from lakecli.gc.rules import find_rules
 from lakecli.imports.journal import pack_result, unpack_result
 from lakecli.proto.varint import Malformed
 from lakecli.remote.collection import iter_expired, iter_keeps, look, read_state
-from lakecli.remote.commit_data import decode_commit
-from lakecli.remote.packs import read_pack
+from lakecli.remote.packs import decode_commit, read_pack
 from lakecli.remote.ref_records import parse_moves, parse_ref
 from lakecli.repository.handle.namespace import describe, owner_of
 from lakecli.repository.handoff.manifest import read_manifest

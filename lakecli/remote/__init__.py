@@ -3,10 +3,8 @@
 ::
 
     ref_records   a ref object, and the moves in it
-    refs          reads refs, one or many, and their moves; the moves that the local store keeps
-    move          moves a ref by compare-and-set; nothing else writes them
-    packs         writes and reads commit packs, chooses those to merge
-    commit_data   a commit as it is recorded in a pack
+    refs          reads refs and their moves, and moves refs by compare-and-set
+    packs         commits as they are recorded; writes, reads and merges packs of them
     collection    garbage collection as all clones see it, and how writers avoid its deletions
 
 Knows nothing of repositories or trees: `lakecli.repository.sharing` decides what must be in the

@@ -53,7 +53,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.base.ids import WriteId
 from lakecli.base.layout import (
@@ -69,10 +69,15 @@ from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.retry import Retries
 from lakecli.base.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
-from lakecli.stores.contract import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound, Version
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+from lakecli.stores.contract import (
+    ABSENT,
+    ANY,
+    ConditionFailed,
+    Match,
+    ObjectNotFound,
+    ObjectStore,
+    Version,
+)
 
 FORMAT: Final = 1
 

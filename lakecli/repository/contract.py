@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lakecli.base.directories import StrPath
     from lakecli.committed.cache import Reads
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.remote.move import Intent, MoveOutcome
+    from lakecli.remote.refs import Intent, MoveOutcome
     from lakecli.stores.contract import ObjectStore
 
 DEFAULT_CACHE_SIZE = 10 << 30

@@ -19,9 +19,8 @@ from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.move import MoveOutcome
 from lakecli.remote.ref_records import RemoteRef
-from lakecli.remote.refs import find_ref
+from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository.contract import Finished, Repository
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import finish_pending

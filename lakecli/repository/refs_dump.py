@@ -33,7 +33,7 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.proto.messages import BRANCH_DATA, TAG_DATA, Message
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.commit_data import encode_commit
+from lakecli.remote.packs import encode_commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_trees
 from lakecli.repository.lakefs.dump import RefsManifest, trees_missing

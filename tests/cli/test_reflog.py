@@ -33,7 +33,7 @@ def moved(demo: Demo) -> Demo:
 def share(demo: Demo, ref: str) -> None:
     """Bring main to a commit in the bucket, as a push does."""
     from lakecli.base.retry import REF_MOVES, Retries
-    from lakecli.remote.move import Intent, apply
+    from lakecli.remote.refs import Intent, move_ref
 
     with demo.lake() as lake:
         repository = lake.repository("demo")
@@ -48,7 +48,7 @@ def share(demo: Demo, ref: str) -> None:
             why="push",
         )
         retries = Retries(REF_MOVES, random=lambda: 0.0, sleep=lambda _: None)
-        result = apply(repository.store, intent, retries=retries)
+        result = move_ref(repository.store, intent, retries=retries)
         assert result.ref is not None
         with lake.kv.write() as txn:
             track(txn, repository, result.ref)

@@ -15,7 +15,7 @@ from lakecli.gc.live import DigestSet
 from lakecli.gc.roots import OwnPosition, add_staged, own_positions
 from lakecli.kv.operations import RefChange, StagingChange
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.move import Intent
+from lakecli.remote.refs import Intent
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.journal import intents, operation_log

@@ -11,8 +11,7 @@ from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS, pack_key
 from lakecli.gc.roots import read_packs, superseded_packs
 from lakecli.gc.rules import Known
-from lakecli.remote.commit_data import encode_commit
-from lakecli.remote.packs import REPLACES, read_pack, write_pack
+from lakecli.remote.packs import REPLACES, encode_commit, read_pack, write_pack
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore

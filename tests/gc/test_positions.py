@@ -10,9 +10,8 @@ import pytest
 from lakecli.base.layout import MAX_REF_SIZE, ref_key, reflog_key
 from lakecli.base.model import RefKind
 from lakecli.gc.known_refs import SEEN, KnownRefs, observe, reached_by_heads, read_positions
-from lakecli.remote.move import MoveOutcome, apply
 from lakecli.remote.ref_records import NotOurs
-from lakecli.remote.refs import find_ref
+from lakecli.remote.refs import MoveOutcome, find_ref, move_ref
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.remote.chains import PATIENT, advance, commit, intent, write_id
@@ -58,7 +57,7 @@ class Bucket:
             before = number - 1 or None
             wanted = intent(f"m{number}", before and commit(before), commit(number))
             wanted = wanted._replace(at=at, name=name)
-            assert apply(self.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
+            assert move_ref(self.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
 
     def counted(self, *, days: int = 31, name: str = "main") -> tuple[set[int], set[int]]:
         """Return the numbers of the commits where a branch was recently, or may have been."""
@@ -78,7 +77,7 @@ def test_each_ref_is_observed_about_once_a_day(bucket: Bucket) -> None:
     assert bucket.observations() == {}
     bucket.move(1, 2)
     tag = intent("t", None, commit(1))._replace(kind=RefKind.TAG, name="v1")
-    apply(bucket.store, tag, retries=PATIENT)
+    move_ref(bucket.store, tag, retries=PATIENT)
     bucket.observe("a")
     first = (
         f"2 {write_id('m2')} _lakecli/refs/branches/main {commit(2)}\n"
@@ -238,7 +237,7 @@ def test_heads_and_kinds_of_refs(bucket: Bucket) -> None:
         intent("t", None, commit(7))._replace(kind=RefKind.TAG, name="v1"),
         intent("d", commit(2), None),
     ):
-        assert apply(store, each, retries=PATIENT).outcome is MoveOutcome.APPLIED
+        assert move_ref(store, each, retries=PATIENT).outcome is MoveOutcome.APPLIED
     found = [(each.branch, each.head) for each in positions_of(store, START - DAY)]
     assert found == [("main", None), ("", commit(7))]
 
@@ -246,7 +245,7 @@ def test_heads_and_kinds_of_refs(bucket: Bucket) -> None:
 def test_refs_reach_the_known_commits_below_their_heads(bucket: Bucket) -> None:
     bucket.move(1, 2)
     bucket.move(*range(1, 6), name="ahead")
-    apply(bucket.store, intent("d", commit(2), None), retries=PATIENT)
+    move_ref(bucket.store, intent("d", commit(2), None), retries=PATIENT)
     positions = positions_of(bucket.store, START - DAY)
     # 5 is the head of ahead, 9 was merged; 8 is not known, 2 is the head of no ref.
     parents = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.remote import move, refs
+from lakecli.remote import refs
 from lakecli.repository import push
 from lakecli.repository.guard import GcGuard
 from lakecli.stores.contract import ANY
@@ -14,8 +14,8 @@ from tests.protocol.scenes import Commits, Deletes, Forces, Pushes, Scene, Spill
 if TYPE_CHECKING:
     import pytest
 
-    from lakecli.remote.move import Intent
     from lakecli.remote.ref_records import RemoteRef
+    from lakecli.remote.refs import Intent
 
 
 class Mutant(NamedTuple):
@@ -47,8 +47,8 @@ class _Forgetful(set[object]):
         del element
 
 
-_begin = move._Attempt.__init__
-_moved = move._moved
+_begin = refs._Attempt.__init__
+_moved = refs._moved
 
 
 def _begin_forgetful(self: Any, *args: Any) -> None:
@@ -70,21 +70,21 @@ def _no(*_args: object, **_options: object) -> bool:
 
 MUTANTS: Final = {
     "a ref moves whatever its version is": Mutant(
-        ((move, "Match", lambda _version: ANY),), Pushes, "without a condition"
+        ((refs, "Match", lambda _version: ANY),), Pushes, "without a condition"
     ),
     "a move whose reply was lost is not found again": Mutant(
-        ((move, "_is_among", _no),), Commits, "the error said that nothing was moved", Fault.LOST
+        ((refs, "_is_among", _no),), Commits, "the error said that nothing was moved", Fault.LOST
     ),
     "a request without an answer is believed not to arrive": Mutant(
-        ((move._Attempt, "__init__", _begin_forgetful),),
+        ((refs._Attempt, "__init__", _begin_forgetful),),
         Pushes,
         "the error said that nothing was moved",
         Fault.MUTE,
     ),
     "a deleted ref begins anew": Mutant(
-        ((move, "_moved", _moved_anew),), Deletes, "not the next number"
+        ((refs, "_moved", _moved_anew),), Deletes, "not the next number"
     ),
-    "older moves are dropped": Mutant(((move, "spill", _drop_older),), Spills, "moves are gone"),
+    "older moves are dropped": Mutant(((refs, "spill", _drop_older),), Spills, "moves are gone"),
     "a lease is not looked at": Mutant(
         ((push, "_check_lease", _no),), Forces, "forced from where others put it", meets=True
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.remote import move, refs
+from lakecli.remote import refs
 from tests.protocol.mutants import MUTANTS, Mutant
 from tests.protocol.scenes import SCENES, Scene, plans
 from tests.support.waits import skip_waits
@@ -32,8 +32,7 @@ def directory() -> Iterator[Callable[[], Path]]:
 def limit_moves(patch: pytest.MonkeyPatch, scene: type[Scene]) -> None:
     """Make ref objects as small as a scene needs them."""
     if scene.max_moves:
-        for module in (move, refs):
-            patch.setattr(module, "MAX_MOVES", scene.max_moves)
+        patch.setattr(refs, "MAX_MOVES", scene.max_moves)
         patch.setattr(refs, "KEPT_MOVES", scene.max_moves)
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from lakecli.base.ids import WriteId
 from lakecli.base.model import CommitId, RefKind
 from lakecli.base.retry import REF_MOVES, Retries
-from lakecli.remote.move import Intent, MoveOutcome, apply
-from lakecli.remote.refs import find_ref, iter_moves
+from lakecli.remote.refs import Intent, MoveOutcome, find_ref, iter_moves, move_ref
 
 if TYPE_CHECKING:
     from lakecli.remote.ref_records import RecordedMove
@@ -50,7 +49,7 @@ def advance(store: ObjectStore, count: int) -> None:
         before = commit(number - 1) if number > 1 else None
         wanted = intent(f"old-{number}", before, commit(number), since=number - 1)
         wanted = wanted._replace(at=AT + timedelta(minutes=number))
-        assert apply(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
+        assert move_ref(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
 
 
 def checked_moves(store: ObjectStore, name: str = "main") -> list[RecordedMove]:

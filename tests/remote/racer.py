@@ -10,8 +10,7 @@ import sys
 
 from lakecli.base.model import RefKind
 from lakecli.base.retry import Retries, RetryPolicy
-from lakecli.remote.move import MoveOutcome, apply
-from lakecli.remote.refs import find_ref
+from lakecli.remote.refs import MoveOutcome, find_ref, move_ref
 from lakecli.stores.registry import open_store
 from tests.remote.chains import commit, intent
 
@@ -30,7 +29,7 @@ def main(uri: str, name: str, count: str) -> None:
         ref = find_ref(store, RefKind.BRANCH, "main")
         before, since = (None, 0) if ref is None else (ref.commit_id, ref.sequence)
         wanted = intent(f"{name}-{number}", before, commit(since + 1), since=since)
-        if apply(store, wanted, retries=retries).outcome is MoveOutcome.APPLIED:
+        if move_ref(store, wanted, retries=retries).outcome is MoveOutcome.APPLIED:
             print(wanted.write_id, flush=True)
             applied += 1
 

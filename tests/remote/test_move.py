@@ -14,9 +14,8 @@ from lakecli.base.layout import ref_key
 from lakecli.base.model import RefKind
 from lakecli.base.retry import REF_MOVES, Retries, RetryPolicy
 from lakecli.errors import LakeError, OutcomeUnknown, PermissionDenied, Unreachable
-from lakecli.remote.move import MoveOutcome, Outdated, apply, look_up
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs
-from lakecli.remote.refs import find_ref
+from lakecli.remote.refs import MoveOutcome, Outdated, find_ref, look_up_move, move_ref
 from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
@@ -26,7 +25,7 @@ from tests.support.counting import CountingStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.remote.move import Intent
+    from lakecli.remote.refs import Intent
     from lakecli.stores.contract import Version
 
 
@@ -61,7 +60,7 @@ def test_a_ref_is_created_moved_deleted_and_made_again(bucket: Bucket) -> None:
     store = bucket.store
     steps = [(None, commit(1)), (commit(1), commit(2)), (commit(2), None), (None, commit(1))]
     for number, (before, after) in enumerate(steps, 1):
-        result = apply(store, intent(f"w{number}", before, after), retries=PATIENT)
+        result = move_ref(store, intent(f"w{number}", before, after), retries=PATIENT)
         assert result.outcome is MoveOutcome.APPLIED
         assert result.ref == find_ref(store, RefKind.BRANCH, "main")
         assert result.ref is not None
@@ -78,12 +77,12 @@ def test_a_move_costs_one_get_and_one_put() -> None:
 def test_who_does_not_start_where_the_ref_stands_has_lost(bucket: Bucket) -> None:
     advance(bucket.store, 2)
     for before in (None, commit(1), commit(9)):
-        result = apply(bucket.store, intent("w", before, commit(3)), retries=PATIENT)
+        result = move_ref(bucket.store, intent("w", before, commit(3)), retries=PATIENT)
         assert result.outcome is MoveOutcome.LOST
         assert result.ref is not None
         assert result.ref.commit_id == commit(2)
     absent = intent("w", commit(1), commit(3))._replace(name="other")
-    assert apply(bucket.store, absent, retries=PATIENT) == (MoveOutcome.LOST, None)
+    assert move_ref(bucket.store, absent, retries=PATIENT) == (MoveOutcome.LOST, None)
     assert len(checked_moves(bucket.store)) == 2
 
 
@@ -91,27 +90,27 @@ def test_repeating_a_move_changes_nothing(bucket: Bucket) -> None:
     advance(bucket.store, 1)
     wanted = intent("w", commit(1), commit(2))
     for _ in range(3):
-        assert apply(bucket.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
+        assert move_ref(bucket.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     # Not even when the ref came back to where the move had started.
     back = intent("back", commit(2), commit(1))
-    assert apply(bucket.store, back, retries=PATIENT).outcome is MoveOutcome.APPLIED
-    assert apply(bucket.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
+    assert move_ref(bucket.store, back, retries=PATIENT).outcome is MoveOutcome.APPLIED
+    assert move_ref(bucket.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     assert len(checked_moves(bucket.store)) == 3
 
 
 def test_a_move_that_left_the_ref_object_is_found_in_the_reflog(bucket: Bucket) -> None:
     store = bucket.store
     wanted = intent("w", None, commit(1))
-    apply(store, wanted, retries=PATIENT)
+    move_ref(store, wanted, retries=PATIENT)
     here, there = commit(1), commit(2)
     for number in range(60):
-        apply(store, intent(f"x{number}", here, there, since=number), retries=PATIENT)
+        move_ref(store, intent(f"x{number}", here, there, since=number), retries=PATIENT)
         here, there = there, here
     ref = find_ref(store, RefKind.BRANCH, "main")
     assert ref is not None
     assert write_id("w") not in {move.write_id for move in ref.moves}
-    assert apply(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
-    found = look_up(store, wanted)
+    assert move_ref(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
+    found = look_up_move(store, wanted)
     assert found is not None
     assert found.outcome is MoveOutcome.APPLIED
     assert len(checked_moves(store)) == 61
@@ -127,7 +126,7 @@ def test_since_spares_reading_the_reflog(*, is_oldest: bool) -> None:
     store.reset()
     since = ref.moves[-1].sequence if is_oldest else 100
     wanted = intent("w", commit(100), commit(101), since=since)
-    assert apply(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
+    assert move_ref(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     assert store.counts == {"get": 1, "put": 1}
 
 
@@ -140,7 +139,7 @@ def test_every_answer_is_read_back(bucket: Bucket, moves: int, answer: str, effe
     # With 32 moves the first PUT is the one that writes a chunk of the reflog.
     store = bucket.troubled(*([("put", None)] if moves == 32 else []), ("put", fault))
     steps: list[str] = []
-    result = apply(store, intent("w", before, commit(99)), retries=PATIENT, on_step=steps.append)
+    result = move_ref(store, intent("w", before, commit(99)), retries=PATIENT, on_step=steps.append)
     assert result.outcome is MoveOutcome.APPLIED
     assert checked_moves(bucket.store)[-1].write_id == write_id("w")
     assert steps.count("put") == (1 if effect == "done" else 2)
@@ -152,7 +151,7 @@ def test_a_request_that_arrives_late_moves_once(bucket: Bucket, answer: str) -> 
     advance(bucket.store, 1)
     store = bucket.troubled(("put", Fault(answer, "later")))
     wanted = intent("w", commit(1), commit(2))
-    assert apply(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
+    assert move_ref(store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     bucket.wire.deliver()
     assert [move.write_id for move in checked_moves(bucket.store)] == [
         write_id("old-1"),
@@ -167,10 +166,10 @@ def test_ours_though_others_moved_on(bucket: Bucket, answer: str) -> None:
 
     def interfere(step: str) -> None:
         if step == "read" and len(checked_moves(bucket.store)) == 2:
-            apply(bucket.store, intent("other", commit(2), commit(3)), retries=PATIENT)
+            move_ref(bucket.store, intent("other", commit(2), commit(3)), retries=PATIENT)
 
     wanted = intent("w", commit(1), commit(2))
-    result = apply(store, wanted, retries=PATIENT, on_step=interfere)
+    result = move_ref(store, wanted, retries=PATIENT, on_step=interfere)
     assert result.outcome is MoveOutcome.APPLIED
     assert result.ref is not None
     assert result.ref.commit_id == commit(3)
@@ -182,9 +181,9 @@ def test_ours_though_others_moved_what_we_had_created(bucket: Bucket, answer: st
 
     def interfere(step: str) -> None:
         if step == "read" and find_ref(bucket.store, RefKind.BRANCH, "main") is not None:
-            apply(bucket.store, intent("other", commit(1), commit(2)), retries=PATIENT)
+            move_ref(bucket.store, intent("other", commit(1), commit(2)), retries=PATIENT)
 
-    result = apply(store, intent("w", None, commit(1)), retries=PATIENT, on_step=interfere)
+    result = move_ref(store, intent("w", None, commit(1)), retries=PATIENT, on_step=interfere)
     assert result.outcome is MoveOutcome.APPLIED
     assert result.ref is not None
     assert result.ref.commit_id == commit(2)
@@ -195,7 +194,7 @@ def test_a_full_ref_object_spills_its_oldest_moves(bucket: Bucket, moves: int, s
     advance(bucket.store, moves)
     steps: list[str] = []
     wanted = intent("w", commit(moves), commit(moves + 1))
-    apply(bucket.store, wanted, retries=PATIENT, on_step=steps.append)
+    move_ref(bucket.store, wanted, retries=PATIENT, on_step=steps.append)
     assert steps.count("spill") == spills
     assert len(checked_moves(bucket.store)) == moves + 1
 
@@ -206,7 +205,7 @@ def test_failed_reads_are_repeated_after_growing_pauses(bucket: Bucket) -> None:
     slept: list[float] = []
     policy = RetryPolicy(attempts=3, first_delay=1)
     retries = Retries(policy, sleep=slept.append, random=lambda: 1.0)
-    result = apply(store, intent("w", None, commit(1)), retries=retries)
+    result = move_ref(store, intent("w", None, commit(1)), retries=retries)
     assert result.outcome is MoveOutcome.APPLIED
     assert slept == [1, 2, 4, 1]  # three reads that fail, then the second PUT
 
@@ -217,10 +216,10 @@ def test_the_race_is_lost_even_without_an_answer(bucket: Bucket) -> None:
 
     def interfere(step: str) -> None:
         if step == "put":
-            apply(bucket.store, intent("other", commit(1), commit(7)), retries=PATIENT)
+            move_ref(bucket.store, intent("other", commit(1), commit(7)), retries=PATIENT)
 
     wanted = intent("w", commit(1), commit(2))
-    assert apply(store, wanted, retries=PATIENT, on_step=interfere).outcome is MoveOutcome.LOST
+    assert move_ref(store, wanted, retries=PATIENT, on_step=interfere).outcome is MoveOutcome.LOST
     bucket.wire.deliver()
     assert [move.write_id for move in checked_moves(bucket.store)] == [
         write_id("old-1"),
@@ -237,11 +236,11 @@ def test_the_outcome_is_unknown_if_no_read_succeeds(bucket: Bucket, effect: str)
     with pytest.raises(
         OutcomeUnknown, match=r"it is unknown whether branch main moved .*: no answer"
     ):
-        apply(store, wanted, retries=PATIENT)
+        move_ref(store, wanted, retries=PATIENT)
     bucket.wire.deliver()
-    found = look_up(bucket.store, wanted)
+    found = look_up_move(bucket.store, wanted)
     assert (found is None) == (effect == "no")
-    assert apply(bucket.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
+    assert move_ref(bucket.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     assert len(checked_moves(bucket.store)) == 2
 
 
@@ -249,7 +248,7 @@ def test_a_refused_read_after_a_put_is_unknown_too(bucket: Bucket) -> None:
     advance(bucket.store, 1)
     store = bucket.troubled(("get", None), ("put", Fault("412", "done")), ("get", Fault("403")))
     with pytest.raises(OutcomeUnknown, match="403"):
-        apply(store, intent("w", commit(1), commit(2)), retries=PATIENT)
+        move_ref(store, intent("w", commit(1), commit(2)), retries=PATIENT)
 
 
 def test_a_request_that_was_never_sent_is_not_of_unknown_outcome(bucket: Bucket) -> None:
@@ -261,10 +260,10 @@ def test_a_request_that_was_never_sent_is_not_of_unknown_outcome(bucket: Bucket)
         (("get", Fault("403")), PermissionDenied),
     ):
         with pytest.raises(error):
-            apply(bucket.troubled(fault), wanted, retries=PATIENT)
-    assert look_up(bucket.store, wanted) is None
+            move_ref(bucket.troubled(fault), wanted, retries=PATIENT)
+    assert look_up_move(bucket.store, wanted) is None
     with pytest.raises(BucketNotFound):
-        apply(MemoryStore(missing=True), wanted, retries=PATIENT)
+        move_ref(MemoryStore(missing=True), wanted, retries=PATIENT)
 
 
 @pytest.mark.parametrize(("number", "error"), [(1, Outdated), (2, OutcomeUnknown)])
@@ -281,7 +280,7 @@ def test_what_is_given_up_before_a_request_is_unknown_only_if_another_one_was_se
 
     store = bucket.troubled(("put", Fault("timeout", "no")))
     with pytest.raises(error):
-        apply(store, intent("w", commit(1), commit(2)), retries=PATIENT, on_step=give_up)
+        move_ref(store, intent("w", commit(1), commit(2)), retries=PATIENT, on_step=give_up)
     assert len(checked_moves(bucket.store)) == 1
 
 
@@ -289,11 +288,11 @@ def test_a_refusal_is_final(bucket: Bucket) -> None:
     advance(bucket.store, 1)
     wanted = intent("w", commit(1), commit(2))
     with pytest.raises(PermissionDenied):
-        apply(bucket.troubled(("put", Fault("403"))), wanted, retries=PATIENT)
+        move_ref(bucket.troubled(("put", Fault("403"))), wanted, retries=PATIENT)
     # Unless an earlier request may still arrive.
     store = bucket.troubled(("put", Fault("timeout")), ("put", Fault("403")))
     with pytest.raises(OutcomeUnknown):
-        apply(store, wanted, retries=PATIENT)
+        move_ref(store, wanted, retries=PATIENT)
     assert len(checked_moves(bucket.store)) == 1
 
 
@@ -307,7 +306,7 @@ def test_attempts_end(bucket: Bucket, answer: str, error: type[LakeError]) -> No
     store = bucket.troubled(*[("put", Fault(answer))] * 1000)
     steps: list[str] = []
     with pytest.raises(error):
-        apply(store, intent("w", commit(1), commit(2)), retries=retries, on_step=steps.append)
+        move_ref(store, intent("w", commit(1), commit(2)), retries=retries, on_step=steps.append)
     assert steps.count("put") == 64
     assert slept[:8] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0]
     assert set(slept[8:]) == {10.0}
@@ -322,13 +321,13 @@ def test_a_read_that_is_behind_is_not_believed(bucket: Bucket) -> None:
 
     advance(bucket.store, 1)
     old = bucket.store.get_versioned(ref_key(RefKind.BRANCH, "main"))
-    apply(bucket.store, intent("x", commit(1), commit(2)), retries=PATIENT)
+    move_ref(bucket.store, intent("x", commit(1), commit(2)), retries=PATIENT)
     lag: Iterator[bool] = iter([False, True, True, False])
     left = [Fault("timeout", "done")]
     store = Behind(
         bucket.bucket, bucket.wire, lambda kind: left.pop() if kind == "put" and left else None
     )
-    result = apply(store, intent("w", commit(2), commit(3)), retries=PATIENT)
+    result = move_ref(store, intent("w", commit(2), commit(3)), retries=PATIENT)
     assert result.outcome is MoveOutcome.APPLIED
     assert len(checked_moves(bucket.store)) == 3
 
@@ -342,7 +341,7 @@ def test_unknown_fields_survive_a_move(bucket: Bucket) -> None:
     bucket.store.put(key, body, ANY)
     for number in range(1, 40):
         wanted = intent(f"w{number}", commit(number), commit(number + 1), since=number)
-        assert apply(bucket.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
+        assert move_ref(bucket.store, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
     ref = find_ref(bucket.store, RefKind.BRANCH, "main")
     assert ref is not None
     assert ref.extra == {"protected": {"by": [1]}}
@@ -353,7 +352,7 @@ def test_foreign_objects_are_not_overwritten(bucket: Bucket) -> None:
     key = ref_key(RefKind.BRANCH, "main")
     bucket.store.put(key, b"not ours", ANY)
     with pytest.raises(NotOurs):
-        apply(bucket.store, intent("w", None, commit(1)), retries=PATIENT)
+        move_ref(bucket.store, intent("w", None, commit(1)), retries=PATIENT)
     assert bucket.store.get(key) == b"not ours"
 
 
@@ -375,9 +374,9 @@ def test_threads_race_and_nothing_is_lost(bucket: Bucket, trouble: float) -> Non
         for number in range(20):
             wanted = _next(bucket.store, f"{me}-{number}")
             try:
-                result = apply(store, wanted, retries=PATIENT)
+                result = move_ref(store, wanted, retries=PATIENT)
             except LakeError:
-                found = look_up(bucket.store, wanted)
+                found = look_up_move(bucket.store, wanted)
                 if found is None or found.outcome is MoveOutcome.LOST:
                     continue
                 result = found

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from lakecli.base.model import RefKind
 from lakecli.base.retry import Retries, RetryPolicy
 from lakecli.errors import LakeError, OutcomeUnknown
-from lakecli.remote.move import MoveOutcome, apply, look_up
 from lakecli.remote.ref_records import MAX_MOVES
-from lakecli.remote.refs import find_ref
+from lakecli.remote.refs import MoveOutcome, find_ref, look_up_move, move_ref
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Turns, Wire
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lakecli.base.model import CommitId
-    from lakecli.remote.move import Intent
+    from lakecli.remote.refs import Intent
 
 _MOVES = 4
 
@@ -40,7 +39,7 @@ positions = st.sampled_from([None, commit(101), commit(102)])
 @pytest.fixture(autouse=True, scope="module")
 def _few_reads() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakecli.remote.move.READS", 2)
+        patch.setattr("lakecli.remote.refs.MOST_READS", 2)
         yield
 
 
@@ -115,7 +114,7 @@ def _outcome(
 ) -> MoveOutcome | None:
     retries = Retries(RetryPolicy(2), random=lambda: 0.5, sleep=lambda _: None)
     try:
-        return apply(store, move, retries=retries, on_step=on_step).outcome
+        return move_ref(store, move, retries=retries, on_step=on_step).outcome
     except OutcomeUnknown:
         return None
     except LakeError:
@@ -149,19 +148,19 @@ def test_each_applied_move_is_made_once_and_reported_as_applied(
     for move, outcome in world.told.items():
         if outcome is not None:
             assert (outcome is MoveOutcome.APPLIED) == (move.write_id in made)
-        found = look_up(world.good, move)
+        found = look_up_move(world.good, move)
         is_applied = found is not None and found.outcome is MoveOutcome.APPLIED
         assert is_applied == (move.write_id in made)
     # Whoever does not know repeats the move, and then it is made once or never.
     for move, outcome in world.told.items():
         if outcome is None:
-            result = apply(world.good, move, retries=PATIENT)
+            result = move_ref(world.good, move, retries=PATIENT)
             assert (result.outcome is MoveOutcome.APPLIED) == (move.write_id in world.made())
     # However many others follow.
     made = world.made()
     bury(world.good)
     for move in world.told:
-        result = apply(world.good, move, retries=PATIENT)
+        result = move_ref(world.good, move, retries=PATIENT)
         assert (result.outcome is MoveOutcome.APPLIED) == (move.write_id in made)
 
 
@@ -171,4 +170,4 @@ def bury(store: MemoryStore) -> None:
         ref = find_ref(store, RefKind.BRANCH, "main")
         before, since = (None, 0) if ref is None else (ref.commit_id, ref.sequence)
         move = intent(f"later-{number}", before, commit(1000 + number), since=since)
-        apply(store, move, retries=PATIENT)
+        move_ref(store, move, retries=PATIENT)

@@ -16,14 +16,15 @@ from lakecli.base.layout import COMMITS, LARGEST_PACK, MAX_COMMIT_SIZE, MAX_MESS
 from lakecli.base.model import Commit, CommitId, MetarangeId
 from lakecli.proto.messages import COMMIT_DATA
 from lakecli.remote import packs
-from lakecli.remote.commit_data import (
+from lakecli.remote.packs import (
+    DamagedPack,
     NotText,
+    PackInfo,
     TooLong,
     decode_commit,
     decode_commit_data,
     encode_commit,
 )
-from lakecli.remote.packs import DamagedPack, PackInfo
 from lakecli.sstable.format import MalformedValue, decode_value
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter

@@ -6,9 +6,8 @@ import pytest
 
 from lakecli.base.layout import reflog_key, reflog_prefix
 from lakecli.base.model import RefKind
-from lakecli.remote.move import apply
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs, dump_moves, parse_moves
-from lakecli.remote.refs import find_ref, iter_moves, spill
+from lakecli.remote.refs import find_ref, iter_moves, move_ref, spill
 from lakecli.stores.contract import ANY
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
 from tests.support.counting import CountingStore
@@ -107,7 +106,7 @@ def test_moves_are_not_dropped_for_others_in_their_place() -> None:
     key = reflog_key(RefKind.BRANCH, "main", 16)
     store.put(key, dump_moves(tuple(move._replace(who="Eve") for move in other)), ANY)
     with pytest.raises(NotOurs, match="moves that do not belong"):
-        apply(store, intent("w", commit(32), commit(33)), retries=PATIENT)
+        move_ref(store, intent("w", commit(32), commit(33)), retries=PATIENT)
     store.put(key, dump_moves(other), ANY)
-    apply(store, intent("w", commit(32), commit(33)), retries=PATIENT)
+    move_ref(store, intent("w", commit(32), commit(33)), retries=PATIENT)
     assert len(checked_moves(store)) == 33

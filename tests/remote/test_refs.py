@@ -8,9 +8,8 @@ import pytest
 
 from lakecli.base.layout import MAX_REF_SIZE, REFS, ref_key
 from lakecli.base.model import RefKind
-from lakecli.remote.move import apply
 from lakecli.remote.ref_records import NotOurs
-from lakecli.remote.refs import ListedRef, find_ref, iter_refs, read_refs
+from lakecli.remote.refs import ListedRef, find_ref, iter_refs, move_ref, read_refs
 from lakecli.stores.contract import ANY, Version
 from tests.remote.chains import PATIENT, commit, intent
 from tests.support.counting import CountingStore
@@ -21,7 +20,7 @@ def with_refs(count: int) -> CountingStore:
     for number in range(count):
         kind = RefKind.BRANCH if number % 2 else RefKind.TAG
         wanted = intent(f"w{number}", None, commit(number))
-        apply(store, wanted._replace(kind=kind, name=f"Ref-{number}"), retries=PATIENT)
+        move_ref(store, wanted._replace(kind=kind, name=f"Ref-{number}"), retries=PATIENT)
     store.reset()
     return store
 

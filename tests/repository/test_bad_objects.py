@@ -17,8 +17,7 @@ from lakecli.fsck.repair import repair_refs
 from lakecli.fsck.shared import check_shared
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.commit_data import encode_commit
-from lakecli.remote.packs import write_pack
+from lakecli.remote.packs import encode_commit, write_pack
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
@@ -161,7 +160,7 @@ def forged_pack(store: ObjectStore, repository: Repository, **fields: Any) -> tu
     )
     forged = sound._replace(**{**changed, "id": CommitId(forged_id)})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakecli.remote.commit_data.MAX_MESSAGE_SIZE", 1 << 30)
+        patch.setattr("lakecli.remote.packs.MAX_MESSAGE_SIZE", 1 << 30)
         record = encode_commit(forged)
     table = TableWriter(properties={"type": b"commits", "entity": b"commit"})
     for key, value in sorted([(forged_id, record), (sound.id, encode_commit(sound))]):

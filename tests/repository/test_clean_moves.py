@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import ConflictError, DirtyBranch, NothingToDo
-from lakecli.remote.move import MoveOutcome
+from lakecli.remote.refs import MoveOutcome
 from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit

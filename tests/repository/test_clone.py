@@ -16,8 +16,7 @@ from lakecli.errors import AlreadyExists, ErrorKind, LakeError
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import IntentStore, PackedStore
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote import move
-from lakecli.remote.move import Intent
+from lakecli.remote.refs import Intent, move_ref
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone, clone_counted
 from lakecli.repository.handle.namespace import NewerRepository
@@ -326,7 +325,7 @@ def test_replaced_packs_are_deleted_after_a_day(
     assert written[-1] in there
     # Packs that a slow reader may have listed within the last day still exist.
     assert there.issuperset(written[-4:])
-    move.apply(
+    move_ref(
         first.store,
         Intent(
             RefKind.BRANCH,
@@ -389,7 +388,7 @@ def long_history(repository: Repository) -> list[Commit]:
         intent = Intent(
             RefKind.BRANCH, name, WriteId(f"{number:032x}"), None, after, "me", WHEN, "push", gone
         )
-        move.apply(repository.store, intent, retries=retries)
+        move_ref(repository.store, intent, retries=retries)
     return history
 
 

@@ -20,8 +20,8 @@ from lakecli.doctor.checks import Check, CheckVerdict, failed, ok, skipped, warn
 from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
 from lakecli.kv.lmdb_environment import Usage
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.move import Intent, apply
 from lakecli.remote.packs import write_pack
+from lakecli.remote.refs import Intent, move_ref
 from lakecli.repository import doctor
 from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.sharing.shareable import CannotShare, ensure_shareable
@@ -373,7 +373,7 @@ def test_shared_refs_and_packs_are_read(repository: Repository) -> None:
     intent = Intent(
         RefKind.BRANCH, "main", WriteId("ab" * 16), None, commit.id, "ada", NOW, "push", pack
     )
-    apply(good, intent, retries=Retries(REF_MOVES, sleep=lambda _: None))
+    move_ref(good, intent, retries=Retries(REF_MOVES, sleep=lambda _: None))
     found = looked_at(repository, store)["shared"]
     assert found.verdict is CheckVerdict.OK
     assert found.details == {"refs": "1", "packs": "1"}

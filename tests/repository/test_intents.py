@@ -13,7 +13,7 @@ from lakecli.base.model import CommitId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import IntentStore
 from lakecli.kv.operations import iter_operations, remove
-from lakecli.remote.move import Intent, MoveOutcome, Result
+from lakecli.remote.refs import Intent, MoveOutcome, MoveResult
 from lakecli.repository import branch
 from lakecli.repository.contract import LocalMove
 from lakecli.repository.journal import intents
@@ -155,7 +155,7 @@ def test_what_another_process_dropped_lands_once(repository: Repository) -> None
     undo(repository)
     begun = begin("1", name="main", landing=LocalMove("commit", (), from_staging=False))
     intent = begun.intent._replace(before=first, after=made.id)
-    applied = Result(MoveOutcome.APPLIED, None)
+    applied = MoveResult(MoveOutcome.APPLIED, None)
 
     def record(digit: str) -> CommitId:
         each = begun._replace(intent=intent._replace(write_id=WriteId(digit * 32)))

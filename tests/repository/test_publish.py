@@ -18,8 +18,7 @@ from lakecli.kv.bucket import IntentStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import collection
 from lakecli.remote.collection import Phase
-from lakecli.remote.move import MoveOutcome, apply
-from lakecli.remote.refs import find_ref
+from lakecli.remote.refs import MoveOutcome, find_ref, move_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
@@ -295,7 +294,7 @@ def test_the_first_move_of_a_ref_is_found_though_others_have_moved_it_on(
         if key.startswith(layout.REFS):
             monkeypatch.undo()
             other = chains.intent("other", made.id, chains.commit(9), since=1)
-            apply(bucket, other, retries=chains.PATIENT)
+            move_ref(bucket, other, retries=chains.PATIENT)
             raise unreachable()
         return version
 
@@ -597,7 +596,7 @@ def test_a_lost_move_is_lost_whatever_was_collected_meanwhile(
 
     def on_step(name: str) -> None:
         if name == "put":
-            apply(bucket, chains.intent("other", None, chains.commit(9)), retries=chains.PATIENT)
+            move_ref(bucket, chains.intent("other", None, chains.commit(9)), retries=chains.PATIENT)
             collect(bucket, Phase.CONDEMNED, 1)
             collect(bucket, Phase.SWEEPING, 1)
             bucket.delete([entry_of(b"a").physical_address])

@@ -13,8 +13,7 @@ from lakecli.base.model import RefKind
 from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import NotFound, Unreachable
 from lakecli.kv.operations import iter_operations
-from lakecli.remote.move import Intent, apply
-from lakecli.remote.refs import find_ref
+from lakecli.remote.refs import Intent, find_ref, move_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.journal.tracking import track
@@ -69,7 +68,7 @@ def share(
         at=at,
         why="push",
     )
-    ref = apply(repository.store, intent, retries=RETRIES).ref
+    ref = move_ref(repository.store, intent, retries=RETRIES).ref
     assert ref is not None
     if seen:
         with repository.lake.kv.write() as txn:

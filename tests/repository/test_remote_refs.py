@@ -11,8 +11,7 @@ from lakecli.base.layout import ref_key
 from lakecli.base.model import RefKind
 from lakecli.base.progress import NoProgress
 from lakecli.kv.bucket import Tracked, TrackingStore
-from lakecli.remote.move import apply
-from lakecli.remote.refs import find_ref
+from lakecli.remote.refs import find_ref, move_ref
 from lakecli.repository.journal import tracking
 from lakecli.repository.sharing.fetch import read_remote
 from lakecli.stores.contract import ANY
@@ -48,7 +47,7 @@ class Bucket:
         found = find_ref(self.store, RefKind.BRANCH, name)
         before = None if found is None else found.commit_id
         wanted = intent(f"{name}-{number}", before, commit(number))
-        ref = apply(self.store, wanted._replace(name=name), retries=PATIENT).ref
+        ref = move_ref(self.store, wanted._replace(name=name), retries=PATIENT).ref
         assert ref is not None
         return ref
 

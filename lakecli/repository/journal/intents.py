@@ -34,7 +34,7 @@ from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.move import Intent, MoveOutcome, Result, look_up
+from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, look_up_move
 from lakecli.repository.contract import Finished, LocalMove, Repository
 from lakecli.repository.journal import operation_log, tracking, unsent_moves
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
@@ -106,7 +106,7 @@ def drop(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
 
 
 def record_outcome(
-    txn: WriteTransaction, repository: Repository, begun: Begun, result: Result
+    txn: WriteTransaction, repository: Repository, begun: Begun, result: MoveResult
 ) -> None:
     """Record what became of a move, and land it if it has a landing; repeating changes nothing."""
     applied = result.outcome == MoveOutcome.APPLIED
@@ -250,7 +250,7 @@ def finish_pending(repository: Repository) -> list[Finished]:
         begun = list(iter_begun(txn, repository))
     finished = []
     for each in begun:
-        result = look_up(repository.store, each.intent)
+        result = look_up_move(repository.store, each.intent)
         if result is None:
             finished.append(Finished(each.intent, MoveOutcome.OPEN))
             continue

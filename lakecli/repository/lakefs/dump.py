@@ -32,7 +32,7 @@ from lakecli.errors import IntegrityError, UsageError
 from lakecli.proto import messages
 from lakecli.proto.varint import Malformed
 from lakecli.refs.names import is_branch_name, is_ref_name
-from lakecli.remote.commit_data import decode_commit_data
+from lakecli.remote.packs import decode_commit_data
 from lakecli.sstable.format import decode_value
 from lakecli.sstable.reader import SSTable
 from lakecli.stores.contract import ObjectNotFound, exists, get_bounded

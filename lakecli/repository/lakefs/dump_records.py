@@ -11,7 +11,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.proto.messages import BRANCH_DATA, TAG_DATA, Message
 from lakecli.proto.varint import Malformed
-from lakecli.remote.commit_data import decode_commit_data
+from lakecli.remote.packs import decode_commit_data
 from lakecli.sstable.format import decode_value
 from lakecli.sstable.reader import SSTable
 

@@ -30,8 +30,7 @@ from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.move import MoveOutcome
-from lakecli.remote.refs import iter_known_moves
+from lakecli.remote.refs import MoveOutcome, iter_known_moves
 from lakecli.repository.contract import CaughtUp, LocalMove, Repository, UnsentMove
 from lakecli.repository.journal import intents, operation_log, unsent_moves
 from lakecli.repository.journal.intents import CommitUnderWay, finish_pending

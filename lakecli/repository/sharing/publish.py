@@ -3,7 +3,7 @@
 1. **Pack**: verify that all that the new commits refer to is in the bucket
    (`lakecli.repository.sharing.references`), and write those that are in no pack as one.
 2. **Intent**: record the move in the local store, with the only write ID that it will ever have.
-3. **Move** the ref by compare-and-set, see `lakecli.remote.move`.
+3. **Move** the ref by compare-and-set, see `lakecli.remote.refs`.
 4. **Track** its new position and delete the intent, in one transaction of the local store.
 
 A crash after 2 leaves the intent to the next command, which finds out what became of the move.
@@ -37,12 +37,19 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.reader import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote import move, packs
+from lakecli.remote import packs
 from lakecli.remote.collection import GcState, Phase, may_have_swept, read_state, wait_for_sweep
-from lakecli.remote.move import Intent, MoveOutcome, Result
 from lakecli.remote.packs import Pack
 from lakecli.remote.ref_records import RemoteRef
-from lakecli.remote.refs import find_ref, iter_refs
+from lakecli.remote.refs import (
+    Intent,
+    MoveOutcome,
+    MoveResult,
+    Outdated,
+    find_ref,
+    iter_refs,
+    move_ref,
+)
 from lakecli.repository.contract import LocalMove, Repository
 from lakecli.repository.journal import intents, tracking
 from lakecli.repository.journal.intents import Begun, mark_sent
@@ -82,7 +89,7 @@ def publish(
     since: int = 0,
     is_push: bool = False,
     has_fetched: bool = False,
-) -> Result:
+) -> MoveResult:
     """Move a ref in the bucket by compare-and-set.
 
     Args:
@@ -124,7 +131,7 @@ def publish(
         # Where many commit to one branch, this saves most of the cost of a lost race.
         ref, is_lost = _look(repository, kind, name, before)
         if is_lost:
-            return Result(MoveOutcome.LOST, ref)
+            return MoveResult(MoveOutcome.LOST, ref)
         since = 0 if ref is None else ref.sequence
     collection = _settled(repository)
     commits = [] if after is None else _new_commits(repository, before, after, collection)
@@ -139,7 +146,7 @@ def publish(
         # saves writing a pack in vain.
         ref, is_lost = _look(repository, kind, name, before)
         if is_lost:
-            return Result(MoveOutcome.LOST, ref)
+            return MoveResult(MoveOutcome.LOST, ref)
     _forget_lost_packs(repository, commits)
     lake.runtime.on_step("pack")
     packed, pack = (None, None) if after is None else _pack(repository, after)
@@ -169,7 +176,7 @@ def publish(
 
 def request_move(
     repository: Repository, begun: Begun, *, is_new: bool, is_push: bool = False
-) -> Result:
+) -> MoveResult:
     """Ask the store to make a recorded move; drop its intent if nothing can have been sent.
 
     Args:
@@ -186,13 +193,13 @@ def request_move(
         if name == "put" and (is_push or begun.landing is not None):
             with lake.kv.write() as txn:
                 if not mark_sent(txn, repository, begun):
-                    raise move.Outdated
+                    raise Outdated
             lake.runtime.on_step("send")
 
     try:
-        return move.apply(repository.store, begun.intent, retries=retries, on_step=on_step)
-    except move.Outdated:
-        return Result(MoveOutcome.LOST, None)
+        return move_ref(repository.store, begun.intent, retries=retries, on_step=on_step)
+    except Outdated:
+        return MoveResult(MoveOutcome.LOST, None)
     except OutcomeUnknown:
         raise
     except LakeError:

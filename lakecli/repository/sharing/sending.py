@@ -16,7 +16,7 @@ from lakecli.base.model import CommitId
 from lakecli.errors import LakeError, OutcomeUnknown, Unreachable
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.move import MoveOutcome
+from lakecli.remote.refs import MoveOutcome
 from lakecli.repository.contract import Repository, UnsentMove
 from lakecli.repository.journal import tracking, unsent_moves
 from lakecli.repository.journal.unsent_moves import SendDecision
