@@ -24,7 +24,7 @@ CHUNK = 4096
 
 
 class ApplyResult(NamedTuple):
-    """A new tree and how many paths differ from the old one."""
+    """A new tree and how many paths differ from the old one, or from a merge's destination."""
 
     metarange_id: MetarangeId
     added: int

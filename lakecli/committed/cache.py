@@ -3,31 +3,20 @@
 Tables never change, so a cached file is never stale. Several processes share the directory: a table
 appears by a rename and may be evicted at any moment. The least recently used tables go first.
 
-How many reads of trees each tier answered: memory, the disk of this machine, or the bucket.
-
-Counts are kept beside the cached tables, so that `lakecli doctor` shows those of all processes. A
-process adds one record when it closes its repository; nothing waits for the disk, and records may
-be lost.
-
-A cache of the most recently used values, up to a size in bytes.
-
-Sources of a table's bytes: a local file, or an object in the bucket.
+Beside the tables it keeps how many reads of trees each tier answered: memory, the disk of this
+machine, or the bucket. So `lakecli doctor` shows the counts of all processes. A process adds one
+record when it closes its repository; nothing waits for the disk, and records may be lost.
 """
 
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
-from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
-from threading import RLock
-from typing import Final, Generic, Literal, TypeVar
+from typing import Final, Literal
 
 from lakecli.base.directories import StrPath, make_private
 from lakecli.base.ids import HexId
-from lakecli.errors import IntegrityError
-from lakecli.stores.contract import ObjectNotFound, ObjectStore
 
 DEFAULT_SIZE_LIMIT = 1 << 30
 
@@ -87,9 +76,26 @@ class SstableCache:
         with suppress(OSError):
             os.unlink(path)
 
-    def add_reads(self, counts: Reads) -> None:
+    def add_reads(self, reads: Reads) -> None:
         """Add to the counts of reads that are kept beside the tables; a failure loses them."""
-        add_reads(self._directory, counts)
+        if not any(reads.values()):
+            return
+        file = os.path.join(self._directory, READS_FILE)
+        record = _RECORD.pack(reads[MEMORY], reads[DISK], reads[BUCKET])
+        with suppress(OSError):
+            make_private(self._directory)
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, record)
+                size = os.fstat(descriptor).st_size
+            finally:
+                os.close(descriptor)
+            if size >= _MAX_SIZE:
+                total = kept_reads(self._directory)
+                beside = f"{file}-{os.getpid()}"
+                with open(beside, "wb") as written:
+                    written.write(_RECORD.pack(total[MEMORY], total[DISK], total[BUCKET]))
+                os.replace(beside, file)
 
     def _path(self, table_id: str) -> str:
         """Return the file of a table; only an ID is accepted, so no name can leave the directory.
@@ -166,41 +172,9 @@ _MAX_SIZE: Final = _RECORD.size << 10
 _MOST: Final = (1 << 64) - 1
 
 
-def no_reads() -> Reads:
-    """Return counts that begin at zero."""
-    return {MEMORY: 0, DISK: 0, BUCKET: 0}
-
-
-def add_reads(directory: StrPath, reads: Reads) -> None:
-    """Add counts to those kept in a directory; if that fails, they are lost.
-
-    Args:
-        directory: of the cache of one repository; created if it is missing.
-        reads: the counts to add.
-    """
-    if not any(reads.values()):
-        return
-    file = os.path.join(directory, READS_FILE)
-    record = _RECORD.pack(reads[MEMORY], reads[DISK], reads[BUCKET])
-    with suppress(OSError):
-        make_private(directory)
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, record)
-            size = os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
-        if size >= _MAX_SIZE:
-            total = kept_reads(directory)
-            beside = f"{file}-{os.getpid()}"
-            with open(beside, "wb") as written:
-                written.write(_RECORD.pack(total[MEMORY], total[DISK], total[BUCKET]))
-            os.replace(beside, file)
-
-
 def kept_reads(directory: StrPath) -> Reads:
     """Return the counts kept in a directory; a file that cannot be read counts as empty."""
-    total = no_reads()
+    total: Reads = {MEMORY: 0, DISK: 0, BUCKET: 0}
     data = b""
     with suppress(OSError), open(os.path.join(directory, READS_FILE), "rb") as file:
         data = file.read(2 * _MAX_SIZE)
@@ -221,137 +195,3 @@ def reads_text(reads: Reads) -> str:
         f"{total:,} ({reads[MEMORY]:,} from memory, {reads[DISK]:,} from disk, "
         f"{reads[BUCKET]:,} from the bucket)"
     )
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class LruCache(Generic[K, V]):
-    """Values by key; the least recently used go first, the newest stays however large it is.
-
-    Safe to share between threads.
-
-    Args:
-        size_limit: sum of the sizes given to `put`, in bytes.
-        forget: called with each value that is dropped, by one thread at a time.
-    """
-
-    def __init__(self, size_limit: int, *, forget: Callable[[V], None] | None = None) -> None:
-        self._limit = size_limit
-        self._forget = forget
-        self._size = 0
-        self._items: OrderedDict[K, tuple[V, int]] = OrderedDict()
-        self._lock = RLock()
-
-    def get(self, key: K) -> V | None:
-        """Return the value of `key` and mark it as used, or return ``None``."""
-        with self._lock:
-            found = self._items.get(key)
-            if found is None:
-                return None
-            self._items.move_to_end(key)
-            return found[0]
-
-    def put(self, key: K, value: V, size: int) -> None:
-        """Keep a value of `size` bytes."""
-        with self._lock:
-            self.drop(key)
-            self._items[key] = value, size
-            self._size += size
-            while self._size > self._limit and len(self._items) > 1:
-                self._drop_first()
-
-    def drop(self, key: K) -> None:
-        """Drop a key, if present."""
-        with self._lock:
-            found = self._items.pop(key, None)
-            if found is not None:
-                self._gone(found)
-
-    def clear(self) -> None:
-        """Drop all keys."""
-        with self._lock:
-            while self._items:
-                self._drop_first()
-
-    def _drop_first(self) -> None:
-        self._gone(self._items.popitem(last=False)[1])
-
-    def _gone(self, item: tuple[V, int]) -> None:
-        self._size -= item[1]
-        if self._forget is not None:
-            self._forget(item[0])
-
-
-class MissingTable(IntegrityError):
-    """A tree refers to a range or metarange that is not in its namespace."""
-
-    def __init__(self, key: str, uri: str) -> None:
-        super().__init__(
-            f"missing from {uri}: {key}",
-            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths it holds, or "
-            "counts it among what retention rules let go",
-        )
-
-
-class PathSource:
-    """A table in a local file, opened anew for every read: thousands may be in use at a time.
-
-    Args:
-        name: for error messages.
-        path: of the file.
-    """
-
-    def __init__(self, name: str, path: str) -> None:
-        self.name = name
-        self._path = path
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`, fewer if the file ends earlier."""
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.pread(descriptor, length, offset)
-        finally:
-            os.close(descriptor)
-
-    def view(self, offset: int, length: int) -> memoryview:
-        """Return the same as `read`."""
-        return memoryview(self.read(offset, length))
-
-    def read_tail(self, length: int) -> tuple[bytes, int]:
-        """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
-        size = os.stat(self._path).st_size
-        offset = max(0, size - length)
-        return self.read(offset, size - offset), size
-
-
-class RemoteSource:
-    """A table in the bucket, read by ranges of bytes.
-
-    Args:
-        store: the bucket.
-        key: of the object.
-        size: of the object, in bytes.
-    """
-
-    def __init__(self, store: ObjectStore, key: str, *, size: int) -> None:
-        self.name = key
-        self._store = store
-        self._size = size
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`, fewer if the object ends earlier."""
-        try:
-            return self._store.get(self.name, start=offset, length=length)
-        except ObjectNotFound:
-            raise MissingTable(self.name, self._store.uri) from None
-
-    def view(self, offset: int, length: int) -> memoryview:
-        """Return the same as `read`."""
-        return memoryview(self.read(offset, length))
-
-    def read_tail(self, length: int) -> tuple[bytes, int]:
-        """Return the last `length` bytes, fewer if the object is shorter, and its size."""
-        offset = max(0, self._size - length)
-        return self.read(offset, self._size - offset), self._size

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType, Difference, MetarangeId, RangeId
-from lakecli.committed.listing import first_key, prefix_end
+from lakecli.committed.merge import iter_candidates, may_be_none, segments
 from lakecli.committed.metaranges import (
     ID_PART,
     Metarange,
@@ -23,8 +23,8 @@ from lakecli.committed.metaranges import (
     decode_range_record,
     range_id_of,
 )
-from lakecli.committed.scan import Cursor, find, iter_pairs, iter_windows, type_of
-from lakecli.committed.threeway import iter_candidates, may_be_none, segments
+from lakecli.committed.points import find
+from lakecli.committed.scan import Cursor, first_key, iter_pairs, iter_windows, prefix_end, type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
 

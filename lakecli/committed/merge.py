@@ -12,63 +12,38 @@ The result for one path, where A, B and C are different contents:
     ======  ======  ===========  ============================================
 
 An absent path counts as a content. A strategy decides conflicts and nothing else. Contents differ
-if their identities do, unless the bytes of conflicting ones are compared.
+if their identities do. The same bytes have an MD5 in an entry that lakeFS wrote, and a BLAKE3 in
+one of lakecli. The identities of such entries differ, so a merge of both is a conflict, which may
+be none.
+
+The three trees are cut into segments at keys that no range of the three spans, so that the ranges
+of a segment can be compared by ID. If two of the three sides of a segment are equal, its result is
+known unread; otherwise its records are compared, except where base and source are equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, Protocol
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Final, NamedTuple
 
+from lakecli.base.identity import DIGEST_SIZE, is_md5
 from lakecli.base.model import MergeStrategy, MetarangeId
-from lakecli.committed.apply import Application, PathCounts
-from lakecli.committed.metaranges import RangeRecord
+from lakecli.committed.apply import Application, ApplyResult, PathCounts
+from lakecli.committed.metaranges import ID_PART, Metarange, RangeRecord
 from lakecli.committed.scan import Cursor, iter_pairs, iter_windows
-from lakecli.committed.threeway import (
-    Candidate,
-    Conflicts,
-    Segment,
-    Slice,
-    iter_candidates,
-    may_be_none,
-    segments,
-)
 from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.values import decode_entry, is_same
 from lakecli.committed.writer import TreeWriter, canonical
+from lakecli.errors import ConflictError, IntegrityError
 
-
-@dataclass(frozen=True, slots=True)
-class MergeResult:
-    """The merged tree and how many paths differ from the destination."""
-
-    metarange_id: MetarangeId
-    added: int
-    changed: int
-    removed: int
-
-
-class Resolution(Protocol):
-    """Resolves a conflict; called for conflicts only."""
-
-    def __call__(self, conflict: Candidate) -> bytes | None:
-        """Return the value to record, or ``None`` for the path to be absent."""
-
-
-def _take_source(conflict: Candidate) -> bytes | None:
-    return conflict.source
-
-
-def _take_destination(conflict: Candidate) -> bytes | None:
-    return conflict.destination
-
-
-STRATEGIES: Final[Mapping[MergeStrategy, Resolution | None]] = {
+STRATEGIES: Final[Mapping[MergeStrategy, Callable[[Candidate], bytes | None] | None]] = {
     MergeStrategy.FAIL: None,
-    MergeStrategy.SOURCE_WINS: _take_source,
-    MergeStrategy.DEST_WINS: _take_destination,
+    MergeStrategy.SOURCE_WINS: attrgetter("source"),
+    MergeStrategy.DEST_WINS: attrgetter("destination"),
 }
-"""How each strategy resolves a conflict; ``None``: the merge fails."""
+"""The value that each strategy records for a conflict; ``None``: the merge fails."""
 
 
 def merge(
@@ -78,7 +53,7 @@ def merge(
     source: MetarangeId,
     destination: MetarangeId,
     strategy: MergeStrategy,
-) -> MergeResult:
+) -> ApplyResult:
     """Merge `source` into `destination`; the result is durable when this returns.
 
     Args:
@@ -93,14 +68,14 @@ def merge(
         IntegrityError: a table that had to be read is missing or damaged.
     """
     if source in {base, destination}:
-        return MergeResult(destination, 0, 0, 0)
+        return ApplyResult(destination, 0, 0, 0)
     # Only the destination has to be cut as lakecli does it: the base and the source are read.
     ours = canonical(trees, destination, build=destination != base)
     before, theirs = (canonical(trees, tree, build=False) for tree in (base, source))
     counts = PathCounts()
     if destination == base:
         _count(trees, counts, Slice(ours, 0, len(ours)), Slice(theirs, 0, len(theirs)))
-        return MergeResult(source, counts.added, counts.changed, counts.removed)
+        return ApplyResult(source, counts.added, counts.changed, counts.removed)
     resolve = STRATEGIES[strategy]
     if resolve is None:
         _refuse_conflicts(trees, segments(before, theirs, ours))
@@ -117,12 +92,12 @@ def merge(
             changes = _iter_changes(iter_candidates(trees, segment), resolve)
             application.run(*segment.destination, changes, more=more)
     if not counts:
-        return MergeResult(destination, 0, 0, 0)
-    return MergeResult(writer.finish(), counts.added, counts.changed, counts.removed)
+        return ApplyResult(destination, 0, 0, 0)
+    return ApplyResult(writer.finish(), counts.added, counts.changed, counts.removed)
 
 
 def _iter_changes(
-    candidates: Iterable[Candidate], resolve: Resolution | None
+    candidates: Iterable[Candidate], resolve: Callable[[Candidate], bytes | None] | None
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield the changes that the merge makes to the destination."""
     for candidate in candidates:
@@ -167,3 +142,293 @@ def _count(trees: TreeStore, counts: PathCounts, before: Slice, after: Slice) ->
             counts.removed += 1
         else:
             counts.changed += 1
+
+
+class Slice(NamedTuple):
+    """Consecutive ranges of a tree, possibly none."""
+
+    tree: Metarange
+    first: int
+    last: int
+
+    def ids(self) -> list[bytes]:
+        """Return the IDs of the ranges."""
+        return [value[ID_PART] for value in self.tree.values[self.first : self.last]]
+
+    def is_same(self, other: Slice) -> bool:
+        """Return whether both hold the same ranges."""
+        return self.last - self.first == other.last - other.first and self.ids() == other.ids()
+
+
+class Segment(NamedTuple):
+    """The three trees in one interval of keys."""
+
+    base: Slice
+    source: Slice
+    destination: Slice
+
+    @property
+    def keeps_destination(self) -> bool:
+        """Whether the source changed nothing here, or made the same change as the destination."""
+        return self.source.is_same(self.base) or self.source.is_same(self.destination)
+
+    @property
+    def is_contested(self) -> bool:
+        """Whether all three differ, so that their records must be compared."""
+        return not (self.keeps_destination or self.base.is_same(self.destination))
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no tree has ranges after this segment."""
+        return all(
+            side.last == len(side.tree) for side in (self.base, self.source, self.destination)
+        )
+
+
+class Candidate(NamedTuple):
+    """A path where the source differs from the base and from the destination.
+
+    Values are encoded entries, ``None`` where the path is absent.
+    """
+
+    path: bytes
+    base: bytes | None
+    source: bytes | None
+    destination: bytes | None
+
+    @property
+    def is_conflict(self) -> bool:
+        """Whether the destination changed the path too."""
+        return not is_same(self.destination, self.base)
+
+
+def segments(
+    base: Metarange,
+    source: Metarange,
+    destination: Metarange,
+    *,
+    start: bytes = b"",
+    stop: bytes | None = None,
+) -> Iterator[Segment]:
+    """Cut three trees into segments, in key order.
+
+    Args:
+        base: the common ancestor.
+        source: the tree to merge.
+        destination: the tree to merge into.
+        start: segments that end before this key are left out.
+        stop: segments from this key on are left out.
+    """
+    walks = [_Walk(tree, start) for tree in (base, source, destination)]
+    while any(walk.has_more for walk in walks):
+        key = _pass_common(walks)
+        if key is None:
+            key = _pass_different(walks)
+        yield Segment(*[walk.cut() for walk in walks])
+        if stop is not None and key >= stop:
+            return
+
+
+class _Walk:
+    """A position among the ranges of one tree."""
+
+    def __init__(self, tree: Metarange, start: bytes) -> None:
+        self.tree = tree
+        self.position = self._cut = tree.find(start)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether ranges are left."""
+        return self.position < len(self.tree)
+
+    def passes(self, key: bytes) -> bool:
+        """Move past a range that ends at `key`; return whether no range spans `key`.
+
+        Args:
+            key: the smallest last key of the ranges left in the three trees.
+        """
+        if not self.has_more:
+            return True
+        if self.tree.keys[self.position] == key:
+            self.position += 1
+            return True
+        return key < self.tree.record(self.position).min_key
+
+    def cut(self) -> Slice:
+        """Return the ranges passed since the last cut."""
+        passed = Slice(self.tree, self._cut, self.position)
+        self._cut = self.position
+        return passed
+
+
+def _pass_common(walks: Sequence[_Walk]) -> bytes | None:
+    """Move past the next ranges if all trees share them; return the last key passed, if any.
+
+    They make one segment, however many they are, so that each costs one comparison only.
+    """
+    (one, first), (two, second), (three, third) = [
+        (walk.tree.values, walk.position) for walk in walks
+    ]
+    most = min(len(one) - first, len(two) - second, len(three) - third)
+    count = 0
+    while count < most and (
+        one[first + count][ID_PART] == two[second + count][ID_PART] == three[third + count][ID_PART]
+    ):
+        count += 1
+    for walk in walks:
+        walk.position += count
+    return walks[0].tree.keys[first + count - 1] if count else None
+
+
+def _pass_different(walks: Sequence[_Walk]) -> bytes:
+    """Move to the next key that no range of any tree spans, and return it."""
+    while True:
+        key = min(walk.tree.keys[walk.position] for walk in walks if walk.has_more)
+        passed = [walk.passes(key) for walk in walks]  # a list: every walk must move
+        if all(passed):
+            return key
+
+
+def iter_candidates(
+    trees: TreeStore, segment: Segment, *, start: bytes = b"", stop: bytes | None = None
+) -> Iterator[Candidate]:
+    """Yield the paths of a segment where the source differs from base and destination.
+
+    Args:
+        trees: the store that holds the trees.
+        segment: the part of the trees to read.
+        start: paths before it are left out.
+        stop: paths from it on are left out.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    base, source = (
+        Cursor(trees, side.tree, first=side.first, last=side.last, start=start, stop=stop)
+        for side in (segment.base, segment.source)
+    )
+    finder = _Finder(trees, segment.destination)
+    for path, before, after in iter_pairs(iter_windows(base, source)):
+        destination = finder.find(path)
+        if not is_same(after, destination):
+            yield Candidate(path, before, after, destination)
+
+
+class _Finder:
+    """Looks up ascending paths in some ranges of a tree, a block at a time."""
+
+    def __init__(self, trees: TreeStore, ranges: Slice) -> None:
+        self._trees = trees
+        self._ranges = ranges
+        self._position = ranges.first
+        self._number: int | None = None  # of the decoded block
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+
+    def find(self, key: bytes) -> bytes | None:
+        tree, _, last = self._ranges
+        position = bisect_left(tree.keys, key, self._position, last)
+        if position == last:
+            return None
+        if position != self._position:
+            self._position, self._number = position, None
+        record = tree.record(position)
+        if key < record.min_key:
+            return None
+        table = self._trees.table(record)
+        number = table.find_block(key)
+        if number == table.block_count:
+            return None
+        if number != self._number:
+            block = table.block(number)
+            self._number, self._keys, self._values = number, block.keys, block.values
+        at = bisect_left(self._keys, key)
+        return self._values[at] if at < len(self._keys) and self._keys[at] == key else None
+
+
+MAX_CONFLICTS_LISTED: Final = 1_000
+
+
+class MergeConflict(ConflictError):
+    """Both sides changed the same paths differently.
+
+    Attributes:
+        count: number of paths; ``paths`` lists the first `MAX_CONFLICTS_LISTED` of them.
+        unlike_checksums: those of ``paths`` that `may_be_none`.
+    """
+
+    def __init__(
+        self, paths: Sequence[bytes], count: int, *, unlike: Sequence[bytes] = (), unlikes: int = 0
+    ) -> None:
+        what = "1 path was" if count == 1 else f"{count:,} paths were"
+        message = f"merge conflict: {what} changed differently on both sides"
+        hint = "change them on one side, or merge with --strategy source-wins or dest-wins"
+        if unlikes:
+            those = "it" if count == 1 else f"{unlikes:,} of them"
+            message += (
+                f"; {those} may be no conflict: entries have one size, but one has an MD5 (from "
+                "lakeFS) and the other a BLAKE3"
+            )
+        super().__init__(message, hint=hint, paths=paths)
+        self.count = count
+        self.unlike_checksums = tuple(unlike)
+
+
+class Conflicts:
+    """Collects conflicts, and raises the error that lists the first of them."""
+
+    def __init__(self) -> None:
+        self._paths: list[bytes] = []
+        self._unlike: list[bytes] = []
+        self._count = self._unlikes = 0
+
+    def add(self, path: bytes, *, unlike_checksums: bool) -> None:
+        """Add a conflict."""
+        self._count += 1
+        self._unlikes += unlike_checksums
+        if self._count <= MAX_CONFLICTS_LISTED:
+            self._paths.append(path)
+            if unlike_checksums:
+                self._unlike.append(path)
+
+    def check(self) -> None:
+        """Raise an error if there are conflicts.
+
+        Raises:
+            MergeConflict: there are.
+        """
+        if self._count:
+            raise MergeConflict(
+                self._paths, self._count, unlike=self._unlike, unlikes=self._unlikes
+            )
+
+
+def may_be_none(conflict: Candidate) -> bool:
+    """Return whether the bytes of two sides of a conflict may be the same."""
+    _, base, source, destination = conflict
+    return (
+        have_unlike_checksums(source, destination)
+        or have_unlike_checksums(source, base)
+        or have_unlike_checksums(destination, base)
+    )
+
+
+def have_unlike_checksums(left: bytes | None, right: bytes | None) -> bool:
+    """Return whether two encoded entries have one size, and checksums that cannot be compared.
+
+    So they have an MD5 and a BLAKE3, and only their bytes could say whether they are the same.
+    """
+    if not left or not right:
+        return False
+    try:
+        one, other = decode_entry(left), decode_entry(right)
+    except IntegrityError:
+        return False
+    return one.size == other.size and (
+        (is_md5(one.checksum) and _is_blake3(other.checksum))
+        or (_is_blake3(one.checksum) and is_md5(other.checksum))
+    )
+
+
+def _is_blake3(checksum: str) -> bool:
+    return len(checksum) == 2 * DIGEST_SIZE

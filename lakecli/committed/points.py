@@ -23,9 +23,9 @@ from typing import Final
 
 from lakecli.base.model import MetarangeId, RangeId
 from lakecli.committed.cache import BUCKET, DISK, MEMORY, Tier
-from lakecli.committed.listing import prefix_end
 from lakecli.committed.metaranges import Metarange, Mismatch, RangeRecord
-from lakecli.committed.tables import TableStore
+from lakecli.committed.scan import prefix_end
+from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
 from lakecli.sstable.reader import SSTable
 
@@ -93,12 +93,6 @@ class OpenTree:
         return list(map(dict.get, ranges, keys))
 
 
-BLOCKS_SIZE: Final = 512 << 20
-"""Bytes of records, at most; enough for some 1,200,000 entries of common size."""
-
-TABLES_SIZE: Final = 256 << 20
-"""Bytes of the indexes of open ranges, at most; enough for some 2,700, of 15 million entries."""
-
 FETCH_AFTER: Final = 8
 """Blocks read one by one from a range in the bucket before it is fetched whole."""
 
@@ -119,16 +113,16 @@ _MOST_OF_SIZE: Final = 4
 
 
 class PointReader:
-    """Answers point reads of one `TableStore`. Safe to share between threads.
+    """Answers point reads of one `TreeStore`. Safe to share between threads.
 
     A read that finds its block in memory takes no lock. The lock protects the bookkeeping only and
     is never held while a file or the bucket is read: of two threads that miss the same block at
     once, both read it, and one copy is kept.
 
     Args:
-        tables: the store that opens ranges.
-        blocks_limit: bytes of records, at most.
-        tables_limit: bytes of the indexes of open ranges, at most.
+        trees: the store that opens ranges.
+        blocks_limit: bytes of records, at most; by default half of the memory of the store.
+        tables_limit: bytes of the indexes of open ranges, at most; by default a quarter of it.
 
     Attributes:
         blocks_size: bytes of records in memory.
@@ -136,19 +130,19 @@ class PointReader:
 
     def __init__(
         self,
-        tables: TableStore,
+        trees: TreeStore,
         *,
-        blocks_limit: int = BLOCKS_SIZE,
-        tables_limit: int = TABLES_SIZE,
+        blocks_limit: int | None = None,
+        tables_limit: int | None = None,
     ) -> None:
-        self._store = tables
+        self._store = trees
         self._lock = Lock()
         self._trees: dict[MetarangeId, OpenTree] = {}  # the oldest first
         self._open: dict[RangeId, OpenRange] = {}  # of any tree, the oldest first
         self._open_size = 0
-        self._blocks_limit = blocks_limit
-        self._tables_limit = tables_limit
-        self._reads = tables.reads
+        self._blocks_limit = trees.memory // 2 if blocks_limit is None else blocks_limit
+        self._tables_limit = trees.memory // 4 if tables_limit is None else tables_limit
+        self._reads = trees.reads
         self.blocks_size = 0
         self._kept: deque[tuple[Source, Sequence[int], list[bytes], int]] = deque()
         self._misses = 0
@@ -410,6 +404,24 @@ def _records_of(blocks: Iterable[Records]) -> Records:
         keys += more
         values += of_more
     return keys, values
+
+
+def find(trees: TreeStore, tree: MetarangeId, key: bytes) -> bytes | None:
+    """Return the encoded value of one path, or ``None``.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    return trees.kept(PointReader).find(tree, key)
+
+
+def find_many(trees: TreeStore, tree: MetarangeId, keys: Sequence[bytes]) -> list[bytes | None]:
+    """Return the encoded value of each path, or ``None``; `find` for many at once.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    return trees.kept(PointReader).find_many(tree, keys)
 
 
 class Fill:

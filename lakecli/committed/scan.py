@@ -1,32 +1,25 @@
-"""Reading a tree: one path, or many in order; the cursor, and the walk over two trees side by side.
+"""Reading a tree in order: scans, listings, the cursor, and the walk over two trees side by side.
 
 A cursor stands before a range it has not opened, before a block it has not decoded, or before a
 record. It can enter a range or a block, or skip it, so a comparison of two trees skips equal parts
 unread. The ranges of two trees need not end at the same keys: where they do not, both cursors enter
 and meet again further on. `iter_windows` walks so; `iter_pairs` yields what differs.
+
+`list_prefix` lists with prefix and delimiter, over any sorted records that can be scanned from a
+path.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import AnyStr, Final, NamedTuple, TypeAlias
 
 from lakecli.base.model import ChangeType, MetarangeId
-from lakecli.committed.listing import prefix_end
 from lakecli.committed.metaranges import ID_PART, Metarange, Mismatch, RangeRecord
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import is_same
 from lakecli.sstable.reader import SSTable
-
-
-def find(trees: TreeStore, tree: MetarangeId, key: bytes) -> bytes | None:
-    """Return the encoded value of one path, or ``None``.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
-    """
-    return trees.points.find(tree, key)
 
 
 def scan(
@@ -336,3 +329,98 @@ def type_of(old: bytes | None, new: bytes | None) -> ChangeType:
     if old is None:
         return ChangeType.ADDED
     return ChangeType.REMOVED if new is None else ChangeType.CHANGED
+
+
+def prefix_end(prefix: bytes) -> bytes | None:
+    """Return the smallest key greater than every key that starts with `prefix`.
+
+    ``None`` for an empty prefix, or one of ``0xff`` bytes only: no key is greater.
+    """
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
+
+
+def first_key(prefix: bytes, after: bytes) -> bytes:
+    """Return the smallest key that may start with `prefix` and be greater than `after`."""
+    return max(prefix, after + b"\0") if after else prefix
+
+
+def common_start(left: AnyStr, right: AnyStr) -> AnyStr:
+    """Return the longest text that both begin with."""
+    for at, (here, there) in enumerate(zip(left, right, strict=False)):
+        if here != there:
+            return left[:at]
+    return min(left, right)
+
+
+STEPS_BEFORE_SEEK: Final = 16
+"""Records skipped one by one inside a common prefix before a new scan starts behind it."""
+
+
+class ListedObject(NamedTuple):
+    """A path and its encoded value."""
+
+    path: bytes
+    value: bytes
+
+
+class ListedPrefix(NamedTuple):
+    """A common prefix of several paths, up to and including the delimiter."""
+
+    path: bytes
+
+
+def list_prefix(
+    scan_from: Callable[[bytes], Iterator[tuple[bytes, bytes]]],
+    *,
+    prefix: bytes = b"",
+    delimiter: bytes = b"",
+    after: bytes = b"",
+) -> Iterator[ListedObject | ListedPrefix]:
+    """Yield the paths that start with `prefix`; paths that share a delimiter collapse into one.
+
+    Args:
+        scan_from: starts a scan, in path order, at the first path no less than its argument.
+        prefix: of the paths.
+        delimiter: a path that contains it after the prefix is reduced to its part up to it;
+            ``b""``: no path is.
+        after: only results that sort after it; the last result of a page gives the next page.
+    """
+    skipped = _common_prefix(after, prefix, delimiter)
+    # A common prefix sorts before the paths below it, so one that contains `after` was listed.
+    start = first_key(prefix, after) if skipped is None else prefix_end(skipped)
+    if start is None:
+        return
+    records = scan_from(start)
+    if not delimiter:
+        for each in records:
+            if not each[0].startswith(prefix):
+                return
+            yield tuple.__new__(ListedObject, each)  # as `ListedObject(…)`, in half of the time
+        return
+    record = next(records, None)
+    while record is not None and record[0].startswith(prefix):
+        common = _common_prefix(record[0], prefix, delimiter)
+        if common is None:
+            yield ListedObject(*record)
+            record = next(records, None)
+            continue
+        yield ListedPrefix(common)
+        for _ in range(STEPS_BEFORE_SEEK):
+            record = next(records, None)
+            if record is None or not record[0].startswith(common):
+                break
+        else:
+            start = prefix_end(common)
+            if start is None:
+                return
+            records = scan_from(start)
+            record = next(records, None)
+
+
+def _common_prefix(path: bytes, prefix: bytes, delimiter: bytes) -> bytes | None:
+    """Return the common prefix that a path is reduced to, or ``None``."""
+    if not delimiter or not path.startswith(prefix):
+        return None
+    at = path.find(delimiter, len(prefix))
+    return path[: at + len(delimiter)] if at >= 0 else None

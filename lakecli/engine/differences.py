@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import Difference, RangeId
 from lakecli.committed.diff import compare, diff
-from lakecli.committed.listing import prefix_end
+from lakecli.committed.merge import Segment, Slice, segments
 from lakecli.committed.metaranges import Metarange, range_id_of
-from lakecli.committed.threeway import Segment, Slice, segments
+from lakecli.committed.scan import prefix_end
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import InOrder

@@ -27,8 +27,8 @@ from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import as_directory
 from lakecli.committed.check import count_entries
-from lakecli.committed.listing import prefix_end
-from lakecli.committed.scan import find, scan
+from lakecli.committed.points import find
+from lakecli.committed.scan import prefix_end, scan
 from lakecli.engine.differences import DiffInterval, intervals
 from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import InOrder

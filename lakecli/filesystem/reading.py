@@ -18,7 +18,7 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import isfilelike
 
 from lakecli.base.model import Entry
-from lakecli.committed.listing import ListedPrefix, list_prefix
+from lakecli.committed.scan import ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeWarning
 from lakecli.filesystem import lakes, paths

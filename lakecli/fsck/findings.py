@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.layout import REFS, SSTABLES
 from lakecli.base.model import Commit, CommitId, MetarangeId
-from lakecli.committed.scan import find
+from lakecli.committed.points import find
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.kv.local_store import ReadTransaction

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES, sstable_key
-from lakecli.committed.cache import RemoteSource
 from lakecli.committed.metaranges import is_ours
+from lakecli.committed.tree_store import RemoteSource
 from lakecli.engine.store_location import OpenStore, StoreLocation
 from lakecli.errors import IntegrityError
 from lakecli.gc.data_objects import all_parts, kind_of_part, total_of

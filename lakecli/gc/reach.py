@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from lakecli.base.identity import h
 from lakecli.base.layout import sstable_key
 from lakecli.base.model import MetarangeId
-from lakecli.committed.cache import MissingTable
 from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
+from lakecli.committed.tree_store import MissingTable
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.store_location import OpenStore, StoreLocation
 from lakecli.gc.data_objects import DIGEST

@@ -22,8 +22,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.committed.diff import DELIMITER, Items, touched
-from lakecli.committed.listing import ListedObject, ListedPrefix, list_prefix
-from lakecli.committed.scan import scan
+from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix, scan
 from lakecli.errors import NotFound
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.reader import get_parent

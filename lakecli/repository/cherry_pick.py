@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakecli.base.model import Commit, MergeStrategy, MetarangeId
-from lakecli.committed.merge import merge
-from lakecli.committed.threeway import MergeConflict
+from lakecli.committed.merge import MergeConflict, merge
 from lakecli.errors import NotFound, NothingToDo, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository

@@ -11,7 +11,7 @@ from fnmatch import translate
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.model import Entry
-from lakecli.committed.listing import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.repository.reading.view import View, open_view
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from lakecli.base.model import ChangeType, Commit, Difference, MergeStrategy
 from lakecli.committed.diff import compare
+from lakecli.committed.merge import MergeConflict
 from lakecli.committed.merge import merge as merge_trees
 from lakecli.committed.scan import type_of
-from lakecli.committed.threeway import MergeConflict
 from lakecli.errors import NothingToDo
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head

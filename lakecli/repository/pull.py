@@ -25,7 +25,7 @@ from lakecli.base.model import (
 )
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.diff import diff
-from lakecli.committed.threeway import Conflicts, MergeConflict
+from lakecli.committed.merge import Conflicts, MergeConflict
 from lakecli.errors import ConflictError, LostRace, NotFound
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction

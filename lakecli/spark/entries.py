@@ -18,8 +18,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakecli.base.model import MetarangeId
 from lakecli.base.uri import parse_path, ref_of
-from lakecli.committed.listing import prefix_end
 from lakecli.committed.metaranges import RangeRecord, decode_range_record, iter_runs
+from lakecli.committed.scan import prefix_end
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.store_location import StoreLocation
 from lakecli.repository.reading.view import open_view

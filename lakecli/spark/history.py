@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lakecli.base.model import Difference, MetarangeId
 from lakecli.base.uri import parse
 from lakecli.committed.diff import compare
-from lakecli.committed.listing import prefix_end
+from lakecli.committed.scan import prefix_end
 from lakecli.committed.values import decode_entry
 from lakecli.engine.differences import intervals
 from lakecli.engine.store_location import StoreLocation

@@ -24,7 +24,8 @@ from lakecli.base.model import (
     MetarangeId,
 )
 from lakecli.committed.diff import diff
-from lakecli.committed.scan import find, scan
+from lakecli.committed.points import find
+from lakecli.committed.scan import scan
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.refs.graph import is_ancestor

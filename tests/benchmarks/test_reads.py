@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import lmdb
 import pytest
 
-from lakecli.committed.scan import find
+from lakecli.committed.points import find, find_many
 from lakecli.repository.reading.reader import open_reader
 from tests.benchmarks import dataset
 from tests.benchmarks.claims import LMDB
@@ -42,7 +42,7 @@ def one_by_one(trees: TreeStore, tree: MetarangeId, keys: list[bytes]) -> list[b
 def in_batches(trees: TreeStore, tree: MetarangeId, keys: list[bytes]) -> list[bytes | None]:
     found: list[bytes | None] = []
     for at in range(0, len(keys), AT_ONCE):
-        found += trees.points.find_many(tree, keys[at : at + AT_ONCE])
+        found += find_many(trees, tree, keys[at : at + AT_ONCE])
     return found
 
 

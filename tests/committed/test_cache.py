@@ -13,12 +13,13 @@ import pytest
 from lakecli.base import layout
 from lakecli.base.model import EMPTY_TREE, Entry
 from lakecli.committed.apply import apply
-from lakecli.committed.cache import READS_FILE, LruCache, SstableCache, size_of
+from lakecli.committed.cache import READS_FILE, SstableCache, size_of
 from lakecli.committed.diff import diff
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.metaranges import MisnamedTable
-from lakecli.committed.scan import find, scan
-from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.points import find
+from lakecli.committed.scan import scan
+from lakecli.committed.tree_store import LruCache, TreeStore
 from lakecli.errors import IntegrityError
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
@@ -417,24 +418,17 @@ def test_a_namespace_on_this_machine_is_not_cached(tmp_path: Path) -> None:
 
 
 def test_the_lru_cache_keeps_the_most_recently_used_values() -> None:
-    gone: list[str] = []
-    recent: LruCache[int, str] = LruCache(10, forget=gone.append)
+    recent: LruCache[int, str] = LruCache(10)
     recent.put(1, "one", 4)
     recent.put(2, "two", 4)
     assert recent.get(1) == "one"
     recent.put(3, "three", 4)
-    assert gone == ["two"]
     assert [recent.get(number) for number in (1, 2, 3)] == ["one", None, "three"]
     recent.put(4, "four", 50)
-    assert gone == ["two", "one", "three"]
-    assert recent.get(4) == "four"
+    assert [recent.get(number) for number in (1, 3, 4)] == [None, None, "four"]
     recent.put(4, "four again", 1)
-    recent.drop(4)
-    recent.drop(4)
-    assert gone == ["two", "one", "three", "four", "four again"]
-    recent.put(5, "five", 1)
-    recent.clear()
-    assert recent.get(5) is None
+    recent.put(5, "five", 9)
+    assert [recent.get(number) for number in (4, 5)] == ["four again", "five"]
 
 
 def test_the_buckets_copy_of_a_table_counts(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed.apply import apply
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import merge
-from lakecli.committed.scan import find
+from lakecli.committed.points import find
 from lakecli.sstable.reader import Block, SSTable
 from lakecli.sstable.writer import TableWriter
 from tests.committed.trees import (
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.tables import TreeCounts
-    from lakecli.committed.tree_store import TreeStore
+    from lakecli.committed.tree_store import TreeCounts, TreeStore
 
 COUNT = 12_000
 MODEL: Model = large_model(COUNT)

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.committed.listing import ListedObject, ListedPrefix, first_key, list_prefix, prefix_end
-from lakecli.committed.scan import scan
+from lakecli.committed.scan import (
+    ListedObject,
+    ListedPrefix,
+    first_key,
+    list_prefix,
+    prefix_end,
+    scan,
+)
 from tests.committed.trees import Model, build, new_trees, reopened, value
 
 if TYPE_CHECKING:

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE, Entry, MergeStrategy, MetarangeId
 from lakecli.committed.encode import encode_entry
-from lakecli.committed.merge import STRATEGIES, merge
-from lakecli.committed.threeway import (
+from lakecli.committed.merge import (
     MAX_CONFLICTS_LISTED,
+    STRATEGIES,
     Candidate,
     Conflicts,
     MergeConflict,
     have_unlike_checksums,
     may_be_none,
+    merge,
 )
 from lakecli.committed.tree_store import TreeStore
 from tests.committed.trees import (

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed import tables
-from lakecli.committed.cache import MissingTable, SstableCache
+from lakecli.committed import tree_store
+from lakecli.committed.cache import SstableCache
 from lakecli.committed.metaranges import Metarange, Mismatch, encode_range_record
-from lakecli.committed.points import _RECORD_SIZE, FETCH_AFTER, PointReader
-from lakecli.committed.scan import find, scan
+from lakecli.committed.points import _RECORD_SIZE, FETCH_AFTER, PointReader, find, find_many
+from lakecli.committed.scan import scan
+from lakecli.committed.tree_store import MissingTable
 from lakecli.sstable.reader import SSTable
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
@@ -94,7 +95,7 @@ def test_a_copy_of_another_size_in_the_bucket_is_read_as_it_is() -> None:
 @pytest.mark.parametrize("room", [0, 1_000, 20_000, 1 << 30])
 def test_answers_do_not_depend_on_the_room(room: int) -> None:
     trees = new_trees(range_entries=1024)
-    trees.points = PointReader(trees, blocks_limit=room)
+    trees._kept[PointReader] = PointReader(trees, blocks_limit=room)
     first = build(trees, MODEL)
     second = change(trees, first, {key(at): value(-at - 1) for at in range(0, 3000, 50)})
     asked = random.Random(room)
@@ -106,15 +107,15 @@ def test_answers_do_not_depend_on_the_room(room: int) -> None:
             expected = value(-number - 1)
         assert find(trees, tree, key(number)) == expected
         assert find(trees, tree, key(number) + b"!") is None
-    assert trees.points.blocks_size <= max(room, 20_000)  # one block always stays
-    kept = [each.source[1] for each in trees.points._open.values()]
+    assert trees.kept(PointReader).blocks_size <= max(room, 20_000)  # one block always stays
+    kept = [each.source[1] for each in trees.kept(PointReader)._open.values()]
     held = sum(len(path) + len(found) for records in kept for path, found in records.items())
-    assert 0 < held <= trees.points.blocks_size
+    assert 0 < held <= trees.kept(PointReader).blocks_size
 
 
 def test_many_ranges_do_not_stay_open_for_ever() -> None:
     trees = new_trees()
-    trees.points = PointReader(trees, tables_limit=5_000)
+    trees._kept[PointReader] = PointReader(trees, tables_limit=5_000)
     tree = build(trees, MODEL)
     for _ in range(2):
         for path, expected in MODEL.items():
@@ -130,8 +131,8 @@ def test_many_keys_are_read_as_one_by_one(*, is_open: bool) -> None:
     expected = [MODEL[path] if path in keys[:3] else None for path in keys]
     if is_open:
         assert [find(trees, tree, path) for path in keys] == expected
-    assert trees.points.find_many(tree, keys) == expected
-    assert trees.points.find_many(tree, []) == []
+    assert find_many(trees, tree, keys) == expected
+    assert find_many(trees, tree, []) == []
 
 
 class Decoded:
@@ -174,7 +175,7 @@ def test_with_room_each_range_is_opened_and_each_block_decoded_once(
     random.Random(0).shuffle(asked)
     for path in asked:
         assert find(trees, tree, path) == MODEL[path]
-        assert trees.points.find_many(tree, [path]) == [MODEL[path]]
+        assert find_many(trees, tree, [path]) == [MODEL[path]]
     assert len(decoded.blocks) == len(set(decoded.blocks)) > len(trees.metarange(tree))
     assert decoded.searches == 0
     ranges = len(trees.metarange(tree))
@@ -186,7 +187,7 @@ def test_a_full_cache_admits_few_of_the_blocks_that_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trees = new_trees(range_entries=1024)
-    trees.points = PointReader(trees, blocks_limit=1)
+    trees._kept[PointReader] = PointReader(trees, blocks_limit=1)
     tree = build(trees, MODEL)
     decoded = Decoded(monkeypatch)
     paths = list(MODEL)[:: len(MODEL) // 330]
@@ -270,9 +271,9 @@ def test_one_read_fetches_a_small_range_and_none_follows(
         assert find(trees, tree, key(0)) == MODEL[key(0)]
         return [name for name, *_ in store.reads].count(f"_lakefs/{record.id}")
 
-    monkeypatch.setattr(tables, "TAIL_SIZE", record.size - 1)
+    monkeypatch.setattr(tree_store, "TAIL_SIZE", record.size - 1)
     assert [reads_of_range(tmp_path / "large") for _ in range(2)] == [2, 2]
-    monkeypatch.setattr(tables, "TAIL_SIZE", record.size)
+    monkeypatch.setattr(tree_store, "TAIL_SIZE", record.size)
     assert [reads_of_range(tmp_path / "small") for _ in range(2)] == [1, 0]
 
 
@@ -282,7 +283,7 @@ def test_a_small_range_is_read_in_memory_where_the_cache_keeps_nothing(tmp_path:
     cache = SstableCache(tmp_path, size_limit=0)
     trees = new_trees(store, range_entries=4096, cache=cache)
     for _ in range(2):
-        assert trees.points.find(tree, key(0)) == MODEL[key(0)]
+        assert trees.kept(PointReader).find(tree, key(0)) == MODEL[key(0)]
     assert len(store.reads) == 2  # the metarange and the range
     assert trees.reads == {"memory": 2, "disk": 0, "bucket": 2}
 
@@ -304,7 +305,7 @@ def test_a_block_that_reaches_over_the_end_of_its_range_is_refused(
     values = (encode_range_record(narrower),)
     trees.remember(Metarange(tree, (narrower.max_key,), values, range_entries=4096))
     # For tables that lakecli wrote, opening them detects this; for lakeFS's tables, it does not.
-    monkeypatch.setattr("lakecli.committed.tables.check_described", lambda *_: None)
+    monkeypatch.setattr("lakecli.committed.tree_store.check_described", lambda *_: None)
     with pytest.raises(Mismatch, match="a block from b'k00000' to b'k00004'"):
         find(trees, tree, key(2)) if how == "point" else list(scan(trees, tree))
 
@@ -317,20 +318,24 @@ def test_a_key_behind_the_last_one_of_a_range_is_absent(monkeypatch: pytest.Monk
     wider = record._replace(max_key=b"z")
     records = (encode_range_record(wider),)
     trees.remember(Metarange(tree, (wider.max_key,), records, range_entries=4096))
-    monkeypatch.setattr("lakecli.committed.tables.check_described", lambda *_: None)
+    monkeypatch.setattr("lakecli.committed.tree_store.check_described", lambda *_: None)
     for _ in range(2):  # the second time the range is open
         assert [find(trees, tree, path) for path in (key(4), key(7), b"y")] == [
             value(4),
             None,
             None,
         ]
-        assert trees.points.find_many(tree, [key(4), key(7), b"y"]) == [value(4), None, None]
+        assert find_many(trees, tree, [key(4), key(7), b"y"]) == [
+            value(4),
+            None,
+            None,
+        ]
 
 
 def test_a_range_that_is_closed_while_it_is_read_answers_all_the_same() -> None:
     trees = new_trees(RecordingStore(), range_entries=4096)
     tree = build(trees, {key(at): value(at) for at in range(5)})
-    points = trees.points
+    points = trees.kept(PointReader)
     expected = points.find(tree, key(3))
     assert expected is not None
     (opened,) = points._open.values()
@@ -346,14 +351,14 @@ def test_of_many_keys_those_that_were_in_memory_count_as_such() -> None:
     asked = [key(2), key(3), key(4)]
     for answered in (2, 3):  # the first key reads the block
         before = dict(trees.reads)
-        assert trees.points.find_many(tree, asked) == [value(2), None, value(4)]
+        assert find_many(trees, tree, asked) == [value(2), None, value(4)]
         assert trees.reads["memory"] - before["memory"] == answered
 
 
 def test_of_blocks_that_another_thread_has_partly_read_each_key_is_answered() -> None:
     trees = new_trees(RecordingStore(), range_entries=4096)
     tree = build(trees, MODEL)
-    points = trees.points
+    points = trees.kept(PointReader)
     assert points.find(tree, key(0)) == MODEL[key(0)]
     record, opened = next((each.record, each) for each in points._open.values())
     table = opened.source[0]

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.base import layout
-from lakecli.committed import tables
+from lakecli.committed import tree_store
 from lakecli.committed.cache import (
     READS_FILE,
     SstableCache,
-    add_reads,
     kept_reads,
-    no_reads,
     reads_text,
 )
-from lakecli.committed.scan import find
+from lakecli.committed.points import find, find_many
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from tests.committed.trees import RecordingStore, build, key, large_model, new_trees
@@ -34,14 +32,14 @@ def reads(memory: int, disk: int, bucket: int) -> Reads:
 
 
 def test_each_tier_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "TAIL_SIZE", 0)  # a small range would be read whole
+    monkeypatch.setattr(tree_store, "TAIL_SIZE", 0)  # a small range would be read whole
     store = RecordingStore()
     tree = build(new_trees(store, range_entries=4096), MODEL)
     trees = new_trees(store, range_entries=4096, cache=SstableCache(tmp_path))
     assert find(trees, tree, key(0)) == MODEL[key(0)]
     assert trees.reads == reads(0, 0, 3)  # the metarange, the index of the range, the block
     assert find(trees, tree, key(0)) == MODEL[key(0)]
-    assert trees.points.find_many(tree, [key(0), key(0)]) == [MODEL[key(0)]] * 2
+    assert find_many(trees, tree, [key(0), key(0)]) == [MODEL[key(0)]] * 2
     assert trees.reads == reads(3, 0, 3)
     trees.table(trees.metarange(tree).record(0))
     assert trees.reads == reads(4, 0, 4)
@@ -75,22 +73,22 @@ def test_counts_survive_evictions_and_stay_small(tmp_path: Path) -> None:
         cache.put(f"{number:064x}", bytes(300))
     assert kept_reads(tmp_path) == reads(2_100, 4_200, 6_300)
     assert (tmp_path / READS_FILE).stat().st_size < 25_000
-    cache.add_reads(no_reads())
+    cache.add_reads(reads(0, 0, 0))
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == [READS_FILE]
 
 
 def test_a_file_that_cannot_be_read_or_written_counts_nothing(tmp_path: Path) -> None:
-    assert kept_reads(tmp_path / "missing") == no_reads()
+    assert kept_reads(tmp_path / "missing") == reads(0, 0, 0)
     (tmp_path / READS_FILE).write_bytes(b"torn")
-    assert kept_reads(tmp_path) == no_reads()
+    assert kept_reads(tmp_path) == reads(0, 0, 0)
     (tmp_path / READS_FILE).write_bytes(b"\xff" * 48)
     assert kept_reads(tmp_path) == reads(*[2**64 - 1] * 3)
     (tmp_path / "file").write_bytes(b"")
-    add_reads(tmp_path / "file", reads(1, 1, 1))
+    SstableCache(tmp_path / "file").add_reads(reads(1, 1, 1))
     assert (tmp_path / "file").read_bytes() == b""
 
 
 def test_counts_as_text() -> None:
-    assert reads_text(no_reads()) == "0"
+    assert reads_text(reads(0, 0, 0)) == "0"
     expected = "1,234 (1,000 from memory, 200 from disk, 34 from the bucket)"
     assert reads_text(reads(1_000, 200, 34)) == expected

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import MetarangeId, RangeId
+from lakecli.committed.merge import segments
 from lakecli.committed.metaranges import Metarange, RangeRecord, encode_range_record
-from lakecli.committed.threeway import segments
 
 if TYPE_CHECKING:
-    from lakecli.committed.threeway import Slice
+    from lakecli.committed.merge import Slice
 
 EQUAL = ("1ac", "2df", "3gi")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.identity import h
-from lakecli.committed.splitter import (
+from lakecli.committed.writer import (
     MAX_RANGE_ENTRIES,
     MIN_RANGE_ENTRIES,
     Splitter,

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.model import EMPTY_TREE
-from lakecli.committed import points
 from lakecli.committed.apply import apply
-from lakecli.committed.cache import LruCache
-from lakecli.committed.points import PointReader
-from lakecli.committed.scan import find, scan
+from lakecli.committed.points import PointReader, find
+from lakecli.committed.scan import scan
+from lakecli.committed.tree_store import LruCache
 from lakecli.committed.writer import TreeWriter
 from tests.committed.trees import RecordingStore, build, key, new_trees, value
 
@@ -69,22 +68,18 @@ def test_another_tree_is_read_while_a_read_waits_for_the_bucket(
         assert find(trees, left, key(at)) == LEFT[key(at)]
 
 
-def test_two_threads_share_what_answers_their_first_point_reads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_two_threads_share_what_answers_their_first_point_reads() -> None:
     trees, _, _ = two_trees()
     both = Barrier(2)
 
     class Together(PointReader):
         def __init__(self, *args: Any, **options: Any) -> None:
-            if sys.version_info >= (3, 12):  # before, a lock lets only one thread make it
-                both.wait()
+            both.wait()
             super().__init__(*args, **options)
 
-    monkeypatch.setattr(points, "PointReader", Together)
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(lambda _: trees.points, range(2))
-    assert first is second is trees.points
+        first, second = pool.map(lambda _: trees.kept(Together), range(2))
+    assert first is second is trees.kept(Together)
 
 
 def test_a_store_without_point_reads_is_freed_at_once_with_its_tables() -> None:
@@ -105,7 +100,7 @@ def test_a_store_without_point_reads_is_freed_at_once_with_its_tables() -> None:
 def test_eight_threads_read_two_trees(room: int) -> None:
     trees, left, right = two_trees()
     tables_limit = 4_000 if room == 20_000 else 1 << 30
-    trees.points = PointReader(trees, blocks_limit=room, tables_limit=tables_limit)
+    trees._kept[PointReader] = PointReader(trees, blocks_limit=room, tables_limit=tables_limit)
     begin = Barrier(8)
 
     def read(number: int) -> int:
@@ -120,7 +115,7 @@ def test_eight_threads_read_two_trees(room: int) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(read, range(8))) == list(range(8))
-    assert 0 <= trees.points.blocks_size <= max(room, 10_000)
+    assert 0 <= trees.kept(PointReader).blocks_size <= max(room, 10_000)
 
 
 class Told:
@@ -161,8 +156,7 @@ def test_a_writer_claims_its_own_tables_only() -> None:
 
 @pytest.mark.usefixtures("switching")
 def test_the_most_recently_used_values_are_kept_by_many_threads() -> None:
-    gone: list[int] = []
-    recent: LruCache[int, int] = LruCache(100, forget=gone.append)
+    recent: LruCache[int, int] = LruCache(100)
 
     def use(number: int) -> None:
         numbers = random.Random(number)
@@ -172,11 +166,7 @@ def test_the_most_recently_used_values_are_kept_by_many_threads() -> None:
             assert found in (None, at)
             if found is None:
                 recent.put(at, at, 10)
-            if numbers.randrange(50) == 0:
-                recent.drop(at)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(use, range(8)))
-    recent.clear()
-    recent.put(1, 1, 10)
-    assert recent._size == 10
+    assert recent._size == 10 * len(recent._items) == 100

@@ -9,10 +9,10 @@ import pytest
 
 from lakecli.base.model import EMPTY_TREE, RangeId
 from lakecli.committed.apply import apply
-from lakecli.committed.cache import MissingTable, SstableCache
+from lakecli.committed.cache import SstableCache
 from lakecli.committed.metaranges import Mismatch, MisnamedTable, WrongTable
-from lakecli.committed.scan import find
-from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.points import find
+from lakecli.committed.tree_store import MissingTable, TreeStore
 from lakecli.errors import IntegrityError
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore

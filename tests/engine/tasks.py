@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from lakecli.committed.cache import MissingTable
+from lakecli.committed.tree_store import MissingTable
 from lakecli.errors import ConflictError
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.committed.cache import MissingTable
+from lakecli.committed.tree_store import MissingTable
 from lakecli.engine.errors_as_json import (
     MAX_PATHS,
     MAX_SIZE,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.committed.cache import MissingTable
+from lakecli.committed.tree_store import MissingTable
 from lakecli.engine.executors import NoLakecli
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.session import gist, with_attempts

@@ -10,7 +10,7 @@ import pytest
 
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key, sstable_key
-from lakecli.committed.cache import MissingTable
+from lakecli.committed.tree_store import MissingTable
 from lakecli.errors import IntegrityError, LakeError, NothingToDo, Refused, UsageError
 from lakecli.fsck.check import fsck
 from lakecli.fsck.findings import FsckCounts

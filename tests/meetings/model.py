@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.base.layout import REFLOG, REFS, pack_key, unescape_name
 from lakecli.base.model import RefKind
-from lakecli.committed.cache import MissingTable
+from lakecli.committed.tree_store import MissingTable
 from lakecli.committed.values import decode_entry
 from lakecli.kv.bucket import PackedStore
 from lakecli.refs.ref_store import RefStore

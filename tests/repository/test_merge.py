@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import ChangeType, MergeStrategy
-from lakecli.committed.threeway import MergeConflict
+from lakecli.committed.merge import MergeConflict
 from lakecli.errors import DirtyBranch, NotFound, NothingToDo, Refused, UsageError
 from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick

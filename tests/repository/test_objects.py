@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
-from lakecli.committed.listing import ListedObject, ListedPrefix
+from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.errors import IntegrityError, NotFound, Unreachable, Unsupported
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff.links import presign

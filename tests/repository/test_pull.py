@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import MergeStrategy
-from lakecli.committed.threeway import MergeConflict
+from lakecli.committed.merge import MergeConflict
 from lakecli.errors import AlreadyExists, ConflictError, DirtyBranch, NotFound
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.committed.cache import PathSource
+from lakecli.committed.tree_store import PathSource
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import entries_end, payload_of, payload_size, seal
 from lakecli.sstable.reader import BytesSource, SSTable

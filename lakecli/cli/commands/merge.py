@@ -31,7 +31,7 @@ from lakecli.cli.params import (
     Winner,
 )
 from lakecli.cli.reading import NO_METADATA, Kind, check_message, read_ref
-from lakecli.committed.threeway import Conflicts
+from lakecli.committed.merge import Conflicts
 from lakecli.errors import UsageError
 from lakecli.repository import merge as merging
 from lakecli.repository.cherry_pick import cherry_pick as pick

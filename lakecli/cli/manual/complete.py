@@ -27,7 +27,7 @@ from lakecli.cli.context import Context, Environment
 from lakecli.cli.line.argv import Globals
 from lakecli.cli.reading import base_of, linked, relative_path
 from lakecli.cli.tree import IN_PLACE
-from lakecli.committed.listing import common_start, list_prefix, prefix_end
+from lakecli.committed.scan import common_start, list_prefix, prefix_end
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.expression import parse
 from lakecli.refs.reader import get_commit, get_parent

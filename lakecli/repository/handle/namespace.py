@@ -30,7 +30,7 @@ from lakecli.base.validation import (
     text_that,
     whole,
 )
-from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
+from lakecli.committed.writer import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, IntegrityError, Refused, Unreachable
 from lakecli.refs.names import is_branch_name
 from lakecli.stores.contract import (

@@ -68,13 +68,15 @@ class View:
             return [self.find(path) for path in paths]
         if self.commit.metarange_id == EMPTY_TREE:
             return [None] * len(paths)
-        return self.repository.trees.points.find_many(self.commit.metarange_id, paths)
+        from lakecli.committed.points import find_many
+
+        return find_many(self.repository.trees, self.commit.metarange_id, paths)
 
     def find_committed(self, path: bytes) -> bytes | None:
         """Return the encoded value at a path in the commit, staging ignored, or ``None``."""
         if self.commit.metarange_id == EMPTY_TREE:
             return None  # nothing has to be imported to read it
-        from lakecli.committed.scan import find
+        from lakecli.committed.points import find
 
         return find(self.repository.trees, self.commit.metarange_id, path)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE
 from lakecli.committed.diff import compare, diff
-from lakecli.committed.listing import prefix_end
+from lakecli.committed.scan import prefix_end
 from lakecli.engine.differences import intervals
 from tests.committed.trees import (
     Changes,
