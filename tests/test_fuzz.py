@@ -39,7 +39,7 @@ from lakecli.remote.packs import decode_commit, read_pack
 from lakecli.remote.ref_records import parse_moves, parse_ref
 from lakecli.repository.handle.namespace import describe, owner_of
 from lakecli.repository.handoff.manifest import read_manifest
-from lakecli.sstable import directory, reader
+from lakecli.sstable import reader
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
@@ -342,7 +342,6 @@ def no_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
             raise Malformed("a block of another size")
 
     monkeypatch.setattr(reader, "verify", verify)
-    monkeypatch.setattr(directory, "verify", verify)
 
 
 def run_target(target: Target, seconds: float, seed: int) -> None:

@@ -6,7 +6,7 @@
     encode       entries encoded: one at a time, or columns of them
     metaranges   a parsed metarange and its ranges, in key order, and the IDs they must have
     cache        SSTables of a bucket kept as files of this machine, and counts of reads
-    tree_store   `TreeStore`: the tables of a repository's trees, read from the nearest copy, written
+    tree_store   `TreeStore`: the tables of a repository's trees, from the nearest copy
     writer       `TreeWriter`: the one way a tree comes to be; where a range ends
     scan         scans, listings, and the cursor: step into a range or block, or skip it unread
     points       point reads of open ranges, shared between threads

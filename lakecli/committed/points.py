@@ -292,7 +292,7 @@ class PointReader:
         if number == table.block_count:
             return None
         if is_full:
-            return table.search(number, key)
+            return table.get(key)
         return self._keep(opened.record, source, (number,), key)
 
     def _fetch(self, opened: OpenRange) -> None:

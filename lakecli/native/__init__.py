@@ -28,7 +28,7 @@ class Core(Protocol):
         """As `lakecli.sstable.block.decode_records`."""
 
     def decode_index(self, payload: bytes, /) -> tuple[list[bytes], list[int]] | None:
-        """As `lakecli.sstable.directory.decode_handles`."""
+        """As `lakecli.sstable.reader.decode_handles`."""
 
     def find_value(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
         """As `lakecli.sstable.block.find_value`; ``NotImplemented`` is left to the twin."""

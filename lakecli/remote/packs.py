@@ -229,8 +229,9 @@ def write_pack(
     replaced = b"".join(sorted(map(bytes.fromhex, set(replaces))))
     properties = {**_PROPERTIES, REPLACES: replaced} if replaced else _PROPERTIES
     table = TableWriter(properties=properties)
-    for commit in sorted(commits, key=attrgetter("id")):
-        table.add(commit.id.encode("ascii"), encode_commit(commit))
+    ordered = sorted(commits, key=attrgetter("id"))
+    keys = [commit.id.encode("ascii") for commit in ordered]
+    table.add_many(keys, list(map(encode_commit, ordered)))
     data = table.finish()
     pack_id = PackId.of_bytes(h(data))
     store.put_new(pack_key(pack_id), data)

@@ -3,12 +3,10 @@
 ::
 
     format      the layout of the file, its constants, what can be wrong; the framing of values
-    writer      makes a file; reader: reads one
     block       one block, and runs of many blocks at the cost of one
-    index       of the blocks, and the properties of the table
-    directory   finds both in a file, through a source of its bytes
+    writer      makes a file: blocks, their index, the properties
+    reader      finds the index and the properties of a file, and reads its blocks
 
 `format` describes the file, `writer.TableWriter` makes one, `reader.SSTable` reads one through a
-`Source`; `block` and `index` are their parts. Imports nothing of lakecli but ``errors``
-and ``proto.varint``.
+`Source`. Imports nothing of lakecli but ``errors``, ``native`` and ``proto.varint``.
 """

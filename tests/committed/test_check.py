@@ -143,7 +143,7 @@ def tampered(change_records: dict[bytes, bytes | None]) -> tuple[TreeStore, Rang
     for path in sorted(records):
         value = records[path]
         if value is not None:
-            table.add(path, value)
+            table.add_many([path], [value])
     trees.store.put(f"_lakefs/{record.id}", table.finish(), ANY)
     return trees, record
 
@@ -235,7 +235,7 @@ def put_metarange(
         }
     )
     for path, value in records:
-        table.add(path, value)
+        table.add_many([path], [value])
     tree = MetarangeId(h(repr(records).encode()).hex())
     trees.store.put(f"_lakefs/{tree}", table.finish(), ANY)
     return tree

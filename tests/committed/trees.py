@@ -154,7 +154,7 @@ def put_foreign_range(store: ObjectStore, records: Sequence[tuple[bytes, bytes]]
 def put_foreign_metarange(store: ObjectStore, ranges: Sequence[RangeRecord]) -> MetarangeId:
     table = TableWriter(properties={"type": b"metaranges"})
     for record in ranges:
-        table.add(record.max_key, encode_range_record(record))
+        table.add_many([record.max_key], [encode_range_record(record)])
     data = table.finish()
     tree = MetarangeId(name_of(data))
     _put_table(store, tree, data)

@@ -343,7 +343,7 @@ def test_a_namespace_used_by_lakefs_is_refused(shared: Shared, what: str) -> Non
     ada, ben = shared.clones
     make_commit(ben, {b"left": b"left"})
     table = TableWriter(properties={"type": b"ranges"})
-    table.add(b"key", b"value")
+    table.add_many([b"key"], [b"value"])
     bodies = {
         "table": (sstable_key("0" * 64), table.finish()),
         "file": ("_lakefs/other.json", b"{}"),

@@ -49,8 +49,8 @@ def write_bad(store: MemoryStore, commits: list[Commit], *, replaces: list[PackI
         }
     )
     for each in sorted(commits, key=lambda each: each.id):
-        table.add(each.id.encode(), encode_commit(each))
-    table.add(b"g" * 64, b"\xff")
+        table.add_many([each.id.encode()], [encode_commit(each)])
+    table.add_many([b"g" * 64], [b"\xff"])
     data = table.finish()
     pack_id = PackId.of_bytes(h(data))
     store.put(pack_key(pack_id), data, ANY)

@@ -20,9 +20,9 @@ from lakecli.committed import encode
 from lakecli.committed.encode import Columns
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import decode_records, encode_pairs, find_value
-from lakecli.sstable.directory import decode_handles
 from lakecli.sstable.format import RECORD_TRAILER, SEPARATOR_TRAILER
-from lakecli.sstable.index import encode_handle
+from lakecli.sstable.reader import decode_handles
+from lakecli.sstable.writer import encode_handle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -209,7 +209,7 @@ def test_damage_is_seen() -> None:
 def test_what_others_make_of_a_pack(entity: bytes, key: str, value: bytes, what: str) -> None:
     store = MemoryStore()
     table = TableWriter(properties={"entity": entity})
-    table.add(key.encode(), value)
+    table.add_many([key.encode()], [value])
     data = table.finish()
     pack_id = PackId.of_bytes(h(data))
     store.put(pack_key(pack_id), data, ANY)
@@ -242,7 +242,7 @@ def test_a_pack_of_nothing_but_bad_records_is_damaged() -> None:
     store = MemoryStore()
     table = TableWriter(properties={"entity": b"commit"})
     for number in range(200):
-        table.add(f"{number:064}".encode(), b"\x7f")
+        table.add_many([f"{number:064}".encode()], [b"\x7f"])
     data = table.finish()
     pack_id = PackId.of_bytes(h(data))
     store.put(pack_key(pack_id), data, ANY)

@@ -164,7 +164,7 @@ def forged_pack(store: ObjectStore, repository: Repository, **fields: Any) -> tu
         record = encode_commit(forged)
     table = TableWriter(properties={"type": b"commits", "entity": b"commit"})
     for key, value in sorted([(forged_id, record), (sound.id, encode_commit(sound))]):
-        table.add(key.encode(), value)
+        table.add_many([key.encode()], [value])
     written = table.finish()
     pack_id = PackId.of_bytes(h(written))
     store.put(layout.pack_key(pack_id), written, ANY)

@@ -7,8 +7,8 @@ import pytest
 from lakecli import native
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import encode_pairs
-from lakecli.sstable.directory import Blocks, decode_handles, decode_index
 from lakecli.sstable.format import RECORD_TRAILER, SEPARATOR_TRAILER
+from lakecli.sstable.reader import Blocks, decode_handles, decode_index
 from tests.native.laws import index_of
 
 

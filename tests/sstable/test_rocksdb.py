@@ -88,7 +88,7 @@ def test_rocksdb_ingests_copied_blocks(tmp_path: Path) -> None:
     rows = many_records(4000)
     table = open_bytes(build(rows))
     writer = TableWriter(properties=PROPERTIES)
-    writer.add(b"", b"first" * 2000)
+    writer.add_many([b""], [b"first" * 2000])
     for run in table.runs():
         writer.copy_run(run)
     assert ingest(tmp_path, writer.finish()) == [(b"", b"first" * 2000), *rows]

@@ -10,8 +10,7 @@ import pytest
 from lakecli.proto.varint import decode_canonical_varint
 from lakecli.sstable.block import encode_pairs, payload_of, payload_size
 from lakecli.sstable.format import RECORD_TRAILER
-from lakecli.sstable.index import separator
-from lakecli.sstable.writer import TableWriter
+from lakecli.sstable.writer import TableWriter, separator
 from tests.sstable.tables import build, many_records, open_bytes
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def test_copied_blocks_keep_their_bytes_and_count() -> None:
     writer.add_many(run.keys[:first], [b"changed"] * first)
     assert not writer.at_block_boundary  # too short by now to end where it ended before
     writer = TableWriter(properties={})
-    writer.add(b"", b"x" * 9000)
+    writer.add_many([b""], [b"x" * 9000])
     assert writer.at_block_boundary
     writer.copy_run(run, first)
     # The last block ends where nothing says so: it is encoded again, and not finished yet.
@@ -107,22 +106,11 @@ def test_copied_blocks_keep_their_bytes_and_count() -> None:
         assert copy.stored_block(at) == table.stored_block(at)
 
 
-def test_records_that_are_added_one_by_one_are_encoded_together_but_soon() -> None:
-    rows = many_records(1000)
-    writer = TableWriter(properties={})
-    waiting = []
-    for key, value in rows:
-        writer.add(key, value)
-        waiting.append(len(writer._waiting_keys))
-    assert 100 < max(waiting) < 500
-    assert writer.finish() == build(rows)
-
-
 def test_records_are_encoded_up_to_where_a_block_of_both_tables_ends() -> None:
     rows = many_records(100)
     run = open_bytes(build(rows)).read_all()
     writer = TableWriter(properties={})
-    writer.add(b"", b"")
+    writer.add_many([b""], [b""])
     assert not writer.at_block_boundary
     writer.copy_run(run)
     assert writer.finish() == build([(b"", b""), *rows])
@@ -143,7 +131,7 @@ def test_keys_that_do_not_ascend_are_refused_and_nothing_added() -> None:
             writer.add_many(keys, values)
     for key in (b"d", b""):
         with pytest.raises(ValueError, match="ascending"):
-            writer.add(key, b"")
+            writer.add_many([key], [b""])
     with pytest.raises(ValueError, match="2 keys and 1 values"):
         writer.add_many([b"x", b"y"], [b""])
     with pytest.raises(ValueError, match="ascending"):
@@ -155,9 +143,9 @@ def test_keys_that_do_not_ascend_are_refused_and_nothing_added() -> None:
 
 def test_the_first_key_may_be_empty_but_not_twice() -> None:
     writer = TableWriter(properties={})
-    writer.add(b"", b"1")
+    writer.add_many([b""], [b"1"])
     with pytest.raises(ValueError, match="ascending"):
-        writer.add(b"", b"2")
+        writer.add_many([b""], [b"2"])
     assert open_bytes(writer.finish()).get(b"") == b"1"
 
 

@@ -95,14 +95,14 @@ def put_list(
     for found in ranges:
         table = TableWriter(properties={**properties, "type": b"ranges"})
         for key, value in found:
-            table.add(key, value)
+            table.add_many([key], [value])
         data = table.finish()
         range_id = RangeId(name_of(data))
         store.put(f"_lakefs/{range_id}", data, ANY)
         listed.append(RangeRecord(range_id, found[0][0], found[-1][0], len(data), len(found)))
     table = TableWriter(properties={**properties, "type": b"metaranges"})
     for record in listed:
-        table.add(record.max_key, encode_range_record(record))
+        table.add_many([record.max_key], [encode_range_record(record)])
     data = table.finish()
     tree = MetarangeId(name_of(data))
     store.put(f"_lakefs/{tree}", data, ANY)
