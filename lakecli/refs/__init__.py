@@ -2,11 +2,9 @@
 
 ::
 
-    names        which names are allowed
-    expression   the grammar of ref expressions, and of the times in their braces
+    names        which names are allowed; the grammar of ref expressions, and of the times in them
     resolve      from an expression to a commit
-    ref_store    branches, tags and commits in the local store
-    reader       the protocols through which history is read; from a commit to its parents
+    ref_store    branches, tags and commits: how they are read, and how the local store keeps them
     graph        merge bases and ancestors
     bisection    which commit to test next
     history      the order of the log, and the drawing beside it

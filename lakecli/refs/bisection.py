@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from lakecli.base.model import Commit, CommitId
 from lakecli.errors import Refused
 from lakecli.refs.graph import is_ancestor, iter_merge_bases, iter_unreached
-from lakecli.refs.reader import CommitReader, get_commit
+from lakecli.refs.ref_store import CommitReader, get_commit
 
 _PRN_MODULO: Final = 32_768
 _SMALL: Final = 3

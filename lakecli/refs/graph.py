@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from lakecli.base.model import Commit, CommitId
-from lakecli.refs.reader import CommitReader, get_commit, get_parent
+from lakecli.refs.ref_store import CommitReader, get_commit, get_parent
 
 # How a commit was reached. Ancestors of a common ancestor are common too, but not the best ones.
 _LEFT = 1

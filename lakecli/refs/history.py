@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import Commit, CommitId
 from lakecli.errors import NotFound
-from lakecli.refs.reader import CommitReader, get_commit, get_parent
+from lakecli.refs.ref_store import CommitReader, get_commit, get_parent
 
 MOST_AHEAD: Final = 10_000
 """Commits that a log reads ahead, at most, to be sure that the next one has no other children."""

@@ -1,8 +1,13 @@
-"""Branches, tags and commits of a repository in the local store, as of one transaction.
+"""Branches, tags and commits: how they are read, and how the local store keeps them.
 
-Keys are the repository's 16 UUID bytes and then the name, or the commit's 32 raw ID bytes. Values
-are compact JSON with times as unix seconds: quick to load, and what a later version adds to a
-branch or tag survives being rewritten by this one.
+Everything else in this package reads them through the protocols here, so resolution, merge bases
+and logs work on any storage; tests keep commits in a dict. `get_parent` follows a commit to one of
+its parents.
+
+`RefStore` has those of a repository in the local store, as of one transaction. Keys are the
+repository's 16 UUID bytes and then the name, or the commit's 32 raw ID bytes. Values are compact
+JSON with times as unix seconds: quick to load, and what a later version adds to a branch or tag
+survives being rewritten by this one.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from lakecli.base.ids import MalformedId
 from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RefKind, StagingToken, Tag
@@ -22,6 +27,96 @@ MAX_NAME_SIZE: Final = MAX_KEY_SIZE - 16
 
 _ID_SIZE: Final = 64
 _DIGITS: Final = frozenset("0123456789abcdef")
+
+
+class CommitReader(Protocol):
+    """Commits by ID."""
+
+    def find_commit(self, id: CommitId) -> Commit | None:
+        """Return the commit, or ``None`` if this clone does not have it."""
+
+
+class RefReader(CommitReader, Protocol):
+    """Commits, branches and tags of one repository, as of one moment."""
+
+    def find_branch(self, name: str) -> Branch | None:
+        """Return the branch, or ``None``."""
+
+    def find_tag(self, name: str) -> Tag | None:
+        """Return the tag, or ``None``."""
+
+    def iter_commit_ids(self, prefix: str) -> Iterator[CommitId]:
+        """Yield the IDs that start with `prefix` (lowercase hex digits), ascending."""
+
+
+class Move(Protocol):
+    """One move of a ref; ``None`` means that the ref is absent."""
+
+    @property
+    def before(self) -> CommitId | None:
+        """The old commit."""
+
+    @property
+    def after(self) -> CommitId | None:
+        """The new commit."""
+
+    @property
+    def at(self) -> datetime:
+        """The time of the move."""
+
+
+class PastReader(Protocol):
+    """How branches and tags moved; used only for expressions with braces."""
+
+    @property
+    def now(self) -> datetime:
+        """The present, as an aware UTC datetime."""
+
+    def find_kind(self, name: str) -> RefKind | None:
+        """Return the kind of a ref that this clone lacks but saw in the bucket, or ``None``."""
+
+    def iter_moves(self, kind: RefKind, name: str) -> Iterator[Move]:
+        """Yield the moves of a ref, newest first."""
+
+    def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
+        """Return the last commit of a ref that was seen in the bucket, or ``None``."""
+
+
+class DamagedHistory(IntegrityError):
+    """A commit of the history is missing, or contradicts its parents."""
+
+
+def get_commit(reader: CommitReader, id: CommitId) -> Commit:
+    """Return a commit that another record refers to.
+
+    Raises:
+        DamagedHistory: this clone does not have it.
+    """
+    commit = reader.find_commit(id)
+    if commit is None:
+        raise DamagedHistory(f"missing commit {id}", hint="look for more damage: lakecli fsck")
+    return commit
+
+
+def get_parent(reader: CommitReader, child: Commit, id: CommitId) -> Commit:
+    """Return one of the parents of a commit.
+
+    Raises:
+        DamagedHistory: this clone does not have it, or its generation is not below its child's.
+    """
+    parent = reader.find_commit(id)
+    if parent is None:
+        raise DamagedHistory(
+            f"missing commit {id}, a parent of {child.id}",
+            hint="look for more damage: lakecli fsck",
+        )
+    if parent.generation >= child.generation:
+        raise DamagedHistory(
+            f"generation {child.generation} of commit {child.id} is not above "
+            f"{parent.generation}, that of its parent {id}",
+            hint="look for more damage: lakecli fsck",
+        )
+    return parent
 
 
 class RefStore:
@@ -38,17 +133,6 @@ class RefStore:
         """Return a branch, or ``None``."""
         data = self._find(Table.BRANCHES, name)
         return None if data is None else _load_branch(name, data)
-
-    def get_branch(self, name: str) -> Branch:
-        """Return a branch.
-
-        Raises:
-            NotFound: the branch does not exist.
-        """
-        branch = self.find_branch(name)
-        if branch is None:
-            raise NotFound(f"no branch {name!r}")
-        return branch
 
     def iter_branches(self, *, prefix: str = "", after: str = "") -> Iterator[Branch]:
         """Yield the branches under `prefix` from the first behind `after`."""
@@ -134,10 +218,6 @@ class RefStore:
             fields["version"] = commit.version
         key = self._repository + bytes.fromhex(commit.id)
         self._txn.for_writing().put(Table.COMMITS, key, _dump(fields))
-
-    def delete_commit(self, id: CommitId) -> bool:
-        """Delete a commit; return whether it existed."""
-        return self._txn.for_writing().delete(Table.COMMITS, self._repository + bytes.fromhex(id))
 
     def iter_commit_ids(self, prefix: str) -> Iterator[CommitId]:
         """Yield the IDs that start with `prefix` (lowercase hex digits), ascending."""
@@ -227,7 +307,6 @@ def _load_tag(name: str, data: bytes) -> Tag:
 
 
 def _load_commit(id: CommitId, data: bytes) -> Commit:
-
     fields = _parse(data, id)
     try:
         return Commit(

@@ -16,9 +16,15 @@ from typing import NamedTuple
 
 from lakecli.base.model import Branch, Commit, CommitId, RefKind
 from lakecli.errors import NotFound, UsageError
-from lakecli.refs.expression import Modifier, RefExpression
-from lakecli.refs.names import is_branch_name, is_commit_prefix, is_full_commit_id, is_tag_name
-from lakecli.refs.reader import PastReader, RefReader, get_commit, get_parent
+from lakecli.refs.names import (
+    Modifier,
+    RefExpression,
+    is_branch_name,
+    is_commit_prefix,
+    is_full_commit_id,
+    is_tag_name,
+)
+from lakecli.refs.ref_store import PastReader, RefReader, get_commit, get_parent
 
 MAX_CANDIDATES = 10
 """Commits listed for an ambiguous prefix, at most."""
@@ -216,7 +222,7 @@ class _Ref(NamedTuple):
 
 def _stood_at(past: PastReader, ref: _Ref, modifier: Modifier) -> CommitId:
     """Return the commit of a ref at a time."""
-    from lakecli.refs.expression import parse_when
+    from lakecli.refs.names import parse_when
 
     when = parse_when(modifier.within, past.now)
     earliest = None

@@ -25,8 +25,7 @@ from lakecli.committed.diff import DELIMITER, Items, touched
 from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix, scan
 from lakecli.errors import NotFound
 from lakecli.kv.local_store import ReadTransaction
-from lakecli.refs.reader import get_parent
-from lakecli.refs.ref_store import RefStore
+from lakecli.refs.ref_store import RefStore, get_parent
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import (
     View,

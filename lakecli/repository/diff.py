@@ -9,8 +9,7 @@ from heapq import merge
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
-from lakecli.refs.reader import get_parent
-from lakecli.refs.ref_store import RefStore
+from lakecli.refs.ref_store import RefStore, get_parent
 from lakecli.repository.reading.view import (
     View,
     commit_at,

@@ -17,7 +17,7 @@ from lakecli.base.ids import RangeId
 from lakecli.base.model import Entry
 from lakecli.committed.diff import prefix_of
 from lakecli.committed.values import decode_entry
-from lakecli.refs.expression import parse
+from lakecli.refs.names import parse_expression
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View, open_view
@@ -122,7 +122,7 @@ def _iter_others(view: View) -> Iterator[tuple[bytes]]:
     """Yield the objects of all other branches and tags; a range of several trees is read once."""
     repository, trees = view.repository, view.repository.trees
     refs = RefStore(view.txn, repository.key)
-    own = (parse(view.name).base, view.commit.id)
+    own = (parse_expression(view.name).base, view.commit.id)
     named = [(each.name, each.commit_id) for each in refs.iter_branches()]
     named += [(each.name, each.commit_id) for each in refs.iter_tags()]
     heads = [commit_id for name, commit_id in named if (name, commit_id) != own]

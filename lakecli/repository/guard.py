@@ -40,13 +40,7 @@ from time import sleep
 from typing import Final, NewType, TypeVar, cast
 
 from lakecli.base.identity import h
-from lakecli.base.layout import (
-    GC_STATE,
-    MAX_STATE_AGE,
-    data_digest,
-    lakefs_object,
-    sstable_key,
-)
+from lakecli.base.layout import GC_STATE, MAX_STATE_AGE, data_digest, lakefs_object, sstable_key
 from lakecli.base.model import EMPTY_TREE, Commit, CommitId, Entry, MetarangeId
 from lakecli.base.retry import SWEEPS, Retries, elapsed
 from lakecli.committed.encode import encode_entry
@@ -55,8 +49,7 @@ from lakecli.errors import IntegrityError, LostRace, PermissionDenied, Unreachab
 from lakecli.kv.bucket import PackedStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
-from lakecli.refs.reader import DamagedHistory
-from lakecli.refs.ref_store import RefStore
+from lakecli.refs.ref_store import DamagedHistory, RefStore
 from lakecli.remote.collection import (
     NEVER_RAN,
     REFRESHING,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.base.ids import CommitId
 from lakecli.base.model import Commit
 from lakecli.errors import UsageError
-from lakecli.refs.reader import CommitReader, get_commit, get_parent
+from lakecli.refs.ref_store import CommitReader, get_commit, get_parent
 from lakecli.repository.cherry_pick import CHERRY_PICK_ORIGIN
 from lakecli.spark.sessions import is_connect
 

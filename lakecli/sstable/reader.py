@@ -407,14 +407,17 @@ def read_directory(source: Source) -> tuple[int, int, dict[str, bytes], Blocks]:
                 payload = tail.payload(at, size - BLOCK_TRAILER_SIZE)
                 blocks.extend(decode_index(payload, start=blocks.end, end=data_size))
         at, _ = index
-        if not all(map(lt, blocks.keys, islice(blocks.keys, 1, None))):
-            raise Malformed("index keys that are not in ascending order")
-        expected = _number(properties, NUM_DATA_BLOCKS)
-        if len(blocks.sizes) != expected:
-            raise Malformed(f"an index of {len(blocks.sizes)} blocks, not {expected}")
+        _check_blocks(blocks, _number(properties, NUM_DATA_BLOCKS))
         return tail.size, _number(properties, NUM_ENTRIES), properties, blocks
     except Malformed as error:
         raise CorruptTable(tail.name, at, str(error)) from None
+
+
+def _check_blocks(blocks: Blocks, expected: int) -> None:
+    if not all(map(lt, blocks.keys, islice(blocks.keys, 1, None))):
+        raise Malformed("index keys that are not in ascending order")
+    if len(blocks.sizes) != expected:
+        raise Malformed(f"an index of {len(blocks.sizes)} blocks, not {expected}")
 
 
 def _decode_footer(tail: _Tail) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -17,6 +17,7 @@ from lakecli.fsck.check import fsck
 from lakecli.fsck.findings import RepairCounts, Unrecoverable
 from lakecli.fsck.repair import repair
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
+from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import list_packs, write_pack
 from lakecli.repository import branch, tag
@@ -36,6 +37,7 @@ from tests.support.lakes import (
     stage_entries,
     through,
 )
+from tests.support.stores import get_branch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -187,7 +189,7 @@ def test_a_loss_is_reported_with_the_affected_refs_and_paths(
 def test_a_lost_tree_is_reported(repository: Repository, history: Path, kind: str) -> None:
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
-        head = refs.get_commit(refs.get_branch("main").commit_id)
+        head = refs.get_commit(get_branch(refs, "main").commit_id)
         old = refs.get_commit(head.parents[0])
     mine = {record.id for record in repository.trees.metarange(head.metarange_id).records()}
     theirs = {record.id for record in repository.trees.metarange(old.metarange_id).records()}
@@ -262,7 +264,7 @@ def shared(repository: Repository, history: Path) -> PackId:
     pack_id = write_pack(repository.store, commits)
     with repository.lake.kv.write() as txn:
         PackedStore(txn, repository.key).add(pack_id, [each.id for each in commits])
-        head = RefStore(txn, repository.key).get_branch("main").commit_id
+        head = get_branch(RefStore(txn, repository.key), "main").commit_id
         TrackingStore(txn, repository.key).put(
             Tracked(RefKind.BRANCH, "main", head, 1, WriteId("0e" * 16), "v")
         )
@@ -343,10 +345,10 @@ def test_lost_commits_are_restored_from_packs(
     commits = {each.id: each for each in all_commits(repository)}
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
-        head = refs.get_commit(refs.get_branch("main").commit_id)
+        head = refs.get_commit(get_branch(refs, "main").commit_id)
         root = refs.get_commit(refs.get_commit(head.parents[0]).parents[0])
-        refs.delete_commit(head.parents[0])
-        refs.delete_commit(root.id)
+        for each in (head.parents[0], root.id):
+            txn.delete(Table.COMMITS, repository.key + bytes.fromhex(each))
         refs.put_commit(head._replace(message="tampered"))
     findings, repaired, lost, counts = heal(repository)
     assert findings

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import LakeError
-from lakecli.refs.expression import parse
 from lakecli.refs.graph import count_ahead_behind, is_ancestor, iter_merge_bases, merge_base
 from lakecli.refs.history import iter_log
+from lakecli.refs.names import parse_expression
 from lakecli.refs.resolve import resolve_commit
 from tests.refs.git import GitHistory, random_parents, rising_seconds, shuffled_seconds
 
@@ -118,7 +118,7 @@ def test_expressions(history: GitHistory) -> None:
 
 def _resolve(history: GitHistory, expression: str) -> CommitId | None:
     try:
-        return resolve_commit(parse(expression), history.refs).id
+        return resolve_commit(parse_expression(expression), history.refs).id
     except LakeError:
         return None
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from lakecli.refs.reader import CommitReader
+    from lakecli.refs.ref_store import CommitReader
 
 COUNT = 70
 CASES = 5

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from lakecli.errors import UsageError
 from lakecli.refs import resolve
-from lakecli.refs.expression import (
+from lakecli.refs.names import (
     MAX_NUMBER,
     MODIFIERS,
     Modifier,
     ModifierRule,
     RefExpression,
-    parse,
+    parse_expression,
     split_range,
 )
 
@@ -89,7 +89,7 @@ ILLEGAL = {
 @pytest.mark.parametrize("text", LEGAL)
 def test_legal(text: str) -> None:
     base, modifiers = LEGAL[text]
-    expression = parse(text)
+    expression = parse_expression(text)
     assert expression.base == base
     assert [(found.symbol, found.number) for found in expression.modifiers] == modifiers
     assert str(expression) == text
@@ -99,7 +99,7 @@ def test_legal(text: str) -> None:
 def test_illegal(text: str) -> None:
     reason, position = ILLEGAL[text]
     with pytest.raises(UsageError) as caught:
-        parse(text)
+        parse_expression(text)
     assert reason in caught.value.message
     assert caught.value.hint
     if position is not None:
@@ -117,18 +117,18 @@ def test_every_row_of_the_table(rule: ModifierRule) -> None:
         return  # as the examples above
     assert len(rule.symbol) == 1
     text = f"main{rule.symbol}"
-    assert parse(text) == RefExpression("main", (Modifier(rule.symbol, 1, rule.symbol),))
+    assert parse_expression(text) == RefExpression("main", (Modifier(rule.symbol, 1, rule.symbol),))
     if rule.takes_number:
-        assert parse(f"{text}12").modifiers[0].number == 12
+        assert parse_expression(f"{text}12").modifiers[0].number == 12
     else:
         with pytest.raises(UsageError, match="takes nothing"):
-            parse(f"{text}12")
+            parse_expression(f"{text}12")
     for combined in (f"{text}~", f"main~{rule.symbol}"):
         if rule.alone:
             with pytest.raises(UsageError, match="must be the only modifier"):
-                parse(combined)
+                parse_expression(combined)
         else:
-            assert len(parse(combined).modifiers) == 2
+            assert len(parse_expression(combined).modifiers) == 2
     assert (rule.symbol in resolve.STAGING) == rule.alone
     assert (rule.symbol in resolve.WALKS) == (not rule.alone)
 
@@ -151,7 +151,7 @@ def test_any_text_parses_or_is_a_usage_error(text: str) -> None:
 
 def _parse_or_error(text: str) -> RefExpression | UsageError:
     try:
-        return parse(text)
+        return parse_expression(text)
     except UsageError as error:
         return error
 
@@ -159,7 +159,7 @@ def _parse_or_error(text: str) -> RefExpression | UsageError:
 @given(st.lists(st.tuples(st.sampled_from("~^"), st.none() | st.integers(0, MAX_NUMBER))))
 def test_numbers_survive(modifiers: list[tuple[str, int | None]]) -> None:
     text = "b" + "".join(f"{symbol}{'' if n is None else n}" for symbol, n in modifiers)
-    assert [(found.symbol, found.number) for found in parse(text).modifiers] == [
+    assert [(found.symbol, found.number) for found in parse_expression(text).modifiers] == [
         (symbol, 1 if n is None else n) for symbol, n in modifiers
     ]
 

@@ -14,7 +14,7 @@ from lakecli.refs.graph import (
     iter_unreached,
     merge_base,
 )
-from lakecli.refs.reader import DamagedHistory
+from lakecli.refs.ref_store import DamagedHistory
 from tests.refs.strategies import histories
 from tests.support.graphs import FakeRefs, graph, id_of, name_of, names_of
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakecli.errors import NotFound
 from lakecli.refs import history
 from lakecli.refs.history import iter_log
-from lakecli.refs.reader import DamagedHistory
+from lakecli.refs.ref_store import DamagedHistory
 from tests.refs.strategies import histories
 from tests.support.graphs import EPOCH, FakeRefs, graph, id_of, names_of
 

@@ -10,8 +10,8 @@ import pytest
 from lakecli.base.identity import commit_id
 from lakecli.base.model import CommitId
 from lakecli.errors import ErrorKind, LakeError
-from lakecli.refs.expression import parse
 from lakecli.refs.history import iter_log
+from lakecli.refs.names import parse_expression
 from lakecli.refs.resolve import resolve
 from tests.support.graphs import FakeRefs, build
 
@@ -149,7 +149,7 @@ def test_the_log_within_one_second(refs: FakeRefs) -> None:
     ],
 )
 def test_resolves(refs: FakeRefs, text: str, number: int, *, staging: bool) -> None:
-    found = resolve(parse(text), refs)
+    found = resolve(parse_expression(text), refs)
     assert found.commit.id == CHAIN[number]
     assert found.staging == staging
 
@@ -170,5 +170,5 @@ def test_resolves(refs: FakeRefs, text: str, number: int, *, staging: bool) -> N
 )
 def test_does_not_resolve(refs: FakeRefs, text: str, kind: ErrorKind) -> None:
     with pytest.raises(LakeError) as caught:
-        resolve(parse(text), refs)
+        resolve(parse_expression(text), refs)
     assert caught.value.kind == kind

@@ -5,14 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import UsageError
-from lakecli.refs.expression import RefExpression, parse
 from lakecli.refs.names import (
     MAX_KEY_SIZE,
+    RefExpression,
     check_branch_name,
     check_tag_name,
     is_branch_name,
     is_full_commit_id,
     is_tag_name,
+    parse_expression,
 )
 
 HEX = "0123456789abcdef" * 4
@@ -132,7 +133,7 @@ def test_a_legal_name_is_an_expression_that_means_it(name: str) -> None:
     if is_branch_name(name):
         assert is_tag_name(name)
     if is_tag_name(name):
-        assert parse(name) == RefExpression(name)
+        assert parse_expression(name) == RefExpression(name)
 
 
 def test_full_commit_id() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import RefKind
 from lakecli.errors import NotFound, UsageError
-from lakecli.refs.expression import parse
+from lakecli.refs.names import parse_expression
 from lakecli.refs.resolve import Resolved, resolve, resolve_commit
 from tests.support.graphs import FakeRefs, graph, id_of, name_of
 
@@ -81,7 +81,7 @@ def past() -> FakePast:
 
 
 def find(text: str, refs: FakeRefs, past: FakePast) -> Resolved:
-    return resolve(parse(text), refs, past)
+    return resolve(parse_expression(text), refs, past)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def find(text: str, refs: FakeRefs, past: FakePast) -> Resolved:
 )
 def test_where_it_stood(text: str, name: str, refs: FakeRefs, past: FakePast) -> None:
     assert name_of(find(text, refs, past).commit.id) == name
-    assert name_of(resolve_commit(parse(text), refs, past).id) == name
+    assert name_of(resolve_commit(parse_expression(text), refs, past).id) == name
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,13 @@ from lakecli.kv import operations
 from lakecli.kv.local_store import LocalStore, Table
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.ref_store import MAX_NAME_SIZE, RefStore
-from tests.support.stores import scratch
+from tests.support.stores import get_branch, scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.refs.reader import RefReader
+    from lakecli.refs.ref_store import RefReader
 
 REPOSITORY = b"r" * 16
 OTHER = b"r" * 15 + b"s"
@@ -83,7 +83,7 @@ class TestBranches:
         with scratch(store) as txn:
             refs = RefStore(txn, REPOSITORY)
             refs.put_branch(branch)
-            assert refs.find_branch("main") == refs.get_branch("main") == branch
+            assert refs.find_branch("main") == branch
             assert RefStore(txn, OTHER).find_branch("main") is None
             assert refs.delete_branch("main")
             assert not refs.delete_branch("main")
@@ -92,8 +92,7 @@ class TestBranches:
     def test_a_missing_name_is_not_found(self, store: LocalStore) -> None:
         with scratch(store) as txn:
             refs = RefStore(txn, REPOSITORY)
-            with pytest.raises(NotFound, match="no branch 'dev'"):
-                refs.get_branch("dev")
+            assert refs.find_branch("dev") is None
             assert refs.find_branch("") is None
             assert refs.find_branch("x" * 5000) is None
             assert not refs.delete_branch("x" * 5000)
@@ -135,7 +134,7 @@ class TestBranches:
             fields = json.loads(txn.get(Table.BRANCHES, key) or b"")
             txn.put(Table.BRANCHES, key, json.dumps(fields | {"upstream": [1]}).encode())
             refs.put_branch(MAIN._replace(commit_id=SECOND))
-            assert refs.get_branch("main").commit_id == SECOND
+            assert get_branch(refs, "main").commit_id == SECOND
             assert json.loads(txn.get(Table.BRANCHES, key) or b"")["upstream"] == [1]
 
     @pytest.mark.parametrize(
@@ -184,8 +183,6 @@ class TestCommits:
             assert refs.get_commit(commit.id) == refs.find_commit(commit.id) == commit
             assert list(refs.iter_commits()) == [commit]
             assert RefStore(txn, OTHER).find_commit(commit.id) is None
-            assert refs.delete_commit(commit.id)
-            assert refs.find_commit(commit.id) is None
 
     @pytest.mark.parametrize("id", ["", "0a", "x" * 64, "0A" * 32, "0a" * 33])
     def test_a_malformed_commit_id_finds_nothing(self, store: LocalStore, id: str) -> None:
@@ -256,7 +253,7 @@ def test_an_operation_takes_refs_back(store: LocalStore) -> None:
         )
         assert tag_change.before is None
         refs.delete_tag(tag_change.name)
-        assert refs.get_branch("main") == before
+        assert get_branch(refs, "main") == before
         assert list(refs.iter_tags()) == []
 
 

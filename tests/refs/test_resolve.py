@@ -6,8 +6,8 @@ import pytest
 
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import NotFound, UsageError
-from lakecli.refs.expression import parse
-from lakecli.refs.reader import DamagedHistory
+from lakecli.refs.names import parse_expression
+from lakecli.refs.ref_store import DamagedHistory
 from lakecli.refs.resolve import (
     MAX_CANDIDATES,
     AmbiguousRef,
@@ -52,7 +52,7 @@ MANUAL_CASES = [(text, name) for name, texts in MANUAL_ANSWERS.items() for text 
 
 
 def _resolve(text: str, refs: FakeRefs) -> Resolved:
-    return resolve(parse(text), refs)
+    return resolve(parse_expression(text), refs)
 
 
 def _with_branches(refs: FakeRefs) -> FakeRefs:
@@ -186,11 +186,11 @@ def test_unknown(refs: FakeRefs, text: str) -> None:
 
 
 def test_where_a_commit_is_needed(refs: FakeRefs) -> None:
-    assert resolve_commit(parse("main"), refs).id == id_of("f")
-    assert resolve_commit(parse("main@"), refs).id == id_of("f")
-    assert resolve_commit(parse("v1.0~"), refs).id == id_of("a")
+    assert resolve_commit(parse_expression("main"), refs).id == id_of("f")
+    assert resolve_commit(parse_expression("main@"), refs).id == id_of("f")
+    assert resolve_commit(parse_expression("v1.0~"), refs).id == id_of("a")
     with pytest.raises(UsageError, match=r"'main\$' is a branch with its staging") as caught:
-        resolve_commit(parse("main$"), refs)
+        resolve_commit(parse_expression("main$"), refs)
     assert caught.value.hint is not None
     assert caught.value.hint.endswith(" main")
 

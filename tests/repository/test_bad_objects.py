@@ -31,6 +31,7 @@ from tests.support.clones import Clones, machine, make_commit, position
 from tests.support.counting import CountingStore
 from tests.support.forgeries import DOCUMENTS
 from tests.support.lakes import stage
+from tests.support.stores import get_branch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -147,7 +148,7 @@ def test_an_object_that_is_too_large_is_never_fetched_whole() -> None:
 def forged_pack(store: ObjectStore, repository: Repository, **fields: Any) -> tuple[str, PackId]:
     """Write a pack, under its correct ID, with a sound commit and a malformed one."""
     with repository.lake.kv.read() as txn:
-        head = RefStore(txn, repository.key).get_branch("main").commit_id
+        head = get_branch(RefStore(txn, repository.key), "main").commit_id
         sound = RefStore(txn, repository.key).get_commit(head)
     changed = {"metarange_id": sound.metarange_id, "message": sound.message, **fields}
     forged_id = commit_id(

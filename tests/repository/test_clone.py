@@ -28,6 +28,7 @@ from lakecli.stores.contract import ANY
 from tests.support.clones import machine, make_commit, position
 from tests.support.faulty import denied
 from tests.support.lakes import checksums, read, stage
+from tests.support.stores import get_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -366,7 +367,7 @@ def long_history(repository: Repository) -> list[Commit]:
     """Give the bucket the packs of a thousand pushes of ten commits, and many branches."""
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
-        newest = refs.get_commit(refs.get_branch("main").commit_id)
+        newest = refs.get_commit(get_branch(refs, "main").commit_id)
     history = [newest]
     for number in range(COMMITS - 1):
         newest = describe_commit(

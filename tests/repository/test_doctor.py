@@ -30,6 +30,7 @@ from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore
 from tests.support.faulty import NOW, FaultyStore, denied
 from tests.support.lakes import serve, through
+from tests.support.stores import get_branch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -368,7 +369,7 @@ def test_shared_refs_and_packs_are_read(repository: Repository) -> None:
     good = MemoryStore(store.bucket, "ns/")
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
-        commit = refs.get_commit(refs.get_branch("main").commit_id)
+        commit = refs.get_commit(get_branch(refs, "main").commit_id)
     pack = write_pack(good, [commit])
     intent = Intent(
         RefKind.BRANCH, "main", WriteId("ab" * 16), None, commit.id, "ada", NOW, "push", pack

@@ -26,6 +26,7 @@ from tests.support.lakes import (
     read,
     stage,
 )
+from tests.support.stores import get_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +73,7 @@ def test_a_token_in_use_again_stays(tmp_path: Path) -> None:
         commit(repository, "main", message="old", committer="me")
         with lake.kv.write() as txn:  # as undo of the commit does
             refs = RefStore(txn, repository.key)
-            refs.put_branch(refs.get_branch("main")._replace(sealed_tokens=(token,)))
+            refs.put_branch(get_branch(refs, "main")._replace(sealed_tokens=(token,)))
         let_pass(repository, clock, LATER)
         assert housekeeping.tidy(repository) > 0
         with lake.kv.read() as txn:

@@ -51,6 +51,7 @@ from tests.support.lakes import (
     stage,
     unclaimed,
 )
+from tests.support.stores import get_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -228,7 +229,7 @@ class TestHere:
     def test_undo_skips_operations_that_followed_the_bucket(self, repository: Repository) -> None:
         branch.create(repository, "dev", source="main")
         with repository.lake.kv.write() as txn:
-            found = RefStore(txn, repository.key).get_branch("main")
+            found = get_branch(RefStore(txn, repository.key), "main")
             change = operation_log.branch_change(found, found)
             operation_log.append(txn, repository, kind=unsent_moves.FOLLOWED, refs=[change])
         assert undo(repository).operation.kind == "branch create"
@@ -465,7 +466,7 @@ class TestExpiry:
                 assert next(txn.scan(Table.STAGING), None) is None
                 assert next(txn.scan(Table.IMAGES), None) is None
                 kept = set(txn.scan_keys(Table.TOKENS))
-                shown = RefStore(txn, repository.key).get_branch("main")
+                shown = get_branch(RefStore(txn, repository.key), "main")
                 assert kept == {shown.staging_token, *shown.sealed_tokens}
                 assert all(area.is_empty(txn, token) for token in shown.sealed_tokens)
 

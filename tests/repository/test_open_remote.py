@@ -15,7 +15,7 @@ import lakecli
 from lakecli.base import layout
 from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable
-from lakecli.refs.reader import DamagedHistory
+from lakecli.refs.ref_store import DamagedHistory
 from lakecli.remote import packs
 from lakecli.remote.packs import list_packs, read_pack
 from lakecli.repository import branch, tag

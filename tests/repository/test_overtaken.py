@@ -13,6 +13,7 @@ from lakecli.repository.commit import StagedConflict, commit
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.moving.transaction import seal
 from tests.support.lakes import checksums, read, stage
+from tests.support.stores import get_branch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ def others_push(repository: Repository, contents: Mapping[bytes, bytes | None]) 
     made = commit(repository, "theirs", message="theirs", committer="they")
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
-        refs.put_branch(refs.get_branch("main")._replace(commit_id=made.id))
+        refs.put_branch(get_branch(refs, "main")._replace(commit_id=made.id))
     branch.delete(repository, "theirs")
 
 
@@ -107,7 +108,7 @@ def test_a_head_that_went_back_brings_no_conflict(shared: Repository) -> None:
     stage(shared, "main", {b"a": b"mine"})
     with shared.lake.kv.write() as txn:
         refs = RefStore(txn, shared.key)
-        refs.put_branch(refs.get_branch("main")._replace(commit_id=first))
+        refs.put_branch(get_branch(refs, "main")._replace(commit_id=first))
     commit(shared, "main", message="mine", committer="me")
     assert read(shared, "main@") == checksums({b"a": b"mine", b"b": b"1", b"c": b"1"})
 

@@ -21,6 +21,7 @@ from lakecli.repository.sharing.publish import NonFastForward
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, make_commit
 from tests.support.lakes import checksums, read, stage
+from tests.support.stores import get_branch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +90,7 @@ def test_staged_changes_of_other_paths_stay(clones: tuple[Repository, ...]) -> N
     pull(two, "main", PULL)
     assert read(two, "main") == checksums({b"a": b"a", b"mine": b"mine"})
     with two.lake.kv.read() as txn:
-        token = RefStore(txn, two.key).get_branch("main").staging_token
+        token = get_branch(RefStore(txn, two.key), "main").staging_token
         assert operation_log.started_on(txn, token) == made.id
     mine = commit(two, "main", message="mine", committer="me")
     assert mine.parents == (made.id,)
@@ -106,7 +107,7 @@ def test_what_is_staged_after_an_undone_pull_is_on_top_of_the_old_head(
     pull(two, "main", PULL)
     undo(two)
     with two.lake.kv.read() as txn:
-        token = RefStore(txn, two.key).get_branch("main").staging_token
+        token = get_branch(RefStore(txn, two.key), "main").staging_token
         assert operation_log.started_on(txn, token) == before
     stage(two, "main", {b"a": b"mine"})
     mine = commit(two, "main", message="mine", committer="me")  # the undone change is no conflict

@@ -481,9 +481,9 @@ def branch_revert(
 
 def _check(repository: Repository, branch: str, expressions: list[str]) -> None:
     """Look up what does not move with the branch, so that a typing error reverts nothing."""
-    from lakecli.refs.expression import parse
+    from lakecli.refs.names import parse_expression
     from lakecli.repository.log import show_commit
 
     for expression in expressions:
-        if parse(expression).base != branch:
+        if parse_expression(expression).base != branch:
             show_commit(repository, expression)

@@ -15,7 +15,7 @@ from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import Amount, BranchOrTagUri
 from lakecli.errors import UsageError
-from lakecli.refs.expression import parse
+from lakecli.refs.names import parse_expression
 from lakecli.repository.reading.reflog import LoggedMove
 from lakecli.repository.reflog import is_shared, iter_reflog
 
@@ -65,7 +65,7 @@ def reflog(
         lakecli reflog lakefs://demo/main --amount 10 --after 9
         lakecli diff lakefs://demo/main@{yesterday} lakefs://demo/main
     """
-    name = parse(ref_of(ref)).base
+    name = parse_expression(ref_of(ref)).base
     if name != ref_of(ref):
         raise UsageError(
             f"not a branch or tag: {ref_of(ref)!r}", hint=f"lakefs://{ref.repository}/{name}"

@@ -19,7 +19,7 @@ from lakecli.refs.graph import merge_base
 from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:
-    from lakecli.refs.reader import PastReader
+    from lakecli.refs.ref_store import PastReader
     from lakecli.refs.resolve import Resolved
     from lakecli.repository.contract import Repository
 
@@ -223,11 +223,11 @@ def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -
         UsageError: it is malformed.
         NotFound: it names nothing, or is ambiguous.
     """
-    from lakecli.refs.expression import parse
+    from lakecli.refs.names import parse_expression
     from lakecli.refs.resolve import resolve
 
     with _hinting(repository, txn, expression):
-        parsed = parse(expression)
+        parsed = parse_expression(expression)
         past = past_of(repository, txn) if parsed.asks_for_moves else None
         return resolve(parsed, RefStore(txn, repository.key), past)
 
@@ -239,11 +239,11 @@ def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> 
         UsageError: it is malformed, or names a staging area.
         NotFound: it names nothing, or is ambiguous.
     """
-    from lakecli.refs.expression import parse
+    from lakecli.refs.names import parse_expression
     from lakecli.refs.resolve import resolve_commit
 
     with _hinting(repository, txn, expression):
-        parsed = parse(expression)
+        parsed = parse_expression(expression)
         past = past_of(repository, txn) if parsed.asks_for_moves else None
         return resolve_commit(parsed, RefStore(txn, repository.key), past)
 

@@ -35,8 +35,7 @@ from lakecli.errors import (
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
-from lakecli.refs.reader import get_commit, get_parent
-from lakecli.refs.ref_store import RefStore
+from lakecli.refs.ref_store import RefStore, get_commit, get_parent
 from lakecli.remote import packs
 from lakecli.remote.collection import GcState, Phase, may_have_swept, read_state, wait_for_sweep
 from lakecli.remote.packs import Pack

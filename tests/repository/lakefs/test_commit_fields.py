@@ -25,6 +25,7 @@ from lakecli.repository.undo.undo import undo
 from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import new_trees
 from tests.support.clones import machine
+from tests.support.stores import get_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,7 +81,7 @@ def stored(repository: Repository) -> dict[CommitId, Commit]:
 def log(repository: Repository) -> list[str]:
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
-        head = refs.get_branch("main").commit_id
+        head = get_branch(refs, "main").commit_id
         return [each.message for each in iter_log(refs, head)]
 
 
