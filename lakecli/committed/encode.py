@@ -1,8 +1,8 @@
 """Encoding of entries: one at a time, or columns of them.
 
 A value is the entry's identity and its `lakecli.proto.messages.Entry`, framed as lakeFS does.
-Writing ranges spends its time here, so both are put together from constant parts. Tests compare
-every byte with protobuf's.
+Writing ranges spends its time here, so a value is put together from constant parts, and columns
+are encoded by the compiled core where there is one. Tests compare every byte with protobuf's.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from blake3 import blake3
 
 from lakecli import native
 from lakecli.base.identity import entry_identity, frame_map, frame_str
-from lakecli.base.layout import data_key, is_content_address
-from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
+from lakecli.base.layout import is_content_address
+from lakecli.base.model import CLIENT_METADATA_PREFIX, Entry
 from lakecli.errors import UsageError
-from lakecli.proto.varint import PAIR_BITS, continued_pairs, encode_varint, small_varints
+from lakecli.proto.varint import encode_varint
 
 _CACHED: Final = 1 << 12
 """Times, content types and metadata keys of which the encoded form is kept."""
@@ -30,15 +30,6 @@ _IDENTITY_START: Final = frame_str("lakecli:entry:1")
 _NO_METADATA: Final = frame_map({})
 _frame_number = Struct(">2sq").pack
 _frame_length = Struct(">3sq").pack
-_LEAST_SECONDS: Final = 1 << 28
-_MOST_SECONDS: Final = 1 << 35
-"""Unix seconds of five bytes: from 1978 to 3058."""
-_encode_high = lru_cache(_CACHED)(encode_varint)
-_SIZE_START: Final = _IDENTITY_START + b"\x02\x08"
-_DIGEST_SIZE: Final = 64
-_NO_ADDRESS: Final = _frame_length(b"\x01\x02\x08", 0)
-_ADDRESS_START: Final = b"\x0a%cdata/" % len(data_key("0" * _DIGEST_SIZE))
-_frame_start = Struct(f">{len(_SIZE_START)}sq3sq").pack
 
 
 class Columns(NamedTuple):
@@ -57,22 +48,6 @@ class Columns(NamedTuple):
     checksums: Sequence[bytes]
     seconds: Sequence[int]
     content_types: Sequence[bytes] | None = None
-
-
-class Contents(NamedTuple):
-    """Uploaded files at the content addresses of their bytes, column by column.
-
-    Attributes:
-        digests: the BLAKE3 of each, 64 hex digits.
-        sizes: in bytes.
-        content_types: of each.
-        mtimes: the client's modification time of each, as its metadata have it.
-    """
-
-    digests: Sequence[str]
-    sizes: Sequence[int]
-    content_types: Sequence[str]
-    mtimes: Sequence[str]
 
 
 def identify(entry: Entry) -> bytes:
@@ -217,51 +192,6 @@ def _encode_key(key: str) -> tuple[bytes, bytes]:
     return framed, b"\x0a%b%b" % (encode_varint(len(data)), data) if data else b""
 
 
-def encode_contents(
-    contents: Contents, *, modified_at: datetime, metadata: Mapping[str, str]
-) -> list[bytes]:
-    """Return the whole values that record uploaded files, in the same order.
-
-    Args:
-        contents: the files.
-        modified_at: of all.
-        metadata: of all, in addition to `mtimes`, over which they prevail.
-    """
-    time_field = _encode_moment(modified_at)
-    known: dict[str, tuple[bytes, bytes]] = {}
-    values = []
-    for digest, size, content_type, mtime in zip(*contents, strict=True):
-        encoded = known.get(mtime)
-        if encoded is None:
-            encoded = known[mtime] = _encode_metadata({CLIENT_MTIME: mtime, **metadata})
-        framed_metadata, metadata_fields = encoded
-        framed_type, type_field = _encode_type(content_type.encode())
-        checksum = digest.encode()
-        # What `_encode_parts` does with an address and a checksum whose sizes are known.
-        identity = blake3(
-            b"%b%b%b%b%b"
-            % (
-                _frame_start(_SIZE_START, size, b"\x01\x02\x08", _DIGEST_SIZE),
-                checksum,
-                framed_metadata,
-                framed_type,
-                _NO_ADDRESS,
-            )
-        ).digest()
-        message = b"%b/%b%b%b\x22%c%b%b\x30\x01%b" % (
-            _ADDRESS_START + checksum[:2],
-            checksum[2:],
-            time_field,
-            b"\x18" + encode_varint(size) if size else b"",
-            _DIGEST_SIZE,
-            checksum,
-            metadata_fields,
-            type_field,
-        )
-        values.append(b"\x40%b%b%b" % (identity, encode_varint(len(message) << 1), message))
-    return values
-
-
 def encode_external(columns: Columns) -> list[bytes]:
     """Return the whole values that record external objects, in the same order."""
     core = native.core()
@@ -289,68 +219,23 @@ def _rows(columns: Columns, places: Sequence[int]) -> Columns:
 
 
 def _encode_external(columns: Columns) -> list[bytes]:
-    rows = zip(
-        columns.addresses,
-        columns.sizes,
-        columns.checksums,
-        columns.seconds,
-        columns.content_types or repeat(b""),
-        strict=False,
-    )
-    small, pairs = small_varints(), continued_pairs()
-    most, pair = len(small), (1 << PAIR_BITS) - 1
-    values = []
-    for address, size, checksum, seconds, content_type in rows:
-        address_size, checksum_size = len(address), len(checksum)
-        framed_type, type_field = _encode_type(content_type)
-        if not (
-            0 < address_size < most
-            and 0 < checksum_size < most
-            and size > 0
-            and _LEAST_SECONDS <= seconds < _MOST_SECONDS
-        ):
-            values.append(
-                _encode_parts(
-                    address,
-                    size,
-                    checksum,
-                    _encode_time(seconds),
-                    framed_type,
-                    type_field,
-                    _NO_METADATA,
-                    b"",
-                    address,
-                    is_full=True,
-                )
-            )
-            continue
-        # What `_encode_parts` does, with tables in place of calls: nearly twice as fast.
-        identity = blake3(
-            b"%b%b%b%b%b%b"
-            % (
-                _frame_start(_SIZE_START, size, b"\x01\x02\x08", checksum_size),
-                checksum,
-                _NO_METADATA,
-                framed_type,
-                _frame_length(b"\x01\x02\x08", address_size),
-                address,
-            )
-        ).digest()
-        high = size >> PAIR_BITS
-        message = b"\x0a%b%b\x12\x06\x08%b%b\x18%b\x22%b%b\x30\x02%b" % (
-            small[address_size],
+    """Do the same as the compiled core, for every row."""
+    types = columns.content_types or repeat(b"", len(columns.addresses))
+    rows = zip(*columns[:4], types, strict=False)
+    return [
+        _encode_parts(
             address,
-            pairs[seconds & pair],
-            _encode_high(seconds >> PAIR_BITS),
-            pairs[size & pair] + small[high] if 0 < high < most else encode_varint(size),
-            small[checksum_size],
+            size,
             checksum,
-            type_field,
+            _encode_time(seconds),
+            *_encode_type(content_type),
+            _NO_METADATA,
+            b"",
+            address,
+            is_full=True,
         )
-        length = len(message) << 1
-        framed_length = small[length] if length < most else encode_varint(length)
-        values.append(b"\x40%b%b%b" % (identity, framed_length, message))
-    return values
+        for address, size, checksum, seconds, content_type in rows
+    ]
 
 
 def _not_text(entry: Entry, text: str) -> UsageError:

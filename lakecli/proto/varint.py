@@ -11,9 +11,6 @@ MAX_VARINT_SIZE: Final = 10
 CONTINUES: Final = 0x80
 """The top bit: another byte follows. A number below this is encoded as one byte, itself."""
 
-PAIR_BITS: Final = 14
-"""Bits that two bytes hold."""
-
 _SMALL: Final = 1 << 12
 
 _ONE_BYTE: Final = [bytes((value,)) for value in range(CONTINUES)]
@@ -41,12 +38,6 @@ def encode_varint(value: int) -> bytes:
     if value < 1 << 35:
         return bytes((first, second, third, fourth, value >> 28))
     return bytes((first, second, third, fourth)) + encode_varint(value >> 28)
-
-
-@cache
-def continued_pairs() -> list[bytes]:
-    """Return the first two bytes of a longer varint, by the lowest 14 bits of its number."""
-    return [bytes((low & 0x7F | CONTINUES, low >> 7 | CONTINUES)) for low in range(1 << PAIR_BITS)]
 
 
 @cache

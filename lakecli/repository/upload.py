@@ -20,7 +20,7 @@ from lakecli.base.layout import data_digest, data_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import check_path
-from lakecli.committed.encode import Contents, encode_contents, encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
 from lakecli.kv import local_files
@@ -207,17 +207,9 @@ class Uploader:
             objects: path and object of each; what else they have is ignored.
             at: the time to record.
         """
-        given = self._options.content_type
-        return encode_contents(
-            Contents(
-                [done.digest for _, done, _ in objects],
-                [done.size for _, done, _ in objects],
-                [content_type_of(path) if given is None else given for path, _, _ in objects],
-                [str(done.mtime) for _, done, _ in objects],
-            ),
-            modified_at=at,
-            metadata=self._options.metadata,
-        )
+        return [
+            encode_entry(self.entry(path, done, at=at, has_mtime=True)) for path, done, _ in objects
+        ]
 
     def stage(
         self,

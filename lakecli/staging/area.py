@@ -89,13 +89,13 @@ def merge_newest(streams: Sequence[Iterator[Record]]) -> Iterator[Record]:
 def overlay(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[Record]:
     """Apply `staged` changes to `committed` records: tombstones hide paths, other records replace.
 
-    Both ascend strictly by path, and so does the result. Once `staged` has ended, the rest of
-    `committed` is passed on unchanged; if `staged` is empty, `committed` itself is returned.
+    Both ascend strictly by path, and so does the result. If `staged` is empty, `committed` itself
+    is returned.
     """
     first = next(staged, None)
     if first is None:
         return committed
-    return _visible(chain((first,), staged), committed)
+    return (record for record in _over(chain((first,), staged), committed) if record[1])
 
 
 def _over(newer: Iterator[Record], older: Iterator[Record]) -> Iterator[Record]:
@@ -111,28 +111,3 @@ def _over(newer: Iterator[Record], older: Iterator[Record]) -> Iterator[Record]:
     if below is not None:
         yield below
         yield from older
-
-
-def _visible(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[Record]:
-    change = next(staged)
-    for record in committed:
-        path = record[0]
-        replaced = False
-        while change[0] <= path:
-            replaced = change[0] == path
-            if change[1]:
-                yield change
-            following = next(staged, None)
-            if following is None:
-                if not replaced:
-                    yield record
-                yield from committed
-                return
-            change = following
-        if not replaced:
-            yield record
-    if change[1]:
-        yield change
-    for change in staged:
-        if change[1]:
-            yield change

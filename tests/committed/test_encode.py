@@ -9,12 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.base.layout import data_key
-from lakecli.base.model import CLIENT_MTIME, Entry
+from lakecli.base.model import Entry
 from lakecli.committed.encode import (
     Columns,
-    Contents,
-    encode_contents,
     encode_entry,
     encode_external,
 )
@@ -84,38 +81,3 @@ def test_more_times_and_types_than_are_cached_give_the_same_values() -> None:
     )
     found = encode_external(columns)
     assert all(found[n] == one_by_one(rows[n]) for n in range(0, 40_000, 997))
-
-
-FILES = st.tuples(
-    st.binary(min_size=32, max_size=32).map(bytes.hex),
-    SIZES,
-    st.sampled_from(["", "text/plain"]) | TEXTS,
-    st.integers(-(2**40), 2**40).map(str),
-)
-
-
-@given(
-    st.lists(FILES, max_size=5),
-    SECONDS,
-    st.dictionaries(st.sampled_from(["a", "ü", "::lakefs::x", CLIENT_MTIME, ""]), TEXTS),
-)
-def test_contents_give_the_same_values_as_single_entries(
-    files: list[tuple[str, int, str, str]], seconds: int, metadata: dict[str, str]
-) -> None:
-    at = datetime.fromtimestamp(seconds, UTC)
-    columns = Contents(*(list(column) for column in zip(*files, strict=True))) if files else ()
-    found = encode_contents(columns or Contents([], [], [], []), modified_at=at, metadata=metadata)
-    assert found == [
-        encode_entry(
-            Entry(
-                data_key(digest), size, digest, at, content_type, {CLIENT_MTIME: mtime} | metadata
-            )
-        )
-        for digest, size, content_type, mtime in files
-    ]
-
-
-def test_columns_have_one_length() -> None:
-    columns = Contents(["0" * 64], [1], ["text/plain"], [])
-    with pytest.raises(ValueError, match="shorter"):
-        encode_contents(columns, modified_at=datetime(2026, 1, 1, tzinfo=UTC), metadata={})
