@@ -2,8 +2,7 @@
 
 ::
 
-    values       the value of a record: an identity and an entry, decoded
-    encode       entries encoded: one at a time, or columns of them
+    values       the value of a record: an identity and an entry, decoded and encoded
     metaranges   a parsed metarange and its ranges, in key order, and the IDs they must have
     cache        SSTables of a bucket kept as files of this machine, and counts of reads
     tree_store   `TreeStore`: the tables of a repository's trees, from the nearest copy

@@ -19,7 +19,6 @@ from typing import Final
 from lakecli.base.identity import frame_int, frame_map, frame_str, h
 from lakecli.base.layout import SSTABLES, sstable_key
 from lakecli.base.model import Entry, MetarangeId
-from lakecli.committed.encode import identify
 from lakecli.committed.metaranges import (
     Metarange,
     RangeRecord,
@@ -30,7 +29,7 @@ from lakecli.committed.metaranges import (
     parse_metarange,
 )
 from lakecli.committed.tree_store import TreeStore
-from lakecli.committed.values import decode_entry, identity_of
+from lakecli.committed.values import decode_entry, identify, identity_of
 from lakecli.committed.writer import Splitter
 from lakecli.errors import IntegrityError
 from lakecli.sstable.reader import BytesSource, SSTable

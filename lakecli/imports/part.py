@@ -21,9 +21,9 @@ from blake3 import blake3
 
 from lakecli.base.layout import data_key
 from lakecli.base.model import CLIENT_MTIME, Entry
-from lakecli.committed.encode import Columns, encode_entry, encode_external
 from lakecli.committed.metaranges import NO_RANGES, Metarange
 from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.values import Columns, encode_entry, encode_external
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.imports.addresses import Addresses, Verifier, store_of
 from lakecli.imports.dry_run import Lister

@@ -42,7 +42,7 @@ class Core(Protocol):
         content_types: Sequence[bytes] | None,
         /,
     ) -> tuple[list[bytes], list[bytes]] | None:
-        """Return the parts of what `lakecli.committed.encode.encode_external` does.
+        """Return the parts of what `lakecli.committed.values.encode_external` does.
 
         They are the texts whose digests are the identities, and the framed messages; both
         parts of a value that is left to the twin are empty.

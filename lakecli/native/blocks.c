@@ -255,7 +255,7 @@ decode_records(PyObject *Py_UNUSED(module), PyObject *payload)
 }
 
 /* decode_index(payload) -> (keys, numbers), two numbers a key: the twin is
-   `sstable.directory.decode_handles`. */
+   `sstable.reader.decode_handles`. */
 PyObject *
 decode_index(PyObject *Py_UNUSED(module), PyObject *payload)
 {

@@ -226,7 +226,7 @@ are_usual(const Columns *columns)
 
 /* encode_external(addresses, sizes, checksums, seconds, content types or None) -> (identifying
    texts, framed messages), both empty for rows that are left to the twin, which is
-   `committed.encode._encode_external`; None if all are. */
+   `committed.values._encode_external`; None if all are. */
 PyObject *
 encode_external(PyObject *Py_UNUSED(module), PyObject *args)
 {

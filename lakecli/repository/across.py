@@ -26,8 +26,7 @@ from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import as_directory, check_path
-from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import decode_entry
+from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import (
     IntegrityError,
     NotFound,

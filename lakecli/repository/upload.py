@@ -20,8 +20,7 @@ from lakecli.base.layout import data_digest, data_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import check_path
-from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import decode_entry, is_same
+from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
 from lakecli.kv import local_files
 from lakecli.kv.local_files import FileKey

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from lakecli.base.model import MAX_PATH_SIZE
 from lakecli.base.uri import as_directory, check_path
-from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import decode_entry, is_same
+from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less

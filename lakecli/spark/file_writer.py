@@ -27,7 +27,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.base.uri import check_path
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.imports.part import make_ingest

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, CommitId, MetarangeId, StagingToken
-from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import decode_entry
+from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import Refused
 from lakecli.kv import operations as log
 from lakecli.kv.operations import Operation, StagingChange

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lakecli.base.model import ChangeType, Commit, CommitId, Difference, Entry
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.worktree.linked_files import problems_of

@@ -14,7 +14,7 @@ from blake3 import blake3
 from lakecli.base.identity import frame_int, frame_map, frame_str
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

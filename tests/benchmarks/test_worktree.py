@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from lakecli.base.uri import parse_path
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.worktree.index import MAPPED_NS
 from lakecli.worktree.link import Link, write_link
 from tests.benchmarks.claims import COMMIT, COPY, STATUS

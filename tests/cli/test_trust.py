@@ -13,7 +13,7 @@ from lakecli.base.identity import h
 from lakecli.base.model import Entry
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.engine import store_location
 from lakecli.errors import LakeError, Refused
 from lakecli.filesystem import LakeFileSystem

@@ -15,11 +15,11 @@ from lakecli.base.model import EMPTY_TREE, Entry
 from lakecli.committed.apply import apply
 from lakecli.committed.cache import READS_FILE, SstableCache, size_of
 from lakecli.committed.diff import diff
-from lakecli.committed.encode import encode_entry
 from lakecli.committed.metaranges import MisnamedTable
 from lakecli.committed.points import find
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import LruCache, TreeStore
+from lakecli.committed.values import encode_entry
 from lakecli.errors import IntegrityError
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import ChangeType, Difference
 from lakecli.committed.diff import ChangeCounts, count_changes, prefix_of
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from tests.support.lakes import entry_of
 
 paths = st.lists(st.sampled_from(["a", "b", "c", "a.", "aa"]), min_size=1, max_size=4).map("/".join)

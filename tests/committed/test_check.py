@@ -21,10 +21,9 @@ from lakecli.committed.check import (
     check_range,
     problem_of_copy,
 )
-from lakecli.committed.encode import encode_entry
 from lakecli.committed.metaranges import TREE_PROPERTY, RangeRecord, encode_range_record
 from lakecli.committed.scan import scan
-from lakecli.committed.values import encode_value, identity_of
+from lakecli.committed.values import encode_entry, encode_value, identity_of
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.base.model import Entry
-from lakecli.committed.encode import (
+from lakecli.committed.values import (
     Columns,
     encode_entry,
     encode_external,

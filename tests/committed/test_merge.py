@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE, Entry, MergeStrategy, MetarangeId
-from lakecli.committed.encode import encode_entry
 from lakecli.committed.merge import (
     MAX_CONFLICTS_LISTED,
     STRATEGIES,
@@ -21,6 +20,7 @@ from lakecli.committed.merge import (
     merge,
 )
 from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.values import encode_entry
 from tests.committed.trees import (
     Changes,
     Model,

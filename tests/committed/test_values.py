@@ -12,13 +12,14 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.committed import values
-from lakecli.committed.encode import encode_entry, identify
 from lakecli.committed.values import (
     MalformedValue,
     decode_entry,
     decode_value,
     digests,
+    encode_entry,
     encode_value,
+    identify,
     identities_of,
     identity_of,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.model import Entry
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import Refused
 from lakecli.exports import target as target_module

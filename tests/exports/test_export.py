@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import Entry
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import (
     NotFound,

@@ -22,7 +22,7 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.cli.context import system_now
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.errors import ErrorKind, LakeWarning
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.filesystem.files import WHOLE

@@ -22,8 +22,7 @@ from lakecli.base.layout import (
     lakefs_object,
 )
 from lakecli.base.model import EMPTY_TREE, Entry
-from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import decode_entry
+from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.store_location import OpenStore
 from lakecli.errors import IntegrityError, UsageError

@@ -9,7 +9,7 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.ids import CommitId, WriteId
 from lakecli.base.model import RefKind, StagingToken
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.gc.data_objects import RECORD
 from lakecli.gc.live import DigestSet
 from lakecli.gc.roots import OwnPosition, add_staged, own_positions

@@ -17,8 +17,7 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.layout import GC, GC_STATE, data_key, incoming_key
 from lakecli.base.model import Entry
-from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import decode_entry
+from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError, NotFound, PermissionDenied, Unreachable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakecli.base.model import Entry
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.imports.task import Failures, ImportPart, Rows
 from tests.support.lakes import START
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, cast
 
 from blake3 import blake3
 
-from lakecli.committed import encode
-from lakecli.committed.encode import Columns
+from lakecli.committed import values
+from lakecli.committed.values import Columns
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import decode_records, encode_pairs, find_value
 from lakecli.sstable.format import RECORD_TRAILER, SEPARATOR_TRAILER
@@ -77,7 +77,7 @@ def check_columns(core: Core, columns: Columns) -> bool:
     if found is None:
         return False
     parts = list(zip(*found, strict=True))
-    expected = encode._encode_external(columns)
+    expected = values._encode_external(columns)
     assert len(parts) == len(expected)
     for (text, message), value in zip(parts, expected, strict=True):
         assert bool(text) == bool(message)

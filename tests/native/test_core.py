@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli import native
-from lakecli.committed.encode import Columns, _rows, encode_external
+from lakecli.committed.values import Columns, _rows, encode_external
 from lakecli.sstable.block import decode_records, encode_pairs, find_value
 from lakecli.sstable.format import RECORD_TRAILER
 from tests.native.laws import (

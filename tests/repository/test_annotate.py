@@ -10,7 +10,7 @@ import pytest
 
 from lakecli.base.model import EMPTY_TREE
 from lakecli.committed.apply import apply
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.errors import NotFound
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import annotate as module

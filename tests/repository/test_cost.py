@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakecli.base.layout import data_key
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES

@@ -12,7 +12,7 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.model import CLIENT_MTIME, Entry
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.errors import IntegrityError, NotFound, Unreachable, UsageError
 from lakecli.repository.download import (
     DownloadOptions,

@@ -8,8 +8,7 @@ import pytest
 
 from lakecli.base.layout import sstable_key
 from lakecli.base.model import MetarangeId
-from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import decode_entry
+from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import Phase, SweepRunning, look, move

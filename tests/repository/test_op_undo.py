@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.model import RefKind
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.errors import AlreadyExists, LostRace, NotFound, NothingToDo, Refused
 from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore

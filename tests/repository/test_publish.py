@@ -11,7 +11,7 @@ import pytest
 
 from lakecli.base import layout
 from lakecli.base.model import RefKind
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.errors import ErrorKind, OutcomeUnknown, PermissionDenied, Unreachable
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import IntentStore

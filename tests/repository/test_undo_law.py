@@ -164,7 +164,7 @@ class UndoMachine(RuleBasedStateMachine):
     @rule(name=NAMES, path=PATHS, data=CONTENTS)
     def stage_in_parts(self, name: str, path: bytes, data: bytes) -> None:
         """Continue a long command, whatever others did since its last part."""
-        from lakecli.committed.encode import encode_entry
+        from lakecli.committed.values import encode_entry
         from tests.support.lakes import entry_of
 
         stager = self.stagers.setdefault(name, Stager(self.repository, name, kind="long"))

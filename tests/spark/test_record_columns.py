@@ -10,8 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.model import Entry
-from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import MalformedValue, encode_value
+from lakecli.committed.values import MalformedValue, encode_entry, encode_value
 from lakecli.spark import record_columns
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
@@ -118,7 +117,7 @@ def test_batches_decode_without_pandas() -> None:
         "from pyspark.sql.types import StringType, StructField, StructType\n"
         "from datetime import datetime, UTC\n"
         "now = datetime.now(UTC)\n"
-        "from lakecli.committed.encode import encode_entry\n"
+        "from lakecli.committed.values import encode_entry\n"
         "from lakecli.base.model import Entry\n"
         "from lakecli.spark import entries, record_columns, schemas\n"
         "value = encode_entry(Entry('data/x', 3, 'c', now, 't', {'k': 'v'}))\n"

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakecli.base.model import Entry
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.repository.commit import commit

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lakecli.committed.apply import apply
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.moving.transaction import describe_commit
 from lakecli.repository.reading.view import branch_at

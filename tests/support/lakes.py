@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.repository import repo
 from lakecli.repository.contract import Home, Repository, Runtime
 from lakecli.repository.handle.lake import Lake, LocalRepository

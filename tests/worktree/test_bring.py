@@ -634,7 +634,7 @@ def test_an_unreadable_entry_is_a_failure(repository: Repository, root: Path) ->
 
     del Numbered
     whole = entry_of(b"x")
-    from lakecli.committed.encode import encode_entry
+    from lakecli.committed.values import encode_entry
 
     value = encode_entry(whole)
     Stager(repository, "main", kind="test").write([(b"bad", ClaimedValue(value[:-3]))])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from lakecli.base.identity import h
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.errors import LakeError, NothingToDo, Refused, Unreachable, UsageError
 from lakecli.repository.commit import commit as commit_staged
 from lakecli.repository.diff import diff_uncommitted

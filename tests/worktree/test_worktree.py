@@ -12,7 +12,7 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.uri import parse_path
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.errors import NotFound
 from lakecli.repository import tag
 from lakecli.repository.undo.undo import undo

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry, MetarangeId, StagingToken
 from lakecli.base.uri import as_directory, check_path
-from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import decode_entry, identity_of, is_same
+from lakecli.committed.values import decode_entry, encode_entry, identity_of, is_same
 from lakecli.errors import LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import WriteTransaction

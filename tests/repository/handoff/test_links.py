@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.errors import NotFound, PermissionDenied, Unsupported
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff import manifest
