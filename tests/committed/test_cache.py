@@ -16,7 +16,7 @@ from lakecli.committed.apply import apply
 from lakecli.committed.cache import READS_FILE, SstableCache, size_of
 from lakecli.committed.diff import diff
 from lakecli.committed.metaranges import MisnamedTable
-from lakecli.committed.points import find
+from lakecli.committed.points import PointReader, find
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import LruCache, TreeStore
 from lakecli.committed.values import encode_entry
@@ -322,14 +322,14 @@ def flip(file: Path, offset: int = 0) -> None:
 
 
 def fill(trees: TreeStore, tree: MetarangeId) -> object:
-    assert trees.points.fill(tree, prefix=b"", is_stopped=lambda: False)
-    return [trees.points.find(tree, path) for path in MODEL]
+    assert trees.kept(PointReader).fill(tree, prefix=b"", is_stopped=lambda: False)
+    return [trees.kept(PointReader).find(tree, path) for path in MODEL]
 
 
 READERS: dict[str, Callable[[TreeStore, MetarangeId], object]] = {
     "scan": contents,
     "find": lambda trees, tree: [find(trees, tree, path) for path in MODEL],
-    "find_many": lambda trees, tree: trees.points.find_many(tree, list(MODEL)),
+    "find_many": lambda trees, tree: trees.kept(PointReader).find_many(tree, list(MODEL)),
     "fill": fill,
     "diff": lambda trees, tree: len(list(diff(trees, EMPTY_TREE, tree))),
     "apply": lambda trees, tree: apply(trees, tree, [(min(MODEL), None)]).metarange_id,

@@ -141,18 +141,18 @@ class Decoded:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.blocks: list[tuple[str, int]] = []
         self.searches = 0
-        decode, search = SSTable._decoded, SSTable.search
+        decode, search = SSTable._decoded, SSTable.get
 
         def block(table: SSTable, number: int, stored: bytes) -> Block:
             self.blocks.append((table.name, number))
             return decode(table, number, stored)
 
-        def counted(table: SSTable, number: int, path: bytes) -> bytes | None:
+        def counted(table: SSTable, path: bytes) -> bytes | None:
             self.searches += 1
-            return search(table, number, path)
+            return search(table, path)
 
         monkeypatch.setattr(SSTable, "_decoded", block)
-        monkeypatch.setattr(SSTable, "search", counted)
+        monkeypatch.setattr(SSTable, "get", counted)
 
 
 @pytest.mark.parametrize("is_remote", [False, True])

@@ -19,6 +19,7 @@ from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from tests.support.lakes import entry_of, stage_entries
 from tests.support.recorded_progress import RecordedProgress
+from tests.support.stores import get_branch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,8 +166,8 @@ def test_commits_and_refs_are_checked(repository: Repository, namespace: Path) -
 
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
-        side = refs.get_branch("side")
-        main = refs.get_commit(refs.get_branch("main").commit_id)
+        side = get_branch(refs, "side")
+        main = refs.get_commit(get_branch(refs, "main").commit_id)
         refs.put_commit(main._replace(message="tampered"))
         refs.put_branch(side._replace(commit_id=CommitId(main.id[::-1])))
     findings = list(fsck(repository))

@@ -359,9 +359,8 @@ def test_lost_commits_are_restored_from_packs(
 
 def test_a_commit_that_no_pack_has_is_lost(repository: Repository, history: Path) -> None:
     with repository.lake.kv.write() as txn:
-        RefStore(txn, repository.key).delete_commit(
-            RefStore(txn, repository.key).get_branch("side").commit_id
-        )
+        side = get_branch(RefStore(txn, repository.key), "side").commit_id
+        txn.delete(Table.COMMITS, repository.key + bytes.fromhex(side))
     _, repaired, lost, _ = heal(repository)
     assert repaired == []
     assert {each.kind for each in lost} == {"ref", "commit"}

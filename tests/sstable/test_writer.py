@@ -14,7 +14,7 @@ from lakecli.sstable.writer import TableWriter, separator
 from tests.sstable.tables import build, many_records, open_bytes
 
 if TYPE_CHECKING:
-    from lakecli.sstable.reader import Block
+    from lakecli.sstable.reader import SSTable
 
 SHORT = b"\x11" + b"\xff" * 7
 WHOLE = b"\x01" + bytes(7)
@@ -26,8 +26,9 @@ def number(value: bytes) -> int:
     return decoded
 
 
-def entries_size(block: Block) -> int:
-    payload = payload_of(block.stored)
+def entries_size(table: SSTable, at: int) -> int:
+    payload = payload_of(table.stored_block(at))
+    block = table.block(at)
     restarts = int.from_bytes(payload[-4:], "little")
     assert restarts == -(-len(block.keys) // 16)
     return len(payload) - 4 * restarts - 4
@@ -37,8 +38,8 @@ def test_blocks_end_where_the_keys_say() -> None:
     table = open_bytes(build(many_records(3000)))
     for at in range(table.block_count - 1):
         block = table.block(at)
-        assert entries_size(block) >= 2048
-        if entries_size(block) < 8192:
+        assert entries_size(table, at) >= 2048
+        if entries_size(table, at) < 8192:
             assert google_crc32c.value(block.keys[-1]) & 7 == 0
 
 
@@ -48,7 +49,7 @@ def test_blocks_end_at_8_kib_where_no_key_says_so() -> None:
     for at in range(table.block_count - 1):
         block = table.block(at)
         last_size = len(block.values[-1]) + len(block.keys[-1]) + 12
-        assert entries_size(block) >= 8192 > entries_size(block) - last_size
+        assert entries_size(table, at) >= 8192 > entries_size(table, at) - last_size
 
 
 def test_blocks_are_compressed_only_where_it_saves_an_eighth() -> None:
@@ -91,10 +92,10 @@ def test_copied_blocks_keep_their_bytes_and_count() -> None:
     run = table.read_all()
     first = run.ends[0]
     writer.add_many(run.keys[:first], [b"changed"] * first)
-    assert not writer.at_block_boundary  # too short by now to end where it ended before
+    assert writer._records  # too short by now to end where it ended before
     writer = TableWriter(properties={})
     writer.add_many([b""], [b"x" * 9000])
-    assert writer.at_block_boundary
+    assert not writer._records
     writer.copy_run(run, first)
     # The last block ends where nothing says so: it is encoded again, and not finished yet.
     stored = [table.stored_block(at) for at in range(1, table.block_count - 1)]
@@ -111,7 +112,7 @@ def test_records_are_encoded_up_to_where_a_block_of_both_tables_ends() -> None:
     run = open_bytes(build(rows)).read_all()
     writer = TableWriter(properties={})
     writer.add_many([b""], [b""])
-    assert not writer.at_block_boundary
+    assert writer._records
     writer.copy_run(run)
     assert writer.finish() == build([(b"", b""), *rows])
 
@@ -182,7 +183,7 @@ def test_index_keys_are_as_short_as_they_can_be(
 
 def test_a_record_larger_than_any_block_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [(b"a", bytes(10_000))]
-    size = len(payload_of(open_bytes(build(rows)).block(0).stored))
+    size = len(payload_of(open_bytes(build(rows)).stored_block(0)))
     monkeypatch.setattr("lakecli.sstable.writer.MAX_BLOCK_SIZE", size)
     assert build(rows)
     monkeypatch.setattr("lakecli.sstable.writer.MAX_BLOCK_SIZE", size - 1)
@@ -197,18 +198,14 @@ def rows_of(size: int, *, is_cut: bool) -> list[tuple[bytes, bytes]]:
         b"z%d" % at for at in range(99) if (not google_crc32c.value(b"z%d" % at) & 7) == is_cut
     )
     rows = [(key, b"v" * 40) for key in keys[: size // 130]] + [(last, b"v" * 20)]
-    missing = size - sum(entries_size(each) for each in blocks_of(rows))
+    table = open_bytes(build(rows))
+    missing = size - sum(entries_size(table, at) for at in range(table.block_count))
     at, each = divmod(missing, len(rows) - 1)
     assert 0 <= at < 80
     longer = [
         (key, value + b"v" * (at + (number < each))) for number, (key, value) in enumerate(rows)
     ]
     return [*longer[:-1], rows[-1]]
-
-
-def blocks_of(rows: list[tuple[bytes, bytes]]) -> list[Block]:
-    table = open_bytes(build(rows))
-    return [table.block(at) for at in range(table.block_count)]
 
 
 @pytest.mark.parametrize(
@@ -221,14 +218,14 @@ def blocks_of(rows: list[tuple[bytes, bytes]]) -> list[Block]:
 )
 def test_where_a_block_ends_to_the_byte(size: int, *, is_cut: bool, ends: bool) -> None:
     rows = rows_of(size, is_cut=is_cut)
-    (block,) = blocks_of(rows)
-    assert (entries_size(block), len(block.keys)) == (size, len(rows))
-    run = open_bytes(build(rows)).read_all()
+    table = open_bytes(build(rows))
+    assert (table.block_count, table.count, entries_size(table, 0)) == (1, len(rows), size)
+    run = table.read_all()
     writer, copy = TableWriter(properties={}), TableWriter(properties={})
     writer.add_many(run.keys, run.values)
     copy.copy_run(run)
     for each in (writer, copy):
-        assert each.at_block_boundary == ends
+        assert (not each._records) == ends
     assert [isinstance(each, memoryview) for each in copy._blocks] == [True] * ends
 
 
@@ -236,6 +233,6 @@ def test_keys_share_what_they_begin_with_whatever_their_lengths() -> None:
     keys = [b"a", b"a/b", b"a/b/c/d", b"a/b/e", b"a/f", b"aa", b"b/long/path/1", b"b/long/path/2"]
     keys += [b"b/m", b"b/mm/2", b"b/n", b"c", b"c/%s/a" % (b"d" * 200), b"c/%s/b" % (b"d" * 200)]
     keys += [b"e%d" % number for number in range(10, 30)]
-    (block,) = blocks_of([(key, b"") for key in keys])
+    table = open_bytes(build([(key, b"") for key in keys]))
     pairs = [(key + RECORD_TRAILER, b"") for key in keys]
-    assert payload_of(block.stored) == encode_pairs(pairs, restart_interval=16)
+    assert payload_of(table.stored_block(0)) == encode_pairs(pairs, restart_interval=16)
