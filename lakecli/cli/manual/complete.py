@@ -29,7 +29,7 @@ from lakecli.cli.reading import base_of, linked, relative_path
 from lakecli.cli.tree import IN_PLACE
 from lakecli.committed.scan import common_start, list_prefix, prefix_end
 from lakecli.kv.local_store import ReadTransaction
-from lakecli.refs.names import parse
+from lakecli.refs.names import parse_expression
 from lakecli.refs.ref_store import RefStore, get_commit, get_parent
 from lakecli.repository import branch, tag
 from lakecli.repository.contract import Repository, Runtime
@@ -341,7 +341,7 @@ def _steps(repository: Repository, txn: ReadTransaction, typed: str) -> Iterator
     if step is None:
         return
     start, mark = step.groups()
-    parse(start + mark)  # refuses modifiers that must stand alone
+    parse_expression(start + mark)  # refuses modifiers that must stand alone
     reader = RefStore(txn, repository.key)
     commit = get_commit(reader, commit_at(repository, txn, start).id)
     if mark == "^":
