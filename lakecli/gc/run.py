@@ -48,6 +48,7 @@ from lakecli.remote.collection import (
     store_now,
 )
 from lakecli.repository.contract import Repository
+from lakecli.repository.handle.namespace import check_readable, check_writable
 from lakecli.repository.journal import tracking
 from lakecli.repository.lakefs.kept_dumps import (
     TakenOver,
@@ -57,7 +58,6 @@ from lakecli.repository.lakefs.kept_dumps import (
     last_dump_at,
 )
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.sharing.shareable import check_readable, check_writable
 from lakecli.settings.keys import check_grace
 from lakecli.stores.capabilities import clear_temporaries
 from lakecli.stores.contract import ANY, ObjectNotFound, TooLarge, get_bounded

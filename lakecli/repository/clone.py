@@ -20,7 +20,6 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import read_state
 from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.handle import namespace
 from lakecli.repository.handle.lake import (
     check_name_free,
     find_intention,
@@ -29,6 +28,7 @@ from lakecli.repository.handle.lake import (
     put_repository,
     record_fields,
 )
+from lakecli.repository.handle.namespace import describe_there, owner_of
 from lakecli.repository.journal import operation_log, tracking
 from lakecli.repository.moving.transaction import initial_commit
 from lakecli.repository.sharing.fetch import (
@@ -40,7 +40,6 @@ from lakecli.repository.sharing.fetch import (
     read_remote,
     take_packs,
 )
-from lakecli.repository.sharing.shareable import describe_there
 from lakecli.stores.uri import normalise
 
 
@@ -149,7 +148,7 @@ def clone_known(
     if record is not None or uri in places or intended is not None:
         return None
     store, _ = lake.runtime.for_repository(name).find_store(uri)
-    if namespace.owner_of(store) is None:
+    if owner_of(store) is None:
         return None
     made = clone_counted(lake, storage_namespace, name, progress=progress)
     return made.repository, made

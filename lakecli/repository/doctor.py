@@ -49,10 +49,16 @@ from lakecli.remote.packs import list_packs, read_pack
 from lakecli.remote.refs import iter_refs, read_refs
 from lakecli.repository.contract import Home, Repository, Runtime
 from lakecli.repository.handle.lake import Lake
-from lakecli.repository.handle.namespace import check_needs, describe, owner_of
+from lakecli.repository.handle.namespace import (
+    PROMISES,
+    check_clock,
+    check_needs,
+    describe,
+    owner_of,
+    remember_test,
+)
 from lakecli.repository.reading.addresses import trust_of
 from lakecli.repository.reading.place_counts import allowable, look
-from lakecli.repository.sharing import shareable
 from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.uri import is_local, parse
 
@@ -426,20 +432,20 @@ def _shared(store: ObjectStore) -> Check:
 def _sharing(found: Mapping[str, Check], repository: Repository | None) -> Check:
     """Report whether several machines can write here."""
     name = "sharing"
-    for check in (found[promise] for promise in shareable.PROMISES):
+    for check in (found[promise] for promise in PROMISES):
         if check.kind is ErrorKind.REFUSED:
             if repository is not None:
-                shareable.remember(repository, check.seen)
+                remember_test(repository, check.seen)
             seen = f"no: {check.seen}; push is refused"
             return warning(name, seen, fix=CONDITIONS_FIX, because=check.name)
         if check.verdict in (CheckVerdict.FAILED, CheckVerdict.SKIPPED):
             return skipped(name, f"unknown, see {check.name}")
     if repository is not None:
-        shareable.remember(repository, "")
+        remember_test(repository, "")
     clock = found["clock"]
     if clock.verdict is CheckVerdict.FAILED:  # for a directory it is a warning
         try:
-            shareable.check_clock(timedelta(seconds=int(clock.details.get("seconds", "0"))))
+            check_clock(timedelta(seconds=int(clock.details.get("seconds", "0"))))
         except LakeError as error:
             return warning(name, f"no: {error.message}", fix=error.hint or "", because="clock")
     return ok(name, "several machines may write here")

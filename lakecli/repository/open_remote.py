@@ -33,6 +33,7 @@ from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Home, Notice, Repository, Runtime
 from lakecli.repository.handle.lake import Lake, LocalRepository
+from lakecli.repository.handle.namespace import describe_there
 from lakecli.repository.journal import tracking
 from lakecli.repository.moving.transaction import initial_commit
 from lakecli.repository.sharing.fetch import (
@@ -41,7 +42,6 @@ from lakecli.repository.sharing.fetch import (
     take_new_packs,
     take_packs,
 )
-from lakecli.repository.sharing.shareable import describe_there
 from lakecli.stores.uri import normalise
 from lakecli.stores.wrappers import ReadOnlyStore
 

@@ -22,11 +22,11 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository.contract import Finished, Repository
+from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import finish_pending
 from lakecli.repository.sharing.fetch import fetch, take_packs
 from lakecli.repository.sharing.publish import publish, refused, stale
-from lakecli.repository.sharing.shareable import check_readable
 
 MAX_ATTEMPTS: Final = 8
 """How often others may move a ref while it is pushed, each time to an ancestor of it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.gc.run import Action
-from lakecli.repository.sharing.shareable import OtherRepository
+from lakecli.repository.handle.namespace import OtherRepository
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, upload

@@ -16,11 +16,11 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.handle.namespace import remember_test
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import Unverified
-from lakecli.repository.sharing.shareable import remember
 from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import LONG, Shared, read_all, upload
 from tests.protocol.bucket import FAULTS, PREFIX, Fault, Killed, Kind, Line, Wire
@@ -63,7 +63,7 @@ class Scene:
         self.shared = Shared(directory, *self.names)
         self._made = dict(zip(self.names, self.shared.clones, strict=True))
         for made in self._made.values():
-            remember(made, "")  # what the store can do is not tried out in every run
+            remember_test(made, "")  # what the store can do is not tried out in every run
         self._found: dict[str, Made] = {}
         self.model = Model(self._find, self._contents)
         self._make("ada", "base")

@@ -24,7 +24,7 @@ from lakecli.remote.packs import write_pack
 from lakecli.remote.refs import Intent, move_ref
 from lakecli.repository import doctor
 from lakecli.repository.contract import Home, Runtime
-from lakecli.repository.sharing.shareable import CannotShare, ensure_shareable
+from lakecli.repository.handle.namespace import CannotShare, ensure_shareable
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore

@@ -24,7 +24,12 @@ from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import LocalMove
 from lakecli.repository.handle.lake import LocalRepository
-from lakecli.repository.handle.namespace import NewerRepository
+from lakecli.repository.handle.namespace import (
+    NewerRepository,
+    OtherRepository,
+    check_readable,
+    check_writable,
+)
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import finish_pending
 from lakecli.repository.moving.transaction import describe_commit
@@ -34,7 +39,6 @@ from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
-from lakecli.repository.sharing.shareable import OtherRepository, check_readable, check_writable
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores.contract import ANY

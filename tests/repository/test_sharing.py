@@ -9,9 +9,9 @@ import pytest
 
 from lakecli.errors import ErrorKind, PermissionDenied, Unreachable
 from lakecli.repository.contract import Repository
+from lakecli.repository.handle import namespace
 from lakecli.repository.handle.lake import LocalRepository
-from lakecli.repository.sharing import shareable
-from lakecli.repository.sharing.shareable import CannotShare, ClockOff, ensure_shareable
+from lakecli.repository.handle.namespace import CannotShare, ClockOff, ensure_shareable
 from lakecli.stores.capabilities import Access
 from tests.support.faulty import FaultyStore, denied, unreachable
 from tests.support.lakes import serve
@@ -114,7 +114,7 @@ def test_an_older_probe_is_ignored(repository: Repository, monkeypatch: pytest.M
     store = with_store(repository)
     ensure_shareable(repository)
     asked = sum(store.calls.values())
-    monkeypatch.setattr(shareable, "VERSION", shareable.VERSION + 1)
+    monkeypatch.setattr(namespace, "TESTS_VERSION", namespace.TESTS_VERSION + 1)
     ensure_shareable(repository)
     assert sum(store.calls.values()) > asked
 

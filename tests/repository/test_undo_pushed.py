@@ -15,12 +15,12 @@ from lakecli.kv.operations import RefChange
 from lakecli.remote.refs import iter_known_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.contract import UnsentMove
+from lakecli.repository.handle.namespace import CannotShare
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.sharing.shareable import CannotShare
 from lakecli.repository.undo.back_in_bucket import _is_left_behind, _is_reversed
 from lakecli.repository.undo.log import find_operation, iter_log
 from lakecli.repository.undo.pushed import PushedRef, _has_seen, moved_on

@@ -3,7 +3,8 @@
 ::
 
     lake        the repositories of one home, in one local store: the entry point of the library
-    namespace   the claim of a storage namespace, and its repository.json
+    namespace   the claim of a storage namespace, its repository.json, and whether it can be read,
+                written and shared
 
 It makes what `lakecli.repository.contract` describes out of all rooms below; nothing below imports
 it.

@@ -2,7 +2,6 @@
 
 ::
 
-    shareable     which repository a namespace holds; whether it can be read, written and shared
     publish       the one way a ref moves in the bucket, with new commits; its refusals
     references    the objects that new commits need are there, or are sent again
     fetch         where refs stand in the bucket, which have changed, and their commits

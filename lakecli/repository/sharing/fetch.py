@@ -32,8 +32,8 @@ from lakecli.remote.packs import Pack, list_packs, read_named_packs, read_new_pa
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, ListedRef, iter_refs, read_refs
 from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import operation_log, tracking, unsent_moves
-from lakecli.repository.sharing.shareable import check_readable
 from lakecli.stores.contract import Version
 
 MAX_NAMED: Final = 16

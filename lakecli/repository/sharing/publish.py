@@ -50,10 +50,10 @@ from lakecli.remote.refs import (
     move_ref,
 )
 from lakecli.repository.contract import LocalMove, Repository
+from lakecli.repository.handle.namespace import check_writable
 from lakecli.repository.journal import intents, tracking
 from lakecli.repository.journal.intents import Begun, mark_sent
 from lakecli.repository.sharing.references import NotInBucket, check_references
-from lakecli.repository.sharing.shareable import check_writable
 
 TRUSTED_SHARE: Final = 0.5
 """Share of the grace period: younger data is not looked for, since it cannot be collected yet."""

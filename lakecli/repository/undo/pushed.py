@@ -27,9 +27,9 @@ from lakecli.refs.graph import is_ancestor, iter_unreached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref, iter_known_moves
 from lakecli.repository.contract import Repository
+from lakecli.repository.handle.namespace import check_writable
 from lakecli.repository.journal.intents import finish_pending
 from lakecli.repository.journal.unsent_moves import MOVE, commit_of, ends_of, is_local
-from lakecli.repository.sharing.shareable import check_writable
 from lakecli.repository.undo import log as op_log
 
 _BACK: Final = {op_log.UNDO, op_log.RESTORE}
