@@ -2,6 +2,6 @@
 
 It knows neither stores nor settings. May import errors and what is below.
 
-Modules: directories, elapsed, identity, ids, layout, model, parsing, progress, retry, uri,
+Modules: content_types, directories, identity, ids, layout, model, parsing, progress, retry, uri,
 validation.
 """

@@ -11,7 +11,7 @@ from lakecli.errors import LakeError, NotFound
 from lakecli.imports.part import make_ingest
 from lakecli.imports.task import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
 from lakecli.repository.reading.addresses import unpinned_bytes
-from lakecli.repository.transfer.selection import is_own
+from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.walk import LinkPolicy, WalkedFile, opener_below, walk
 
 FILES_PER_PART: Final = 8_192

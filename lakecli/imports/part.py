@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Final
 
 from blake3 import blake3
 
+from lakecli.base.content_types import content_type_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import CLIENT_MTIME, Entry
 from lakecli.committed.metaranges import NO_RANGES, Metarange
@@ -43,9 +44,7 @@ from lakecli.imports.task import (
 from lakecli.imports.tree_parts import EMPTY, BaseSlice, PartWriter
 from lakecli.repository.contract import ObjectGuard
 from lakecli.repository.reading.addresses import split_address, split_pin
-from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.repository.transfer.ingest import Ingest, Ingested
-from lakecli.repository.transfer.readers import PIECE
+from lakecli.repository.transfer.ingest import PIECE, Ingest, Ingested
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import is_local
 from lakecli.stores.wrappers import at_version
@@ -361,4 +360,4 @@ def _read(source: BinaryIO) -> Ingested:
     while piece := source.read(PIECE):
         hasher.update(piece)
         size += len(piece)
-    return Ingested(hasher.hexdigest(), size, 0)
+    return Ingested(hasher.hexdigest(), size)

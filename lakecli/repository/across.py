@@ -57,9 +57,8 @@ from lakecli.repository.reading.contents import (
 )
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, remove_unchanged
-from lakecli.repository.transfer.ingest import Ingest, Ingested
+from lakecli.repository.transfer.ingest import Ingest, Ingested, PieceReader
 from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
-from lakecli.repository.transfer.readers import PieceReader
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.contract import BucketNotFound
 from lakecli.stores.uri import is_local
@@ -352,13 +351,13 @@ class Across:
         """Bring in an object that is named by its contents."""
         if self.ingest.has(digest, entry.size):
             self._progress.advance(size=entry.size)
-            return Ingested(digest, entry.size, 0, found=True)
+            return Ingested(digest, entry.size, found=True)
         store, key = locate(self._source, entry)
         if self._can_copy and self._copied(store, key, entry):
             self._progress.advance(size=entry.size)
             with self._lock:
                 self.report.copied_by_store += 1
-            return Ingested(digest, entry.size, 0)
+            return Ingested(digest, entry.size)
         return self.ingest.known(read_object(self._source, entry), digest, entry.size)
 
     def _copied(self, store: ObjectStore, key: str, entry: Entry) -> bool:

@@ -39,10 +39,12 @@ from lakecli.repository.reading.view import View, no_such_path, open_view
 from lakecli.repository.transfer.destination import (
     Destination,
     FileComparison,
+    FileStamp,
     NoRoom,
     UnsafeName,
     UnwritableFile,
 )
+from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import (
     CheckedProgress,
     FailureBudget,
@@ -50,9 +52,8 @@ from lakecli.repository.transfer.parallel import (
     part_retries,
 )
 from lakecli.repository.transfer.parts import PartFetcher
+from lakecli.repository.transfer.patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.plan import PathAction, PathStep
-from lakecli.repository.transfer.readers import FileStamp
-from lakecli.repository.transfer.selection import EVERYTHING, Selection, is_own
 from lakecli.repository.transfer.walk import AscendingNames, LinkPolicy, walk
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import BucketNotFound

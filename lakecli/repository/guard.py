@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import chain, islice
@@ -598,6 +597,8 @@ class GcGuard:
         try:
             if len(items) == 1:
                 return [function(item) for item in items]
+            from concurrent.futures import ThreadPoolExecutor
+
             with ThreadPoolExecutor(PARALLELISM) as pool:
                 return list(pool.map(function, items))
         except ObjectNotFound:

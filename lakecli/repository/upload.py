@@ -15,6 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from lakecli.base.content_types import content_type_of
 from lakecli.base.identity import is_md5
 from lakecli.base.layout import data_digest, data_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
@@ -22,18 +23,14 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
-from lakecli.kv import local_files
-from lakecli.kv.local_files import FileKey
 from lakecli.repository.guard import claim_uploaded, claim_values
 from lakecli.repository.reading.addresses import is_external, locate
 from lakecli.repository.reading.contents import md5_of
 from lakecli.repository.reading.view import View, check_branch, view_of_branch
 from lakecli.repository.staged.stager import Stager
-from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.repository.transfer.ingest import Ingest, Ingested
+from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested, SpecialFile
 from lakecli.repository.transfer.parallel import CheckedProgress, Memory, Workers, part_retries
-from lakecli.repository.transfer.readers import ExpectedObject, SpecialFile
-from lakecli.repository.transfer.selection import EVERYTHING, Selection
+from lakecli.repository.transfer.patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import PART_SIZE, clear_temporaries, uploads_of
@@ -104,10 +101,9 @@ class Uploader:
         if options.metadata or options.content_type is not None:
             # What cannot be encoded fails here, before the first byte is read.
             encode_entry(
-                self.entry(b"", Ingested("0" * 64, 0, 0), at=repository.lake.now(), has_mtime=True)
+                self.entry(b"", Ingested("0" * 64, 0), at=repository.lake.now(), has_mtime=True)
             )
         self._stager = Stager(repository, branch, kind="upload")
-        self._new_hashes: list[tuple[FileKey, str, int]] = []
         uploads = uploads_of(repository.store)
         self.sends_parts = uploads is not None
         self.workers = Workers(options.parallelism)
@@ -126,20 +122,13 @@ class Uploader:
             )
         self.ingest = Ingest(
             repository.store,
-            known=self._known,
-            remember=lambda *hashed: self._new_hashes.append(hashed),
-            clock_ns=lambda: int(repository.lake.runtime.clock().timestamp() * 10**9),
+            lake=repository.lake,
             follow=options.links is LinkPolicy.FOLLOW,
             sender=sender,
             memory=memory,
             progress=progress,
             guard=repository.guard if writes else None,
         )
-
-    def _known(self, key: FileKey) -> str | None:
-
-        with self._repository.lake.kv.read() as txn:
-            return local_files.find_digest(txn, key)
 
     def present(self, paths: Iterable[bytes]) -> list[bytes | None]:
         """Return the encoded entries that the branch has at some paths."""
@@ -216,7 +205,7 @@ class Uploader:
         ingested: Iterable[Ingested],
         surplus: Sequence[tuple[bytes, bytes]] = (),
     ) -> int:
-        """Stage encoded entries by path, and remember the digests of large files.
+        """Stage encoded entries by path.
 
         Args:
             changes: the entries.
@@ -234,10 +223,6 @@ class Uploader:
             deleted = self._replace(claimed, surplus)
         else:
             self._stager.write(claimed)
-        hashes, self._new_hashes = self._new_hashes, []
-        if hashes:
-            with self._repository.lake.kv.write() as txn:
-                local_files.remember_digests(txn, hashes)
         return deleted
 
     def _replace(self, claimed: Sequence[Change], surplus: Sequence[tuple[bytes, bytes]]) -> int:
@@ -293,15 +278,12 @@ def upload_file(
         UsageError: it is a directory or a special file.
         FileChanged: the file was written to meanwhile; nothing was staged.
     """
-    check_path(path)
-    check_branch(repository, branch)
-    upload = Uploader(repository, branch, options)
-    (present,) = upload.present([path])
+    upload, present, expected = _begin(repository, branch, path, options)
     # A link that the user names is followed; one inside a directory is not.
     name = os.path.realpath(os.fsencode(source))
     try:
         options.progress.expect(items=1, size=os.stat(name).st_size)
-        ingested = upload.ingest.file(name, expected=upload.expected(present))
+        ingested = upload.ingest.file(name, expected=expected)
     except FileNotFoundError as error:
         raise NotFound(f"no such file: {source}") from error
     except IsADirectoryError as error:
@@ -320,6 +302,17 @@ def upload_file(
     return entry
 
 
+def _begin(
+    repository: Repository, branch: str, path: bytes, options: UploadOptions
+) -> tuple[Uploader, bytes | None, ExpectedObject | None]:
+    """Begin the upload of one object; return what the branch has at its path, encoded and not."""
+    check_path(path)
+    check_branch(repository, branch)
+    upload = Uploader(repository, branch, options)
+    (present,) = upload.present([path])
+    return upload, present, upload.expected(present)
+
+
 def _is_directory(source: StrPath) -> UsageError:
     return UsageError(f"{source} is a directory", hint="upload it with -r")
 
@@ -328,12 +321,9 @@ def upload_stream(
     repository: Repository, branch: str, path: bytes, *, source: BinaryIO, options: UploadOptions
 ) -> Entry:
     """Upload a stream, such as standard input, and stage its entry."""
-    check_path(path)
-    check_branch(repository, branch)
-    upload = Uploader(repository, branch, options)
-    (present,) = upload.present([path])
+    upload, present, expected = _begin(repository, branch, path, options)
     options.progress.expect(items=1)
-    ingested = upload.ingest.stream(source, expected=upload.expected(present))
+    ingested = upload.ingest.stream(source, expected=expected)
     return upload.record_one(path, ingested, present, has_mtime=False)
 
 
@@ -361,11 +351,7 @@ def deposit(
         UsageError: an illegal path.
         FileChanged: the file changed.
     """
-    check_path(path)
-    check_branch(repository, branch)
-    upload = Uploader(repository, branch, options)
-    (present,) = upload.present([path])
-    expected = upload.expected(present)
+    upload, present, expected = _begin(repository, branch, path, options)
     if isinstance(source, os.PathLike):
         ingested = upload.ingest.file(os.fsencode(source), expected=expected)
     else:

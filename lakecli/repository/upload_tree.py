@@ -28,12 +28,11 @@ from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import is_much_less
 from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import check_branch, open_view
-from lakecli.repository.transfer.ingest import SMALL, Ingested
+from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingested, SpecialFile
+from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.repository.transfer.parts import drop_leftovers
 from lakecli.repository.transfer.plan import PathAction, PathStep
-from lakecli.repository.transfer.readers import FileChanged, SpecialFile
-from lakecli.repository.transfer.selection import is_own
 from lakecli.repository.transfer.walk import (
     AscendingNames,
     WalkedFile,

@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions
 from pyspark.sql.types import StringType, StructField, StructType
 
+from lakecli.base.content_types import content_type_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.base.uri import check_path
@@ -32,7 +33,6 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.imports.part import make_ingest
 from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.spark.partitions import NO_VALUE
 from lakecli.spark.schemas import arrow_schema, nullable, serialised

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType, Commit
@@ -13,19 +14,18 @@ from lakecli.committed.apply import apply
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.guard import claim_head, claim_uploaded
+from lakecli.repository.guard import claim_head
 from lakecli.repository.moving.transaction import Draft, commit_on_top
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import unstage_equal
-from lakecli.repository.transfer.ingest import Ingested
-from lakecli.repository.transfer.readers import FileChanged, SpecialFile, changed
-from lakecli.repository.transfer.selection import Selection
-from lakecli.repository.transfer.walk import LinkPolicy, open_below
+from lakecli.repository.transfer.ingest import FileChanged, Ingested, SpecialFile
+from lakecli.repository.transfer.patterns import Selection
+from lakecli.repository.transfer.walk import opener_below
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.index import state_of
-from lakecli.worktree.keep import encoded_file
+from lakecli.worktree.keep import claimed_files
 from lakecli.worktree.linked_files import restore_objects
 from lakecli.worktree.scan import LocalChange, Scan
 from lakecli.worktree.worktree import Worktree
@@ -105,8 +105,7 @@ class _Committing:
                 hint="go to a branch first: lakecli checkout BRANCH",
             )
         self._branch = branch
-        self._root = os.fsencode(worktree.root)
-        self._follows = options.uploading.links is LinkPolicy.FOLLOW
+        self._opener = opener_below(os.fsencode(worktree.root), options.uploading.links)
         self._left: list[tuple[bytes, str]] = []
         self._values: dict[bytes, bytes | None] = {}
         """What the commit changes, by path in the repository, in path order."""
@@ -202,64 +201,45 @@ class _Committing:
             prefix + path: None for path, change in chosen.items() if change.state is None
         }
         for start in range(0, len(files), BATCH):
-            ingested: dict[bytes, Ingested] = {}
-            statuses: dict[bytes, os.stat_result] = {}
-
-            def bring_in(
-                path: bytes,
-                ingested: dict[bytes, Ingested] = ingested,
-                statuses: dict[bytes, os.stat_result] = statuses,
-            ) -> None:
-                done = self._ingest(upload, path, chosen[path])
-                if done is not None:
-                    ingested[path], statuses[path] = done
-
-            upload.workers.for_each(files[start : start + BATCH], bring_in)
-            upload.ingest.flush()
-            encoded = [
-                encoded_file(self._worktree, upload, path, each, statuses[path])
-                for path, each in ingested.items()
-            ]
-            values.update(claim_uploaded(upload.ingest.claim, encoded, ingested.values()))
-            for path, each in ingested.items():
+            done: dict[bytes, Ingested] = {}
+            upload.workers.for_each(
+                files[start : start + BATCH], partial(self._bring_in, upload, chosen, done)
+            )
+            values.update(claimed_files(self._worktree, upload, done))
+            for path, each in done.items():
                 scan.changes[path] = chosen[path]._replace(digest=each.digest)
         self._values = dict(sorted(values.items()))
 
-    def _ingest(
-        self, upload: Uploader, path: bytes, change: LocalChange
-    ) -> tuple[Ingested, os.stat_result] | None:
-        """Bring in a file as the scan has seen it; ``None`` if it is another one by now."""
-        status: os.stat_result | None = None
-
-        def opened(_path: bytes, flags: int) -> int:
-            nonlocal status
-            descriptor = open_below(self._root, path, flags, follow=self._follows)
-            status = os.fstat(descriptor)
-            if state_of(status) != change.state:
-                os.close(descriptor)
-                raise changed("committed")
-            return descriptor
-
+    def _bring_in(
+        self,
+        upload: Uploader,
+        chosen: Mapping[bytes, LocalChange],
+        done: dict[bytes, Ingested],
+        path: bytes,
+    ) -> None:
+        """Bring in a file, if it still is as the scan has seen it; else leave it out."""
+        problem = "the file changed while it was committed"
         try:
-            done = upload.ingest.file(self._worktree.path_of(path), opener=opened)
+            ingested = upload.ingest.file(self._worktree.path_of(path), opener=self._opener)
         except (FileChanged, SpecialFile) as error:
-            self._left.append((path, error.message))
-            return None
+            problem = error.message
         except LakeError as error:
             error.message = f"{os.fsdecode(path)}: {error.message}"
             raise
         except OSError as error:
-            if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENOENT}:
-                self._left.append((path, "the file changed while it was committed"))
-                return None
-            reason = (error.strerror or str(error)).lower()
-            raise Refused(
-                f"a file of {self._worktree.root} cannot be read: {reason}",
-                hint="nothing was committed",
-                paths=[path],
-            ) from error
-        assert status is not None
-        return done, status
+            if error.errno not in {errno.ELOOP, errno.ENOTDIR, errno.ENOENT}:
+                reason = (error.strerror or str(error)).lower()
+                raise Refused(
+                    f"a file of {self._worktree.root} cannot be read: {reason}",
+                    hint="nothing was committed",
+                    paths=[path],
+                ) from error
+        else:
+            assert ingested.status is not None
+            if state_of(ingested.status) == chosen[path].state:
+                done[path] = ingested
+                return
+        self._left.append((path, problem))
 
     # -- the commit --------------------------------------------------------------------------
 

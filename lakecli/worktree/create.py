@@ -15,7 +15,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.view import commit_at
-from lakecli.repository.transfer.selection import INCOMING, LINK_FILE
+from lakecli.repository.transfer.own_names import INCOMING, LINK_FILE
 from lakecli.stores.uri import parse
 from lakecli.worktree.bring import Brought, Policy, bring
 from lakecli.worktree.ignore import selection_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -22,13 +22,12 @@ from lakecli.kv import operations as log
 from lakecli.kv.operations import Operation, StagingChange
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.guard import claim_uploaded
+from lakecli.repository.guard import Change, claim_uploaded
 from lakecli.repository.journal import operation_log
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.walk import opener_below
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.staging import area
-from lakecli.staging.area import ClaimedValue
 from lakecli.worktree.index import FileState, root_of, state_of
 from lakecli.worktree.link import read_link
 from lakecli.worktree.linked_files import permissions_of
@@ -109,43 +108,40 @@ def keep(
     return operation
 
 
-def _bring_in(
-    worktree: Worktree, paths: Sequence[bytes], options: UploadOptions
-) -> list[tuple[bytes, ClaimedValue]]:
+def _bring_in(worktree: Worktree, paths: Sequence[bytes], options: UploadOptions) -> list[Change]:
     """Bring files into the namespace, and return their encoded entries by path."""
-    repository = worktree.repository
-    changes: list[tuple[bytes, bytes]] = []
-    uploaded = []
-    upload = Uploader(repository, worktree.link.ref, options)
+    upload = Uploader(worktree.repository, worktree.link.ref, options)
     opener = opener_below(os.fsencode(worktree.root), options.links)
-    statuses: list[os.stat_result] = []
+    return claimed_files(
+        worktree,
+        upload,
+        {path: upload.ingest.file(worktree.path_of(path), opener=opener) for path in paths},
+    )
 
-    def opened(path: bytes, flags: int) -> int:
-        descriptor = opener(path, flags)
-        statuses.append(os.fstat(descriptor))
-        return descriptor
 
-    for relative in paths:
-        ingested = upload.ingest.file(worktree.path_of(relative), opener=opened)
-        uploaded.append(ingested)
-        changes.append(encoded_file(worktree, upload, relative, ingested, statuses[-1]))
+def claimed_files(
+    worktree: Worktree, upload: Uploader, files: Mapping[bytes, Ingested]
+) -> list[Change]:
+    """Make files durable that were uploaded, and claim them.
+
+    Args:
+        worktree: the working directory.
+        upload: what has uploaded them.
+        files: by path, relative to the directory.
+
+    Returns:
+        Paths in the repository, and encoded entries, which record the executable bit.
+    """
     upload.ingest.flush()
-    return claim_uploaded(upload.ingest.claim, changes, uploaded)
-
-
-def encoded_file(
-    worktree: Worktree,
-    upload: Uploader,
-    relative: bytes,
-    ingested: Ingested,
-    status: os.stat_result,
-) -> tuple[bytes, bytes]:
-    """Return the path in the repository, and the encoded entry, of a file that was uploaded."""
-    path = worktree.link.prefix + relative
     at = worktree.repository.lake.now()
-    entry = upload.entry(path, ingested, at=at, has_mtime=True)
-    metadata = {**entry.metadata, **permissions_of(status)}
-    return path, encode_entry(entry._replace(metadata=metadata))
+    changes = []
+    for relative, ingested in files.items():
+        path = worktree.link.prefix + relative
+        entry = upload.entry(path, ingested, at=at, has_mtime=True)
+        assert ingested.status is not None
+        metadata = {**entry.metadata, **permissions_of(ingested.status)}
+        changes.append((path, encode_entry(entry._replace(metadata=metadata))))
+    return claim_uploaded(upload.ingest.claim, changes, files.values())
 
 
 def _tree_of(worktree: Worktree, operation: Operation) -> MetarangeId:

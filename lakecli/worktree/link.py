@@ -34,7 +34,8 @@ from lakecli.base.parsing import Unparsable, parse_yaml
 from lakecli.base.uri import LakeUri, parse_path, ref_of
 from lakecli.base.validation import Invalid, Record, identifier, list_of, optional, or_empty, text
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
-from lakecli.repository.transfer.selection import LINK_FILE
+from lakecli.repository.transfer.own_names import LINK_FILE
+from lakecli.stores.local.files import closing
 
 MAX_SIZE: Final = 64 << 20
 """Bytes of `.lakefs_ref.yaml`, at most, which can list many paths."""
@@ -303,11 +304,8 @@ def write_link(root: Path, link: Link) -> None:
         opened.flush()
         os.fsync(opened.fileno())
     temporary.replace(root / _NAME)
-    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with closing(os.open(root, os.O_RDONLY | os.O_DIRECTORY)) as directory:
         os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 class Linked(NamedTuple):

@@ -31,8 +31,9 @@ from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, Unsupported
 from lakecli.repository.data_index import check_object
 from lakecli.repository.intact_copies import DamagedObject, repair_data
-from lakecli.repository.transfer.readers import PIECE, PieceReader
+from lakecli.repository.transfer.ingest import PIECE, PieceReader, hash_rest
 from lakecli.stores.contract import ANY
+from lakecli.stores.local.files import closing
 from lakecli.worktree.index import NO_DIGEST
 from lakecli.worktree.scan import LocalChange, ScanProblem
 from lakecli.worktree.worktree import Worktree
@@ -50,8 +51,7 @@ _WRITABLE: Final = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 def reflink(source: Path, name: bytes, directory: int) -> bool:
     """Make a new file that shares the blocks of another one; return whether that works here."""
     flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    origin = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with closing(os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as origin:
         descriptor = os.open(name, flags, 0o666, dir_fd=directory)
         try:
             fcntl.ioctl(descriptor, _CLONE, origin)
@@ -61,8 +61,6 @@ def reflink(source: Path, name: bytes, directory: int) -> bool:
             return False
         finally:
             os.close(descriptor)
-    finally:
-        os.close(origin)
     return True
 
 
@@ -80,13 +78,10 @@ def hard_link(source: Path, name: bytes, directory: int) -> None:
         if error.errno not in _CANNOT | {errno.EMLINK}:
             raise
         raise unsupported("hard links", source) from error
-    descriptor = os.open(name, _OPEN, dir_fd=directory)
-    try:
+    with closing(os.open(name, _OPEN, dir_fd=directory)) as descriptor:
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode) and status.st_mode & _WRITABLE:
             os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~_WRITABLE)
-    finally:
-        os.close(descriptor)
 
 
 def unsupported(what: str, source: Path) -> Unsupported:
@@ -99,14 +94,8 @@ def unsupported(what: str, source: Path) -> Unsupported:
 
 def digest_at(name: bytes, directory: int) -> str:
     """Return the BLAKE3 of a file in an opened directory, 64 hex digits."""
-    descriptor = os.open(name, _OPEN, dir_fd=directory)
-    try:
-        hasher = blake3()
-        while piece := os.read(descriptor, PIECE):
-            hasher.update(piece)
-        return hasher.hexdigest()
-    finally:
-        os.close(descriptor)
+    with closing(os.open(name, _OPEN, dir_fd=directory)) as descriptor:
+        return hash_rest(descriptor)
 
 
 PERMISSIONS: Final = "::lakefs::posix-permissions"
@@ -141,11 +130,8 @@ def make_executable(file: int | bytes, *, dir_fd: int | None = None) -> None:
     if isinstance(file, bytes):
         # `chmod` would follow a link that another process has put there.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
-        descriptor = os.open(file, flags, dir_fd=dir_fd)
-        try:
+        with closing(os.open(file, flags, dir_fd=dir_fd)) as descriptor:
             make_executable(descriptor)
-        finally:
-            os.close(descriptor)
         return
     mode = os.fstat(file).st_mode
     os.fchmod(file, stat.S_IMODE(mode) | (mode & 0o444) >> 2)

@@ -14,9 +14,11 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType
-from lakecli.repository.transfer.readers import PIECE
-from lakecli.repository.transfer.selection import LINK_FILE, Selection, is_own
+from lakecli.repository.transfer.ingest import hash_rest
+from lakecli.repository.transfer.own_names import LINK_FILE, is_own
+from lakecli.repository.transfer.patterns import Selection
 from lakecli.repository.transfer.walk import OPEN_DIRECTORY, LinkPolicy, open_below
+from lakecli.stores.local.files import closing
 from lakecli.worktree.ignore import Ignore, is_possible
 from lakecli.worktree.index import (
     NO_DIGEST,
@@ -362,16 +364,8 @@ def hash_file(root: bytes, relative: bytes, *, follow: bool) -> tuple[str, os.st
     Raises:
         OSError: it cannot be read, or is no regular file.
     """
-    from blake3 import blake3
-
-    descriptor = open_below(root, relative, _OPEN, follow=follow)
-    try:
+    with closing(open_below(root, relative, _OPEN, follow=follow)) as descriptor:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "not a regular file")
-        hasher = blake3()
-        while piece := os.read(descriptor, PIECE):
-            hasher.update(piece)
-        return hasher.hexdigest(), status
-    finally:
-        os.close(descriptor)
+        return hash_rest(descriptor), status

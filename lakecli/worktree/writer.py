@@ -23,8 +23,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
-from blake3 import blake3
-
 from lakecli.base.identity import h
 from lakecli.base.model import Entry
 from lakecli.errors import (
@@ -38,7 +36,7 @@ from lakecli.errors import (
 )
 from lakecli.repository.download import Downloader, DownloadOptions
 from lakecli.repository.reading.addresses import is_external, locate
-from lakecli.repository.reading.contents import damaged, digest_of, gone
+from lakecli.repository.reading.contents import damaged, digest_of, gone, read_object
 from lakecli.repository.transfer.destination import (
     Destination,
     FileComparison,
@@ -47,10 +45,10 @@ from lakecli.repository.transfer.destination import (
     translated,
 )
 from lakecli.repository.transfer.ingest import SMALL
+from lakecli.repository.transfer.own_names import INCOMING
 from lakecli.repository.transfer.parallel import FailureBudget
-from lakecli.repository.transfer.selection import INCOMING
-from lakecli.stores.contract import BucketNotFound, ObjectNotFound
-from lakecli.stores.local.files import sync_file, sync_file_system, sync_names, write_all
+from lakecli.stores.contract import BucketNotFound
+from lakecli.stores.local.files import closing, sync_file, sync_file_system, sync_names, write_all
 from lakecli.stores.uri import is_local
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
 from lakecli.worktree.linked_files import (
@@ -209,8 +207,7 @@ class Writer:
                 os.mkdir(incoming, 0o700)
             if not stat.S_ISDIR(os.lstat(incoming).st_mode):
                 raise UsageError(f"not a directory: {os.fsdecode(incoming)}", hint="remove it")
-            descriptor = os.open(incoming, _DIRECTORY)
-            try:
+            with closing(os.open(incoming, _DIRECTORY)) as descriptor:
                 with Destination(incoming) as destination:
                     fetched = self._fetcher.fetch_all(waiting, destination, descriptor)
                 self.report.failures += self._fetcher.failures
@@ -219,8 +216,6 @@ class Writer:
                 self._sync([each.name for each in fetched], descriptor)
                 self._on_step("publish")
                 self._publish(fetched, descriptor)
-            finally:
-                os.close(descriptor)
         self._sync_names()
 
     def finish(self) -> WriteReport:
@@ -241,12 +236,9 @@ class Writer:
         """Remove what killed commands have fetched and nobody wants any more."""
         incoming = os.path.join(self._root, INCOMING)
         with suppress(OSError):
-            descriptor = os.open(incoming, _DIRECTORY)
-            try:
+            with closing(os.open(incoming, _DIRECTORY)) as descriptor:
                 for name in os.listdir(descriptor):
                     os.unlink(name, dir_fd=descriptor)
-            finally:
-                os.close(descriptor)
             os.rmdir(incoming)
 
     def _sync(self, names: list[bytes], directory: int) -> None:
@@ -255,11 +247,9 @@ class Writer:
             sync_file_system(directory)
             return
         for name in names:
-            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory)
-            try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW
+            with closing(os.open(name, flags, dir_fd=directory)) as descriptor:
                 sync_file(descriptor)
-            finally:
-                os.close(descriptor)
 
     def _publish(self, fetched: list[WantedFile], incoming: int) -> None:
         """Give fetched files their names; they come one directory after the other."""
@@ -342,22 +332,17 @@ class Writer:
         for directory in tuple(touched):  # those above may be new, too
             names = directory.split(b"/")
             touched.update(b"/".join(names[:count]) for count in range(len(names)))
-        root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with closing(os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)) as root:
             if len(touched) > FEW:
                 sync_file_system(root)
                 return
+            flags = os.O_RDONLY | os.O_DIRECTORY
             for directory in touched:
-                with suppress(FileNotFoundError, NotADirectoryError):
-                    descriptor = os.open(
-                        directory or b".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=root
-                    )
-                    try:
-                        sync_names(descriptor)
-                    finally:
-                        os.close(descriptor)
-        finally:
-            os.close(root)
+                with (
+                    suppress(FileNotFoundError, NotADirectoryError),
+                    closing(os.open(directory or b".", flags, dir_fd=root)) as descriptor,
+                ):
+                    sync_names(descriptor)
 
 
 def _may_get_bit(found: os.stat_result | None, temporary: bytes, incoming: int) -> bool:
@@ -487,23 +472,14 @@ class Fetcher:
     def _copy(self, wanted: WantedFile, place: _Incoming) -> None:
         """Copy a small object of a local namespace beside, verified."""
         entry, name = wanted.entry, wanted.name
-        store, key = locate(self._worktree.repository, entry)
-        try:
-            data = store.get(key, start=0, length=entry.size + 1)
-        except ObjectNotFound as error:
-            raise gone(self._worktree.repository.uri, store, key) from error
-        if len(data) != entry.size or blake3(data).hexdigest() != digest_of(entry):
-            raise damaged(self._worktree.repository.uri, store, key)
+        data = b"".join(read_object(self._worktree.repository, entry))
         seconds = entry.file_mtime
         with translated(os.path.join(self._incoming, name)):
             place.remove(name)
-            descriptor = os.open(name, _NEW, 0o666, dir_fd=place.descriptor)
-            try:
+            with closing(os.open(name, _NEW, 0o666, dir_fd=place.descriptor)) as descriptor:
                 write_all(descriptor, data)
                 with suppress(OverflowError, OSError):  # a time this disk cannot keep
                     os.utime(descriptor, (seconds, seconds))
-            finally:
-                os.close(descriptor)
         self._progress.advance(items=1, size=entry.size)
 
     def _try(self, wanted: WantedFile, fetch: Callable[[], None]) -> bool:

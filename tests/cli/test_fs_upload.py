@@ -136,6 +136,14 @@ def test_progress_goes_to_stderr(cli: Cli, source: Path) -> None:
         assert silent.stderr == ""
 
 
+def test_a_pipe_gets_no_line_on_stderr_that_only_counts_bytes(cli: Cli, source: Path) -> None:
+    target = cli.directory / "target"
+    assert cli.ok("fs", "upload", "-r", source, f"{MAIN}/data/").stderr == ""
+    assert cli.ok("fs", "download", "-r", f"{MAIN}/data/", target).stderr == ""
+    again = cli.ok("fs", "upload", "-r", source, f"{MAIN}/data/")
+    assert again.stderr == "6 B, 3 unchanged\n"
+
+
 def test_an_interrupt_reports_what_was_staged(
     cli: Cli, source: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:

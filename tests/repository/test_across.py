@@ -18,7 +18,7 @@ from lakecli.repository.reading.addresses import OutsideAddress, remember, remem
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.staged.stager import NewAttributes, remove_unchanged
-from lakecli.repository.transfer.readers import PieceReader
+from lakecli.repository.transfer.ingest import PieceReader
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.contract import ANY
 from tests.support.lakes import checksums, entry_of, read, stage, stage_entries

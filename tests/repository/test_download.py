@@ -282,6 +282,6 @@ def test_a_full_disk_ends_the_download(
         raise OSError(28, "No space left on device")
 
     put(repository, {b"t/%d" % number: b"%d" % number for number in range(9)})
-    monkeypatch.setattr(destination, "_write_all", full)
+    monkeypatch.setattr(destination, "write_all", full)
     with pytest.raises(NoRoom):
         download_tree(repository, "main", b"t", target=tmp_path / "t", options=THREADS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import pytest
@@ -12,21 +13,23 @@ from blake3 import blake3
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.repository.transfer.ingest import SMALL, Ingest
-from lakecli.repository.transfer.readers import (
+from lakecli.repository.transfer.ingest import (
+    SMALL,
     ExpectedObject,
     FileChanged,
+    Ingest,
     SpecialFile,
 )
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore
+from tests.support.lakes import open_lake
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.kv.local_files import FileKey
+    from lakecli.repository.handle.lake import Lake
     from lakecli.stores.contract import ObjectStore
 
 LARGE = SMALL + 12_345
@@ -41,20 +44,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     return DirectoryStore(str(tmp_path / "namespace"))
 
 
-class Cache(dict[object, str]):
-    """A cache of digests, by file."""
-
-    def known(self, key: FileKey) -> str | None:
-        return self.get(key)
-
-    def remember(self, key: FileKey, digest: str, hashed_at_ns: int) -> None:
-        del hashed_at_ns
-        self[key] = digest
-
-
-def ingest(store: ObjectStore, cache: Cache | None = None, **options: Any) -> Ingest:
-    cache = Cache() if cache is None else cache
-    return Ingest(store, known=cache.known, remember=cache.remember, **options)
+@pytest.fixture
+def later(tmp_path: Path) -> Iterator[Lake]:
+    """A lake of a later time, when the files that a test writes are old enough to be remembered."""
+    with open_lake(tmp_path, clock=lambda: datetime(2100, 1, 1, tzinfo=UTC)) as opened:
+        yield opened
 
 
 def contents(size: int) -> bytes:
@@ -105,7 +99,7 @@ def test_a_file_of_any_size_is_stored(
     path = file(data)
     os.utime(path, (1_700_000_000, 1_600_000_000))
     progress = RecordedProgress()
-    bringing = ingest(store, progress=progress)
+    bringing = Ingest(store, progress=progress)
     ingested = bringing.file(path)
     bringing.flush()
     assert (ingested.digest, ingested.size) == (digest(data), size)
@@ -132,7 +126,7 @@ def test_a_stream_of_any_size_is_stored(store: ObjectStore, size: int) -> None:
             buffer[: len(piece)] = piece
             return len(piece)
 
-    bringing = ingest(store)
+    bringing = Ingest(store)
     ingested = bringing.stream(Dribble())  # type: ignore[arg-type]
     bringing.flush()
     assert (ingested.digest, ingested.size, ingested.mtime) == (digest(data), size, 0)
@@ -145,7 +139,7 @@ def test_nothing_is_visible_under_its_name_before_it_is_whole(
 ) -> None:
     (tmp_path / "namespace").mkdir()
     store = DirectoryStore(str(tmp_path / "namespace"))
-    bringing = ingest(store)
+    bringing = Ingest(store)
     bringing.file(file(contents(size)))
     assert keys(store) == set()
     bringing.flush()
@@ -157,11 +151,11 @@ def test_an_expected_object_that_exists_is_not_written(
     store: ObjectStore, file: Callable[[bytes], bytes], size: int
 ) -> None:
     path = file(contents(size))
-    first = ingest(store)
+    first = Ingest(store)
     first.file(path)
     first.flush()
     counting = Writes(store)
-    again = ingest(counting)
+    again = Ingest(counting)
     expected = ExpectedObject(digest(contents(size)), size)
     assert again.file(path, expected=expected).digest == expected.digest
     again.flush()
@@ -173,7 +167,7 @@ def test_an_expected_object_that_is_lost_is_written(
     store: ObjectStore, file: Callable[[bytes], bytes], size: int
 ) -> None:
     data = contents(size)
-    bringing = ingest(store)
+    bringing = Ingest(store)
     bringing.file(file(data), expected=ExpectedObject(digest(data), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
@@ -188,7 +182,7 @@ def test_a_writer_without_read_permission_can_write(
             raise PermissionDenied("not yours to know")
 
     data, store = contents(size), WriteOnly()
-    bringing = ingest(store)
+    bringing = Ingest(store)
     bringing.file(file(data), expected=ExpectedObject(digest(data), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
@@ -199,37 +193,42 @@ def test_a_file_other_than_expected_is_written(
     store: ObjectStore, file: Callable[[bytes], bytes], size: int
 ) -> None:
     data = contents(size)
-    bringing = ingest(store)
+    bringing = Ingest(store)
     bringing.file(file(data), expected=ExpectedObject(digest(b"other"), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
 
 
 def test_a_large_file_is_hashed_only_once(
-    store: ObjectStore, file: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+    store: ObjectStore,
+    later: Lake,
+    file: Callable[[bytes], bytes],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    path, cache = file(contents(LARGE)), Cache()
-    first = ingest(store, cache)
-    assert first.file(path).size == LARGE
+    path = file(contents(LARGE))
+    first = Ingest(store, lake=later)
+    ingested = first.file(path)
+    assert ingested.size == LARGE
     first.flush()
-    assert len(cache) == 1
+    first.claim([ingested])
 
     def hashes_again(*_: object) -> None:
         pytest.fail("read again")
 
-    monkeypatch.setattr("lakecli.repository.transfer.readers.blake3", hashes_again)
-    assert ingest(store, cache).file(path).digest == digest(contents(LARGE))
+    monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", hashes_again)
+    assert Ingest(store, lake=later).file(path).digest == digest(contents(LARGE))
 
 
 def test_a_large_file_is_sent_again_if_its_object_is_gone(
-    store: ObjectStore, file: Callable[[bytes], bytes]
+    store: ObjectStore, later: Lake, file: Callable[[bytes], bytes]
 ) -> None:
-    path, cache = file(contents(LARGE)), Cache()
+    path = file(contents(LARGE))
     key = data_key(digest(contents(LARGE)))
     for _ in range(2):
-        bringing = ingest(store, cache)
-        bringing.file(path)
+        bringing = Ingest(store, lake=later)
+        ingested = bringing.file(path)
         bringing.flush()
+        bringing.claim([ingested])
         assert store.head(key).size == LARGE
         store.delete([key])
 
@@ -262,8 +261,8 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
                     opened.write(b"XXXX")
         return real(*arguments)
 
-    monkeypatch.setattr("lakecli.repository.transfer.readers.blake3", change_it)
-    bringing = ingest(store)
+    monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", change_it)
+    bringing = Ingest(store)
     with pytest.raises(FileChanged):
         bringing.file(path)
     assert changed
@@ -275,10 +274,10 @@ def test_a_directory_a_pipe_and_a_link_are_refused(store: ObjectStore, tmp_path:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "."):
         with pytest.raises(SpecialFile):
-            ingest(store).file(os.fsencode(tmp_path / name))
+            Ingest(store).file(os.fsencode(tmp_path / name))
     with pytest.raises(OSError, match="symbolic links"):
-        ingest(store).file(os.fsencode(tmp_path / "link"))
-    assert ingest(store, follow=True).file(os.fsencode(tmp_path / "link")).digest == digest(
+        Ingest(store).file(os.fsencode(tmp_path / "link"))
+    assert Ingest(store, follow=True).file(os.fsencode(tmp_path / "link")).digest == digest(
         b"there"
     )
 
@@ -295,7 +294,7 @@ def test_a_full_disk_is_reported_as_an_error_of_the_namespace(
         def spool(self) -> tuple[str, BinaryIO]:
             return "name", open("/dev/full", "wb", buffering=0)
 
-    bringing = ingest(store)
+    bringing = Ingest(store)
     bringing._batch = Full()  # type: ignore[assignment]
     with pytest.raises(Unreachable, match="no space left on device"):
         bringing.file(file(contents(LARGE)))

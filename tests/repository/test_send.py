@@ -17,9 +17,8 @@ from lakecli.base.progress import NO_PROGRESS
 from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import local_files
-from lakecli.repository.transfer import readers
-from lakecli.repository.transfer.parts import Sender, drop_leftovers
-from lakecli.repository.transfer.readers import Digests, FileChanged, Section, SectionReader
+from lakecli.repository.transfer.ingest import PIECE, Digests, FileChanged
+from lakecli.repository.transfer.parts import Section, SectionReader, Sender, drop_leftovers
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.capabilities import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
@@ -351,7 +350,7 @@ def test_abandoned_uploads_are_searched_once_a_day(
 
 
 def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
-    data = os.urandom(3 * readers.PIECE + 7)
+    data = os.urandom(3 * PIECE + 7)
     (tmp_path / "f").write_bytes(b"before" + data + b"after")
     section = Section(1, 6, len(data), h(data), 0)
     with (tmp_path / "f").open("rb") as file:

@@ -96,12 +96,14 @@ def test_the_second_write_of_a_key_counts_if_the_first_failed(
         except Unreachable as error:
             failures.append(error)
 
-    thread = threading.Thread(target=first)
-    thread.start()
+    threads = [threading.Thread(target=first)]
+    threads[0].start()
     assert writing.wait(20)
-    batch.put_new("data/00/k", b"body")
+    threads.append(threading.Thread(target=batch.put_new, args=("data/00/k", b"body")))
+    threads[1].start()
     written.set()
-    thread.join()
+    for thread in threads:
+        thread.join()
     assert len(failures) == 1
     batch.flush()
     assert contents(store) == {"data/00/k": b"body"}

@@ -33,10 +33,10 @@ from lakecli.cli.reading import NO_METADATA, Kind, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
-from lakecli.repository.upload_tree import UploadReport
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
+    from lakecli.repository.upload_tree import UploadReport
 
 
 class UploadJson(TypedDict):
@@ -173,7 +173,12 @@ def fs_upload(
         if not (is_many or chosen.dry_run):
             _upload_one(context, repository, target, sources[0], options, is_whole=is_whole)
             return
-        from lakecli.repository.upload_tree import plan_file, plan_upload, upload_tree
+        from lakecli.repository.upload_tree import (
+            UploadReport,
+            plan_file,
+            plan_upload,
+            upload_tree,
+        )
 
         branch, files = ref_of(target), [Path(each) for each in sources]
         where = (repository, branch, target.path or b"")
@@ -191,7 +196,8 @@ def fs_upload(
             return
         if is_tree:
             tell_directory(context, sources[0], target)
-        with telling_what_is_staged(context) as report:
+        report = UploadReport()
+        with telling_what_is_staged(context, report):
             upload_tree(
                 *where,
                 source=source_files,
@@ -291,11 +297,10 @@ def _path_for(target: LakeUri, source: str, *, is_whole: bool) -> bytes:
 
 
 @contextmanager
-def telling_what_is_staged(context: Context) -> Iterator[UploadReport]:
-    """Give a report to fill; if the upload ends early, note what is staged."""
-    report = UploadReport()
+def telling_what_is_staged(context: Context, report: UploadReport) -> Iterator[None]:
+    """If the upload of the block ends early, note what its report says is staged."""
     try:
-        yield report
+        yield
     except BaseException:
         if report.uploaded or report.unchanged:
             done = report.uploaded + report.unchanged

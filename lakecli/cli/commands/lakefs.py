@@ -13,7 +13,7 @@ from typing import Any, NotRequired, TypedDict
 from lakecli.base.layout import MAX_TABLE_SIZE
 from lakecli.base.model import CommitId, RepositoryRecord
 from lakecli.cli.commands.bucket_state import RefUpdateJson
-from lakecli.cli.commands.output_file import check_writable, write_whole
+from lakecli.cli.commands.output_file import check_writable, replacing
 from lakecli.cli.commands.refs_manifest import (
     NOT_IN_A_DUMP,
     left_out_lines,
@@ -185,7 +185,8 @@ def refs_dump(
         context.out.warn(f"not in the dump: {each.loss}: {each.what}")
     if is_file:
         context.out.say(f"Writing refs to {one_line(output)}")
-        write_whole(Path(output), format_manifest(dumped.manifest))
+        with replacing(Path(output)) as file:
+            file.write(format_manifest(dumped.manifest))
     context.out.emit(
         manifest_fields(dumped.manifest),
         text=lambda: [] if is_file else format_manifest(dumped.manifest).decode().splitlines(),

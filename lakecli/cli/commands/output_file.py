@@ -1,4 +1,4 @@
-"""Files that commands write where `--output` says."""
+"""Files that commands write where `--output`, `--manifest` and `--script` say."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from lakecli.errors import NotFound, PermissionDenied, UsageError
+from lakecli.repository.transfer.destination import translated
+
+PRIVATE: Final = 0o600
+"""The mode of a file that only its owner can read."""
 
 
 def check_writable(path: Path) -> None:
@@ -23,50 +27,45 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"{path} is a directory", hint="give the name of a file in it")
     if not path.parent.is_dir():
         raise NotFound(f"no directory {path.parent}", hint=f"create it: mkdir -p {path.parent}")
-    is_special = path.exists() and not path.is_file()
-    if not os.access(path if is_special else path.parent, os.W_OK):
+    if not os.access(path if _is_special(path) else path.parent, os.W_OK):
         raise PermissionDenied(f"cannot write {path}: its directory is read-only")
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file as `replacing` does.
-
-    Raises:
-        PermissionDenied: it cannot be written.
-    """
-    with replacing(path) as file:
-        file.write(data)
-
-
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
     """Open a file under a temporary name, which is renamed at the end unless there is an error.
 
     A device or a pipe is written directly.
 
+    Args:
+        path: of the file, which is replaced if it exists.
+        mode: its permissions; ``None``: as the umask says.
+
     Raises:
         PermissionDenied: it cannot be written.
+        Unreachable: the disk is full.
     """
-    try:
-        if path.exists() and not path.is_file():
+    with translated(os.fsencode(path)):
+        if _is_special(path):
             with path.open("wb") as file:
                 yield file
-        else:
-            with _replacing(path) as file:
+            return
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o666 if mode is None else PRIVATE)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
                 yield file
-    except OSError as error:
-        raise PermissionDenied(f"cannot write {path}: {error.strerror}") from error
+                file.flush()
+                os.fsync(file.fileno())
+                if mode is not None:
+                    os.fchmod(file.fileno(), mode)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+def _is_special(path: Path) -> bool:
+    """Return whether a path is that of a device, a pipe or a socket."""
+    return path.exists() and not path.is_file()

@@ -11,6 +11,7 @@ from typing import Final, TypedDict
 
 from lakecli.base.model import CommitId, Entry
 from lakecli.base.uri import LakeUri, check_path, parse_repository, ref_of
+from lakecli.cli.commands.output_file import PRIVATE, check_writable, replacing
 from lakecli.cli.commands.transfers import check_local, raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
@@ -19,12 +20,7 @@ from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.names import check_branch_name
 from lakecli.repository.contract import Repository
-from lakecli.repository.handoff.documents import (
-    FORMATS,
-    OutputFile,
-    ShellScript,
-    format_of,
-)
+from lakecli.repository.handoff.documents import FORMATS, ShellScript, format_of
 from lakecli.repository.handoff.incoming import UploadLink, new_links
 from lakecli.repository.handoff.links import ObjectLink, ObjectLinks, open_handoff, presign_entry
 from lakecli.repository.handoff.manifest import (
@@ -216,7 +212,9 @@ def presign_tree(
             if file is None:
                 document.write(context.out.document(), header, handoff.totals)
             else:
-                file.write(document, header, handoff.totals)
+                mode = _SCRIPT_MODE if file == script else PRIVATE
+                with replacing(file, mode=mode) as opened:
+                    document.write(opened, header, handoff.totals)
         if manifest is not None or script is not None:
             _tell_files(context, handoff, manifest, script)
         if handoff.totals.outside:
@@ -231,24 +229,24 @@ def _documents(
     format_name: str | None,
     manifest: Path | None,
     script: Path | None,
-) -> list[tuple[OutputFile | None, Document]]:
+) -> list[tuple[Path | None, Document]]:
     """Return documents with their files, which are writable; ``None`` is stdout."""
     for given in (manifest, script):
         if given is not None:
             check_local(given, hint="write the file to this machine")
-    targets: list[tuple[OutputFile | None, type[Document]]] = []
+    targets: list[tuple[Path | None, type[Document]]] = []
     if manifest is not None:
         format_ = FORMATS[format_name] if format_name else format_of(manifest)
-        targets.append((OutputFile(manifest), format_))
+        targets.append((manifest, format_))
     elif format_name is not None:
         if context.out.json:
             raise UsageError("--format and --json exclude each other", hint="give one of them")
         targets.append((None, FORMATS[format_name]))
     if script is not None:
-        targets.append((OutputFile(script, _SCRIPT_MODE), ShellScript))
+        targets.append((script, ShellScript))
     for file, _ in targets:
         if file is not None:
-            file.check()
+            check_writable(file)
     return [(file, stack.enter_context(format_())) for file, format_ in targets]
 
 

@@ -12,7 +12,7 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import FailureJson, pick
 from lakecli.cli.out.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
-from lakecli.repository.transfer.selection import LEFT_OUT
+from lakecli.repository.transfer.own_names import LEFT_OUT
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.uri import is_local
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.repository.contract import Repository
     from lakecli.repository.download import DownloadReport
+    from lakecli.repository.transfer.patterns import Selection
     from lakecli.repository.transfer.plan import PathStep, PlanTotals
-    from lakecli.repository.transfer.selection import Selection
     from lakecli.repository.upload_tree import UploadReport
 
 LOCAL_WORKERS: Final = 2
@@ -185,7 +185,8 @@ def answer_transfer(
         lambda: pick(answer, report, failed=len(failures), failures=failures, **given), text=lines
     )
     note_left_out(context, report.left_out)
-    if not context.out.stdout_terminal:  # there `sentence` says it
+    # On a terminal `sentence` says it. The bytes alone would say nothing.
+    if any(counts.values()) and not context.out.stdout_terminal:
         context.out.note(", ".join((human_size(report.size), *_named(counts))))
     raise_failures(context, report.failures, verb=verb, hint=hint)
 
@@ -268,7 +269,7 @@ def selection(options: SelectionOptions, *, recursive: bool, may_plan: bool = Fa
     Raises:
         UsageError: a pattern that matches nothing, or options for many objects without ``-r``.
     """
-    from lakecli.repository.transfer.selection import EVERYTHING, Selection
+    from lakecli.repository.transfer.patterns import EVERYTHING, Selection
 
     if options.dry_run and not (recursive or may_plan):
         raise UsageError("--dry-run needs -r", hint="add -r")

@@ -7,17 +7,13 @@ A name that no file below a directory can have is only printed as a failure.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
-import tempfile
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from lakecli.base.identity import h
-from lakecli.errors import NotFound, UsageError
+from lakecli.errors import UsageError
 from lakecli.repository.handoff.links import (
     PARTS,
     Header,
@@ -36,7 +32,6 @@ from lakecli.repository.handoff.manifest import (
     JsonManifest,
     time_text,
 )
-from lakecli.repository.transfer.destination import translated
 
 CHUNK: Final = 1_024
 """Objects in one chunk of a shell script, which each worker keeps in memory."""
@@ -177,58 +172,3 @@ def format_of(file: Path) -> type[Document]:
         f"the suffix of {file.name!r} is of no format",
         hint=f"one of {known}, or say which by --format",
     )
-
-
-class OutputFile(NamedTuple):
-    """A file that only its owner can read, and that appears when it is complete.
-
-    Attributes:
-        path: replaced if it exists. Other than a regular file, such as a terminal or a pipe, is
-            written to directly.
-        mode: the permissions of the new file.
-    """
-
-    path: Path
-    mode: int = 0o600
-
-    def check(self) -> None:
-        """Fail early where the file cannot be written.
-
-        Raises:
-            UsageError: it is a directory.
-            NotFound: there is no directory to put it into.
-            PermissionDenied: not ours to write.
-        """
-        with translated(os.fsencode(self.path)):
-            if self.path.is_dir():
-                raise UsageError(f"{self.path} is a directory", hint="name a file")
-            if not self.path.parent.is_dir():
-                raise NotFound(f"no such directory: {self.path.parent}")
-            if not self._is_special():
-                tempfile.TemporaryFile(dir=self.path.parent).close()
-
-    def write(self, document: Document, header: Header, totals: Totals) -> None:
-        """Write a document to the file.
-
-        Raises:
-            PermissionDenied: not ours to write.
-            Unreachable: the disk is full.
-        """
-        with translated(os.fsencode(self.path)), ExitStack() as stack:
-            if self._is_special():
-                document.write(stack.enter_context(self.path.open("wb")), header, totals)
-                return
-            descriptor, temporary = tempfile.mkstemp(
-                prefix=".lakecli-", suffix=".tmp", dir=self.path.parent
-            )
-            stack.callback(Path(temporary).unlink, missing_ok=True)
-            with os.fdopen(descriptor, "wb") as file:
-                document.write(file, header, totals)
-                os.fchmod(file.fileno(), self.mode)
-            Path(temporary).replace(self.path)
-
-    def _is_special(self) -> bool:
-        try:
-            return not stat.S_ISREG(self.path.stat().st_mode)
-        except FileNotFoundError:
-            return False

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
+from lakecli.base.content_types import content_type_of
 from lakecli.base.layout import data_key, incoming_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, Entry
 from lakecli.base.uri import check_path
@@ -41,7 +42,6 @@ from lakecli.repository.reading.addresses import (
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
-from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound
 from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from lakecli.stores.uri import is_local, parse

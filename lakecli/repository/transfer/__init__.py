@@ -2,13 +2,12 @@
 
 ::
 
-    walk             files of a directory
-    selection        which of them: patterns as in ``.gitignore``; names that are never data
-    content_types    the content type of a file
+    walk             files of a directory, and opening them
+    patterns         which of them: patterns as in ``.gitignore``
+    own_names        names that are never data: those of Git, of lakecli and of the system
     plan             what a transfer would do, and its totals
     parallel         many objects at once, in bounded memory
-    readers          verified reading, and what an upload expects
-    ingest           files and streams brought into the namespace
+    ingest           files and streams brought into the namespace; what an upload expects
     destination      files written below a directory
     parts            large objects of a bucket, sent and fetched in parts
 """

@@ -15,16 +15,14 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
-from io import FileIO
 from itertools import chain, count
 from threading import Lock
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
 from lakecli.repository.reading.contents import hasher_of
-from lakecli.repository.transfer.readers import PIECE, FileStamp
-
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+from lakecli.repository.transfer.ingest import PIECE
+from lakecli.stores.local.files import closing, open_below, write_all
 
 
 class FileComparison(Enum):
@@ -45,6 +43,23 @@ class UnwritableFile(PermissionDenied):
 
 class NoRoom(Unreachable):
     """The disk is full."""
+
+
+class FileStamp(NamedTuple):
+    """What tells whether a file is still the one that was seen."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        """Return the state in a result of `os.stat`."""
+        return cls(
+            status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        )
 
 
 class Destination:
@@ -141,7 +156,7 @@ class Destination:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ELOOP:
                 return FileComparison.DIFFERENT  # a symbolic link, which is replaced
             raise
-        try:
+        with closing(descriptor):
             status = os.fstat(descriptor)
             is_timely = mtime is not None and status.st_mtime_ns // 1_000_000_000 == mtime
             is_same = stat.S_ISREG(status.st_mode) and status.st_size == size
@@ -155,8 +170,6 @@ class Destination:
                 with suppress(OverflowError, OSError):
                     os.utime(descriptor, (mtime, mtime))
             return FileComparison.SAME
-        finally:
-            os.close(descriptor)
 
     @contextmanager
     def partial(self, name: bytes, tag: bytes, *, size: int) -> Iterator[Partial]:
@@ -268,14 +281,14 @@ class Destination:
     ) -> int:
         temporary, descriptor = self._create_temporary(directory)
         try:
-            with os.fdopen(descriptor, "wb", buffering=0) as file:
+            with closing(descriptor):
                 size = 0
                 for piece in pieces:
-                    _write_all(file, piece)
+                    write_all(descriptor, piece)
                     size += len(piece)
                 if mtime is not None:
                     with suppress(OverflowError, OSError):  # a time this disk cannot keep
-                        os.utime(file.fileno(), (mtime, mtime))
+                        os.utime(descriptor, (mtime, mtime))
             os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with suppress(FileNotFoundError):
@@ -322,20 +335,13 @@ def _has_digest(descriptor: int, digest: str, check: Callable[[], None]) -> bool
 def _enter(parent: int, name: bytes, *, make: bool) -> int:
     """Open a directory inside another one; make it if it is missing."""
     try:
-        try:
-            return os.open(name, _DIRECTORY, dir_fd=parent)
-        except FileNotFoundError:
-            if not make:
-                raise
-            with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=parent)
-            return os.open(name, _DIRECTORY, dir_fd=parent)
+        return open_below(parent, name, create=make, sync=False)
     except OSError as error:
         if error.errno not in {errno.ENOTDIR, errno.ELOOP}:
             raise
         raise UnsafeName(
             f"{os.fsdecode(name)!r} is a file or a symbolic link, not a directory"
-        ) from error
+        ) from None
 
 
 def _components(name: bytes) -> list[bytes]:
@@ -344,12 +350,6 @@ def _components(name: bytes) -> list[bytes]:
         if component in (b"", b".", b"..") or b"\0" in component:
             raise UnsafeName(f"no file can have the name {os.fsdecode(name)!r}")
     return components
-
-
-def _write_all(file: FileIO, piece: bytes) -> None:
-    view = memoryview(piece)
-    while view:
-        view = view[file.write(view) or 0 :]
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 An object that exists there under the same name and with the same size is not sent again; nor is a
 file that has the MD5 of an object of lakeFS that the branch has at its path. lakecli names its own
 objects by their BLAKE3; of an object that lakeFS uploaded whole only the MD5 is known, which its
-entry records.
+entry records. `ExpectedObject` is such an object, and `Digests` recognises its contents.
 
 A small file is read once. A large one is copied into a local namespace in one pass that also hashes
 it. For a bucket it is read twice, once to hash it and once to send it; the second reading is
@@ -16,35 +16,30 @@ local namespace starts over, which costs less than verifying what was copied.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from io import FileIO
 from itertools import chain
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self, cast
 
+from blake3 import blake3
+
+from lakecli.base.identity import is_md5
+from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.errors import PermissionDenied
+from lakecli.errors import LakeError, LostRace, PermissionDenied, Unreachable
+from lakecli.kv import local_files
 from lakecli.kv.local_files import FileKey
 from lakecli.repository.transfer.parallel import Memory
-from lakecli.repository.transfer.readers import (
-    PIECE,
-    Digests,
-    ExpectedObject,
-    OpenFile,
-    PieceReader,
-    Section,
-    SectionReader,
-    copy_pieces,
-    needs_md5,
-    pieces_of,
-    read_fully,
-    read_whole,
-)
 from lakecli.stores.contract import ANY, ObjectNotFound, put_content
 from lakecli.stores.local.files import sync_all_published
+from lakecli.stores.streams import read_exactly
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.repository.contract import ObjectGuard
+    from lakecli.repository.contract import ObjectGuard, OwnLake
     from lakecli.repository.transfer.parts import Sender
     from lakecli.stores.contract import ObjectStore, WriteBatch
 
@@ -52,24 +47,151 @@ if TYPE_CHECKING:
 SMALL: Final = 1 << 20
 """Bytes of the largest file that is read whole."""
 
+PIECE: Final = 1 << 20
+"""Bytes read at a time."""
+
+COPY_PIECE: Final = 4 << 20
+"""Bytes copied at a time from a file to a local namespace."""
+
+WRITE_BACK: Final = 64 << 20
+"""Bytes of a large copy after which the system is asked to start writing them to disk."""
+
 SENT_AT_ONCE: Final = 40 << 20
 """Bytes that a store holds of a stream it sends: four parts in flight, and one being read."""
 
 
-def _seconds(status: os.stat_result) -> int:
-    return status.st_mtime_ns // 1_000_000_000
+class FileChanged(LostRace):
+    """The file was written to while it was read; nothing of it was recorded."""
 
 
-def _key_of(path: bytes, status: os.stat_result) -> FileKey:
+def changed(what: str) -> FileChanged:
+    """Return the error of a file that changed while it was `what`."""
+    return FileChanged(f"the file changed while it was {what}", hint="upload it again")
 
-    return FileKey(
-        device=status.st_dev,
-        inode=status.st_ino,
-        path=os.path.abspath(path),
-        size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-        ctime_ns=status.st_ctime_ns,
-    )
+
+class SpecialFile(LakeError):
+    """Not a regular file, nor a link to one where links are followed."""
+
+
+class OpenFile:
+    """A regular file, open for reading; `with` closes it and checks that it has not changed.
+
+    Attributes:
+        descriptor: of the file.
+        status: of the file when it was opened.
+
+    Raises:
+        SpecialFile: it is not a regular file.
+        FileChanged: at the end of the block, if the file was written to meanwhile.
+        OSError: it cannot be opened.
+    """
+
+    __slots__ = ("descriptor", "status")
+
+    def __init__(
+        self, path: bytes, flags: int, opener: Callable[[bytes, int], int] = os.open
+    ) -> None:
+        self.descriptor = opener(path, flags)
+        self.status = os.fstat(self.descriptor)
+        if not stat.S_ISREG(self.status.st_mode):
+            os.close(self.descriptor)
+            raise SpecialFile("not a regular file")
+
+    def check(self) -> None:
+        """Check that the file has not changed.
+
+        Raises:
+            FileChanged: it has.
+        """
+        now, before = os.fstat(self.descriptor), self.status
+        if (
+            now.st_mtime_ns != before.st_mtime_ns
+            or now.st_ctime_ns != before.st_ctime_ns
+            or now.st_size != before.st_size
+        ):
+            raise changed("read")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self.check()
+        finally:
+            os.close(self.descriptor)
+
+
+def hash_rest(descriptor: int) -> str:
+    """Return the BLAKE3 of an open file, 64 hex digits, from its position to its end."""
+    hasher = blake3()
+    while piece := os.read(descriptor, PIECE):
+        hasher.update(piece)
+    return hasher.hexdigest()
+
+
+class ExpectedObject(NamedTuple):
+    """The object that a branch has where a file is uploaded.
+
+    Attributes:
+        digest: the BLAKE3 of its bytes in 64 hex digits, or their MD5 in 32.
+        size: in bytes.
+        exists: says whether the object of an MD5 is in its store, with this size.
+    """
+
+    digest: str
+    size: int
+    exists: Callable[[], bool] = lambda: False
+
+    @property
+    def md5(self) -> str:
+        """The MD5, or ``""`` if the BLAKE3 is known."""
+        return self.digest if is_md5(self.digest) else ""
+
+
+def needs_md5(expected: ExpectedObject | None, size: int | None) -> bool:
+    """Return whether the MD5 of contents of a size must be computed; ``None``: any size."""
+    return expected is not None and bool(expected.md5) and size in {None, expected.size}
+
+
+class Digests:
+    """Computes the BLAKE3 of contents, and their MD5 if an object is expected by it.
+
+    Args:
+        expected: the object whose contents are expected.
+        size: of the contents, in bytes, if it is known: the MD5 is not computed in vain.
+    """
+
+    def __init__(self, expected: ExpectedObject | None, size: int | None = None) -> None:
+        self._blake3 = blake3()
+        self._expected = expected
+        self._size = 0
+        self._md5 = None
+        if needs_md5(expected, size):
+            from hashlib import md5  # takes milliseconds to import
+
+            self._md5 = md5(usedforsecurity=False)
+
+    def update(self, data: bytes | memoryview) -> None:
+        """Add bytes."""
+        self._size += len(data)
+        self._blake3.update(data)
+        if self._md5 is not None:
+            self._md5.update(data)
+
+    def hexdigest(self) -> DataDigest:
+        """Return the BLAKE3."""
+        return DataDigest(self._blake3.hexdigest())
+
+    def are_expected(self) -> bool:
+        """Return whether the contents are those expected by their MD5, and their object exists."""
+        expected = self._expected
+        return (
+            self._md5 is not None
+            and expected is not None
+            and (self._md5.hexdigest(), self._size) == (expected.md5, expected.size)
+            and expected.exists()
+        )
 
 
 class Ingested(NamedTuple):
@@ -78,17 +200,22 @@ class Ingested(NamedTuple):
     Attributes:
         digest: BLAKE3 of its contents, 64 hex digits.
         size: in bytes.
-        mtime: modification time of the file, in unix seconds; 0 for a stream.
         found: whether the namespace held, or may have held, it before.
         is_kept: the contents are those of the expected object by its MD5, so nothing was brought
             in, and the namespace may have no object named by `digest`.
+        status: of the file when it was opened; ``None`` for a stream.
     """
 
     digest: str
     size: int
-    mtime: int = 0
     found: bool = False
     is_kept: bool = False
+    status: os.stat_result | None = None
+
+    @property
+    def mtime(self) -> int:
+        """The modification time of the file, in unix seconds; 0 for a stream."""
+        return 0 if self.status is None else self.status.st_mtime_ns // 1_000_000_000
 
 
 class Ingest:
@@ -98,10 +225,8 @@ class Ingest:
 
     Args:
         store: the storage namespace.
-        known: returns the digest of a file that was hashed before, or ``None``.
-        remember: called with the digest of each large file that had to be hashed, and the time
-            by `clock_ns` when hashing began.
-        clock_ns: the present in unix nanoseconds.
+        lake: remembers the digests of large files, so that an unchanged one is not read again;
+            ``None``: they are not remembered.
         follow: follow symbolic links.
         sender: sends large files to a bucket in parts; ``None`` sends each in one call.
         memory: limits the bytes of files that are sent whole, which several threads may do.
@@ -115,9 +240,7 @@ class Ingest:
         self,
         store: ObjectStore,
         *,
-        known: Callable[[FileKey], str | None] = lambda _key: None,
-        remember: Callable[[FileKey, str, int], None] = lambda _key, _digest, _hashed_at: None,
-        clock_ns: Callable[[], int] = lambda: 0,
+        lake: OwnLake | None = None,
         follow: bool = False,
         sender: Sender | None = None,
         memory: Memory | None = None,
@@ -131,9 +254,8 @@ class Ingest:
         self._is_local = is_local(store.uri)
         self._batch = store.batch() if self._is_local else None
         self._unsynced: list[str] = []
-        self._known = known
-        self._remember = remember
-        self._clock_ns = clock_ns
+        self._lake = lake
+        self._hashed: list[tuple[FileKey, str, int]] = []
         self._progress = progress
         self._sender = sender
         self._memory = memory or Memory()
@@ -167,15 +289,7 @@ class Ingest:
                 done = self._large(file, path, expected)
             else:
                 done = self._read(file, expected)
-        return done._replace(mtime=_seconds(file.status))
-
-    def _read(self, file: OpenFile, expected: ExpectedObject | None) -> Ingested:
-        """Bring in one file that is read whole."""
-        size = file.status.st_size
-        with self._memory.held(size):
-            done = self._bytes(read_whole(file.descriptor, size), expected)
-        self._progress.advance(size=size)
-        return done
+        return done._replace(status=file.status)
 
     def look(
         self,
@@ -184,13 +298,7 @@ class Ingest:
         expected: ExpectedObject | None = None,
         opener: Callable[[bytes, int], int] = os.open,
     ) -> Ingested:
-        """Return what `file` would bring in, without writing anything.
-
-        Raises:
-            SpecialFile: it is not a regular file.
-            FileChanged: the file was written to meanwhile.
-            OSError: it cannot be read.
-        """
+        """Return what `file` would bring in, without writing anything; raises as it does."""
         with OpenFile(path, self._flags, opener) as opened:
             status = opened.status
             size = status.st_size
@@ -201,7 +309,19 @@ class Ingest:
             if digest is None:
                 with os.fdopen(opened.descriptor, "rb", buffering=0, closefd=False) as file:
                     digest = self._hash(file, digests)
-        return Ingested(digest, size, _seconds(status), is_kept=digests.are_expected())
+        return Ingested(digest, size, is_kept=digests.are_expected(), status=status)
+
+    def _read(self, file: OpenFile, expected: ExpectedObject | None) -> Ingested:
+        """Bring in one file that is read whole."""
+        size = file.status.st_size
+        # A batch writes one file at a time, so only few wait in memory.
+        with self._memory.held(size) if self._batch is None else nullcontext():
+            data = os.read(file.descriptor, size + 1)
+            if len(data) != size:
+                raise changed("read")
+            done = self._bytes(data, expected)
+        self._progress.advance(size=size)
+        return done
 
     def _bytes(self, data: bytes, expected: ExpectedObject | None) -> Ingested:
         size = len(data)
@@ -210,9 +330,14 @@ class Ingest:
         digest = digests.hexdigest()
         if digests.are_expected():
             return Ingested(digest, size, is_kept=True)
-        is_expected = expected is not None and expected.is_blake3(digest, size)
-        known = is_expected and self.has(digest, size)
-        return Ingested(digest, size, found=known or self._put(digest, data))
+        found = self._has_expected(expected, digest, size) or self._put(digest, data)
+        return Ingested(digest, size, found=found)
+
+    def _has_expected(self, expected: ExpectedObject | None, digest: str, size: int) -> bool:
+        """Return whether contents are those expected by their BLAKE3, and their object exists."""
+        if expected is None or (expected.digest, expected.size) != (digest, size):
+            return False
+        return self.has(digest, size)
 
     def _put(self, digest: str, data: bytes) -> bool:
         """Write an object; return whether it existed before."""
@@ -233,14 +358,21 @@ class Ingest:
         if known is not None and self.has(known, size):
             self._progress.advance(size=size)
             return Ingested(known, size, found=True)
-        hashed_at = self._clock_ns()
+        hashed_at = 0 if self._lake is None else int(self._lake.runtime.clock().timestamp() * 10**9)
         if size <= self._whole:
             done = self._read(opened, expected)
         else:
             with os.fdopen(os.dup(opened.descriptor), "rb", buffering=0) as file:
                 done = self._whole_file(file, size, expected, opened.check)
-        self._remember(key, done.digest, hashed_at)
+        self._hashed.append((key, done.digest, hashed_at))
         return done
+
+    def _known(self, key: FileKey) -> str | None:
+        """Return the digest of a file that was hashed before, or ``None``."""
+        if self._lake is None:
+            return None
+        with self._lake.kv.read() as txn:
+            return local_files.find_digest(txn, key)
 
     def _whole_file(
         self,
@@ -252,23 +384,15 @@ class Ingest:
         """Copy or send a file, unless it has the expected contents."""
         if self._batch is None:
             return self._send(file, size, Digests(expected, size), check)
-        recognised = self._recognise(file, size, expected)
-        return recognised or self._copy(pieces_of(file), self._batch, Digests(None))
-
-    def _recognise(
-        self, file: BinaryIO, size: int, expected: ExpectedObject | None
-    ) -> Ingested | None:
-        """Return the expected contents if the file has them and their object exists."""
-        if expected is None or expected.size != size:
-            return None
-        digests = Digests(expected, size)
-        digest = self._hash(file, digests)
-        is_kept = digests.are_expected()
-        if is_kept or (expected.is_blake3(digest, size) and self.has(digest, size)):
-            self._progress.advance(size=size)
-            return Ingested(digest, size, found=not is_kept, is_kept=is_kept)
-        file.seek(0)
-        return None
+        if expected is not None and expected.size == size:
+            digests = Digests(expected, size)
+            digest = self._hash(file, digests)
+            is_kept = digests.are_expected()
+            if is_kept or self._has_expected(expected, digest, size):
+                self._progress.advance(size=size)
+                return Ingested(digest, size, found=not is_kept, is_kept=is_kept)
+            file.seek(0)
+        return self._copy(_pieces_of(file), self._batch, Digests(None))
 
     def stream(self, source: BinaryIO, *, expected: ExpectedObject | None = None) -> Ingested:
         """Bring in a stream of unknown length, such as standard input.
@@ -277,12 +401,12 @@ class Ingest:
             source: the stream, read to its end.
             expected: as for `file`.
         """
-        first = read_fully(source, SMALL + 1)
+        first = read_exactly(source, SMALL + 1)
         if len(first) <= SMALL:
             done = self._bytes(first, expected)
             self._progress.advance(size=len(first))
             return done
-        pieces = chain([first], pieces_of(source))
+        pieces = chain([first], _pieces_of(source))
         if self._batch is not None:
             return self._copy(pieces, self._batch, Digests(expected))
         import tempfile
@@ -302,7 +426,6 @@ class Ingest:
             digest: BLAKE3 of its contents, 64 hex digits.
             size: in bytes.
         """
-        key = data_key(digest)
         if size <= self._whole:
             with self._memory.held(size):
                 found = self._put(digest, b"".join(pieces))
@@ -312,7 +435,9 @@ class Ingest:
             return self._copy(pieces, self._batch, Digests(None))
         reader = cast("BinaryIO", PieceReader(self._counted(pieces)))
         with self._memory.held(SENT_AT_ONCE):
-            self._store.put(key, reader, ANY)  # every writer of this key writes the same bytes
+            # Every writer of this key writes the same bytes, so the write needs no condition, and
+            # each part may be sent again.
+            self._store.put(data_key(digest), reader, ANY)
         return Ingested(digest, size, found=True)
 
     def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -324,18 +449,41 @@ class Ingest:
         self, pieces: Iterable[bytes | memoryview], batch: WriteBatch, digests: Digests
     ) -> Ingested:
         """Copy and hash in one pass; a rename at the end gives the name."""
-        temporary, size = copy_pieces(
-            pieces, batch, digests, uri=self._store.uri, progress=self._progress
-        )
+        temporary, target = batch.spool()
+        size = 0
+        with target:
+            for piece in pieces:
+                digests.update(piece)
+                with self._writing():
+                    target.write(piece)
+                    if size // WRITE_BACK != (size + len(piece)) // WRITE_BACK:
+                        _start_writing(target)
+                size += len(piece)
+                self._progress.advance(size=len(piece))
+            with self._writing():
+                _start_writing(target)
         digest = digests.hexdigest()
         if digests.are_expected():
             return Ingested(digest, size, is_kept=True)  # the copy is removed with the batch
         batch.adopt(data_key(digest), temporary)
         return Ingested(digest, size, found=True)
 
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Make an error of the namespace's disk another one than that of an unreadable source."""
+        try:
+            yield
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise Unreachable(
+                f"cannot write into {self._store.uri}: {reason}",
+                hint="free some space and repeat the command; nothing was half-written",
+            ) from error
+
     def _send(
         self, file: BinaryIO, size: int, digests: Digests, check: Callable[[], None]
     ) -> Ingested:
+        """Hash a file, then send it to a bucket; the second reading is verified."""
         contents = None if self._sender is None else self._sender.read(file, size, digests)
         digest = self._hash(file, digests) if contents is None else contents.digest
         if digests.are_expected():
@@ -343,17 +491,11 @@ class Ingest:
             return Ingested(digest, size, is_kept=True)
         if self._sender is not None and contents is not None:
             self._sender.send(file.fileno(), contents, check=check)
-            return Ingested(digest, size, found=True)
-        if self.has(digest, size):
+        elif self.has(digest, size):
             self._progress.advance(size=size)
-            return Ingested(digest, size, found=True)
-        whole = Section(1, 0, size, bytes.fromhex(digest))
-        verified = cast("BinaryIO", SectionReader(file.fileno(), whole, progress=self._progress))
-        with self._memory.held(SENT_AT_ONCE):
-            # Every writer of this key writes the same bytes, so the write needs no condition, and
-            # each part may be sent again.
-            self._store.put(data_key(digest), verified, ANY)
-        self._progress.advance(size=size)
+        else:
+            file.seek(0)
+            self.known(_verified(file, digest), digest, size)
         return Ingested(digest, size, found=True)
 
     def _hash(self, file: BinaryIO, digests: Digests) -> str:
@@ -387,10 +529,16 @@ class Ingest:
     def claim(self, ingested: Iterable[Ingested]) -> None:
         """Protect durable objects from garbage collection, so that entries may refer to them.
 
+        The digests of large files are remembered with it.
+
         Raises:
             Swept: some have been collected meanwhile.
             SweepRunning: a collection takes too long.
         """
+        hashed, self._hashed = self._hashed, []
+        if hashed and self._lake is not None:
+            with self._lake.kv.write() as txn:
+                local_files.remember_digests(txn, hashed)
         if self._guard is None:
             return
         found: list[str] = []
@@ -400,3 +548,78 @@ class Ingest:
                 (found if each.found else written).append(data_key(each.digest))
         if found or written:
             self._guard.settle(found=found, written=written)
+
+
+def _key_of(path: bytes, status: os.stat_result) -> FileKey:
+    return FileKey(
+        device=status.st_dev,
+        inode=status.st_ino,
+        path=os.path.abspath(path),
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        ctime_ns=status.st_ctime_ns,
+    )
+
+
+def _pieces_of(source: BinaryIO) -> Iterator[bytes | memoryview]:
+    """Yield the contents of a stream; a piece is valid until the next one is drawn."""
+    if isinstance(source, FileIO):
+        buffer = memoryview(bytearray(COPY_PIECE))
+        while size := source.readinto(buffer):
+            yield buffer[:size]
+        return
+    while piece := source.read(PIECE):
+        yield piece
+
+
+def _verified(file: BinaryIO, digest: str) -> Iterator[bytes]:
+    """Yield the pieces of a file.
+
+    Raises:
+        FileChanged: behind the last piece, if they have another digest.
+    """
+    hasher = blake3()
+    while piece := file.read(PIECE):
+        hasher.update(piece)
+        yield piece
+    if hasher.hexdigest() != digest:
+        raise changed("sent")
+
+
+def _start_writing(target: BinaryIO) -> None:
+    """Ask the disk to start with what was written, instead of with everything at the end."""
+    target.flush()
+    advise = getattr(os, "posix_fadvise", None)  # macOS has none
+    if advise is not None:
+        with suppress(OSError):  # a hint
+            advise(target.fileno(), 0, 0, _DONT_NEED)
+
+
+_DONT_NEED: Final = getattr(os, "POSIX_FADV_DONTNEED", 0)
+
+
+class PieceReader:
+    """A stream of pieces, which holds the last one back until the pieces have ended.
+
+    So no request can complete with bytes that turn out wrong behind the last piece.
+    """
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._buffer = b""
+        self._at = 0
+        self._next = next(pieces, None)
+
+    def read(self, size: int = -1) -> bytes:
+        """Read like a file, once, from beginning to end; fewer bytes come only at the end."""
+        read = []
+        while size and (self._at < len(self._buffer) or self._next is not None):
+            if self._at == len(self._buffer):
+                self._buffer, self._at = self._next or b"", 0
+                self._next = next(self._pieces, None)
+            end = len(self._buffer) if size < 0 else self._at + size
+            piece = self._buffer[self._at : end]
+            self._at += len(piece)
+            size = max(size - len(piece), 0) if size >= 0 else size
+            read.append(piece)
+        return b"".join(read)

@@ -18,6 +18,7 @@ data objects are considered.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -40,15 +41,8 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import locate
 from lakecli.repository.reading.contents import damaged, digest_of, gone
 from lakecli.repository.transfer.destination import Destination, Partial
+from lakecli.repository.transfer.ingest import PIECE, Digests, FileChanged, changed
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.repository.transfer.readers import (
-    PIECE,
-    Digests,
-    FileChanged,
-    Section,
-    SectionReader,
-    changed,
-)
 from lakecli.stores.capabilities import (
     PartUploads,
     UnfinishedUpload,
@@ -59,7 +53,7 @@ from lakecli.stores.capabilities import (
     uploads_of,
 )
 from lakecli.stores.contract import ANY, ObjectNotFound
-from lakecli.stores.streams import open_range
+from lakecli.stores.streams import Seekable, open_range
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore
@@ -78,6 +72,68 @@ PATIENCE: Final = timedelta(days=7)
 
 MOST_LEFTOVERS: Final = 1_000
 """Most uploads considered in one search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a file, as first read; `start` and `size` are in bytes."""
+
+    number: int
+    start: int
+    size: int
+    digest: bytes
+    crc32c: int = 0
+
+
+class SectionReader(Seekable):
+    """A part of a file as a stream, which withholds its last bytes if any have changed.
+
+    Reading again from the beginning hashes again.
+    """
+
+    def __init__(self, descriptor: int, section: Section, *, progress: Progress) -> None:
+        super().__init__(section.size)
+        self._descriptor = descriptor
+        self._section = section
+        self._progress = progress
+        self._hashed = 0
+        self._hasher = blake3()
+        self._ahead = b""
+        self._ahead_at = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes.
+
+        Raises:
+            FileChanged: the bytes differ from those of the first reading.
+        """
+        if size < 0:
+            return b"".join(iter(lambda: self.read(PIECE), b""))
+        if self._position >= self._section.size or not size:
+            return b""
+        at = self._position - self._ahead_at
+        if not 0 <= at < len(self._ahead):
+            self._read_ahead()
+            at = 0
+        piece = self._ahead[at : at + size]
+        self._position += len(piece)
+        return piece
+
+    def _read_ahead(self) -> None:
+        self._progress.advance()
+        length = min(PIECE, self._section.size - self._position)
+        piece = os.pread(self._descriptor, length, self._section.start + self._position)
+        if len(piece) != length:
+            raise changed("sent")
+        if not self._position:
+            self._hasher, self._hashed = blake3(), 0
+        if self._position != self._hashed:
+            raise ValueError("a part is read from its beginning to its end")
+        self._hasher.update(piece)
+        self._hashed += length
+        if self._hashed == self._section.size and self._hasher.digest() != self._section.digest:
+            raise changed("sent")
+        self._ahead, self._ahead_at = piece, self._position
 
 
 @dataclass(frozen=True, slots=True)

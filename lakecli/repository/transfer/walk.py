@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.repository.transfer.selection import is_own
+from lakecli.repository.transfer.own_names import is_own
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,11 +144,36 @@ def opener_below(root: bytes, policy: LinkPolicy) -> Callable[[bytes, int], int]
     """Return what opens the files that `walk` and `named` yield, in place of `os.open`.
 
     Between the walk and the reading, another process may put a link in the place of a directory.
-    Unless the policy is to follow links, such a file is not opened.
+    Unless the policy is to follow links, such a file is not opened. Each thread holds the directory
+    of its last file open, because the next file is in it as a rule.
     """
+    if policy is LinkPolicy.FOLLOW:
+        return os.open
     lead = os.path.join(root, b"")
-    follow = policy is LinkPolicy.FOLLOW
-    return lambda path, flags: open_below(lead, path.removeprefix(lead), flags, follow=follow)
+    mine = threading.local()
+
+    def open_file(path: bytes, flags: int) -> int:
+        directory, _, name = path.removeprefix(lead).rpartition(b"/")
+        held: _HeldDirectory | None = getattr(mine, "held", None)
+        if held is None or held.relative != directory:
+            descriptor = open_below(lead, directory, OPEN_DIRECTORY)
+            held = mine.held = _HeldDirectory(directory, descriptor)
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=held.descriptor)
+
+    return open_file
+
+
+class _HeldDirectory:
+    """An open directory, which is closed when nothing refers to it any more."""
+
+    __slots__ = ("descriptor", "relative")
+
+    def __init__(self, relative: bytes, descriptor: int) -> None:
+        self.relative = relative
+        self.descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
 
 
 def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[WalkedFile | _Directory]:

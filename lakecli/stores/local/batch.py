@@ -25,7 +25,7 @@ import weakref
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import groupby
-from threading import Condition, Lock
+from threading import Lock
 from typing import BinaryIO
 
 from lakecli.stores.local.directory import (
@@ -59,6 +59,7 @@ class LocalBatch:
 
     Files are written to temporary names without a sync. `flush` syncs them all at once, gives them
     their final names and syncs the names, so a crash leaves only temporaries and whole objects.
+    One thread at a time writes a small file: in one file system several are no faster.
     """
 
     def __init__(self, files: RootDirectory) -> None:
@@ -66,15 +67,14 @@ class LocalBatch:
         with files.translated("temporary files"):
             self._temporaries = files.open_directory(TEMPORARY, create=True)
         self._lock = Lock()
-        self._idle: Condition | None = None
-        """What a flush waits for, if it waits."""
+        """Guards all below, and is held while a small file is written."""
         self._flushing = Lock()
         self._open_dirs: dict[bool, StagingDirs] = {}
         """The staging directories of `put_new`, and (``True``) of `put_content`, for writing."""
         self._unpublished_dirs: list[StagingDirs] = []
         """All staging directories that are not published."""
-        self._pending: list[tuple[list[bytes], str, bool]] = []
-        """Components of the key, temporary file, and whether the key determines the contents."""
+        self._pending: list[tuple[list[bytes], str]] = []
+        """Components of the keys of spools, and their names."""
         self._own: list[tuple[str, int]] = []
         """Name and descriptor of the directory of spools, if there is one."""
         self._unpublished: set[str] = set()
@@ -101,16 +101,7 @@ class LocalBatch:
         try:
             with self._lock:
                 staging_dirs = self._open_dirs.get(is_content) or self._open(is_content=is_content)
-                staging_dirs.writers += 1
-            try:
-                is_new = staging_dirs.write(b"/".join(names[:-1]), names[-1], body)
-            finally:
-                with self._lock:
-                    staging_dirs.writers -= 1
-                    if self._idle is not None and not staging_dirs.writers:
-                        self._idle.notify_all()
-            if not is_new:  # the first writer may yet fail, so this body is written as well
-                self._write(names, body, is_content=is_content)
+                staging_dirs.write(b"/".join(names[:-1]), names[-1], body)
         except OSError as error:
             raise self._files.translate(error, key) from error
 
@@ -120,13 +111,6 @@ class LocalBatch:
         self._open_dirs[is_content] = opened
         self._unpublished_dirs.append(opened)
         return opened
-
-    def _write(self, names: list[bytes], body: bytes, *, is_content: bool) -> None:
-        temporary, created = self._create()
-        with closing(created) as descriptor:
-            write_all(descriptor, body)
-        with self._lock:
-            self._pending.append((names, temporary, is_content))
 
     def spool(self) -> tuple[str, BinaryIO]:
         """Open a temporary file."""
@@ -140,7 +124,7 @@ class LocalBatch:
             raise ValueError(f"not a spool of this batch: {temporary!r}")
         names = split_key(key)
         with self._lock:
-            self._pending.append((names, temporary, True))
+            self._pending.append((names, temporary))
 
     def flush(self) -> Collection[str]:
         """Make everything written so far durable, then visible, then durably visible.
@@ -153,21 +137,18 @@ class LocalBatch:
                 pending, self._pending = self._pending, []
                 self._open_dirs.clear()
                 all_dirs = list(self._unpublished_dirs)
-                while any(staging_dirs.writers for staging_dirs in all_dirs):
-                    self._idle = self._idle or Condition(self._lock)
-                    self._idle.wait()
             count = len(pending) + sum(staging_dirs.count for staging_dirs in all_dirs)
             if not count:
                 return ()
             pending.sort()
             try:
                 with self._files.translated("new objects"):
-                    self._sync_content([temporary for _, temporary, _ in pending], all_dirs, count)
+                    self._sync_content([temporary for _, temporary in pending], all_dirs, count)
                     self._publish(pending, all_dirs, count)
             except BaseException as error:
                 left = [item for item in pending if item[1] in self._unpublished]
                 if isinstance(error.__cause__, SyncError):
-                    self._drop([temporary for _, temporary, _ in left], all_dirs)
+                    self._drop([temporary for _, temporary in left], all_dirs)
                 else:
                     with self._lock:
                         self._pending += left
@@ -220,7 +201,7 @@ class LocalBatch:
 
     def _publish(
         self,
-        pending: Sequence[tuple[list[bytes], str, bool]],
+        pending: Sequence[tuple[list[bytes], str]],
         all_dirs: Sequence[StagingDirs],
         count: int,
     ) -> None:
@@ -231,14 +212,14 @@ class LocalBatch:
             staging_dirs.remove()
         for directory, items in groupby(pending, key=lambda item: item[0][:-1]):
             with self._files.opened(directory, create=True, sync=few) as parent:
-                for names, temporary, is_content in items:
+                for names, temporary in items:
                     is_published = self._files.publish(
                         self._temporaries,
                         temporary,
                         parent,
                         names[-1],
                         source=self._spools,
-                        is_content=is_content,
+                        is_content=True,
                     )
                     self._unpublished.discard(temporary)
                     if few and not is_published:
@@ -286,7 +267,6 @@ class StagingDirs:
             replaced.
 
     Attributes:
-        writers: threads that are writing; the batch changes it under its lock.
         count: finished files that are not published.
     """
 
@@ -297,21 +277,24 @@ class StagingDirs:
         self._name, self._descriptor = files.open_temporary_directory(temporaries)
         self._places: dict[bytes, bytes] = {}
         self._names: dict[bytes, list[bytes]] = {}
-        self.writers = 0
 
     @property
     def count(self) -> int:
         """Finished files that are not published."""
         return sum(map(len, self._names.values()))
 
-    def write(self, parent: bytes, name: bytes, body: bytes) -> bool:
-        """Write a file for the directory `parent`; return ``False`` if another thread does."""
-        place = self._places.get(parent) or self._make_place(parent)
+    def write(self, parent: bytes, name: bytes, body: bytes) -> None:
+        """Write a file for the directory `parent`, unless there is one of this name."""
+        place = self._places.get(parent)
+        if place is None:
+            place = b"%x" % len(self._places)
+            os.mkdir(place, dir_fd=self._descriptor)
+            self._places[parent] = place
         path = place + b"/" + name
         try:
             descriptor = os.open(path, CREATE_NEW, FILE_MODE, dir_fd=self._descriptor)
         except FileExistsError:
-            return False  # another thread may still be writing it
+            return
         try:
             write_all(descriptor, body)
         except BaseException:
@@ -319,20 +302,7 @@ class StagingDirs:
             raise
         finally:
             os.close(descriptor)
-        self._names[parent].append(name)
-        return True
-
-    def _make_place(self, parent: bytes) -> bytes:
-        place = b"%x" % len(self._places)
-        while True:
-            try:
-                os.mkdir(place, dir_fd=self._descriptor)
-            except FileExistsError:  # another thread was faster
-                place += b"-"
-            else:
-                break
-        self._names.setdefault(parent, [])
-        return self._places.setdefault(parent, place)
+        self._names.setdefault(parent, []).append(name)
 
     def sync_content(self) -> None:
         """Make the contents of the finished files durable, one by one."""
@@ -352,8 +322,7 @@ class StagingDirs:
             sync: make the names durable, directory by directory.
         """
         for parent in sorted(self._names):
-            if self._names[parent]:
-                self._publish(parent, sync=sync)
+            self._publish(parent, sync=sync)
             del self._names[parent]
 
     def _publish(self, parent: bytes, *, sync: bool) -> None:

@@ -1,4 +1,7 @@
-"""Selecting the objects of a recursive transfer, by patterns as in ``.gitignore`` and by name.
+"""How patterns are matched: those of a `.lakefsignore`, of ``--include`` and of ``--exclude``.
+
+They are patterns as in ``.gitignore``. `Patterns` is a list of them, as one file has it;
+`Selection` chooses the objects of a recursive transfer.
 
 A pattern is matched against the path relative to the transferred directory. ``*`` and ``?`` do not
 match a slash, ``**`` does. A pattern without a slash, except at its end, matches at any depth, any
@@ -13,14 +16,6 @@ anything matches, the first occurrence does, since the next ``*`` takes whatever
 holds for the components between two ``**``, and a component is an atomic group itself, because no
 ``*`` leaves it. So each group moves on along the path, and never goes back behind what an earlier
 one has found.
-
-Some names are never transferred: `is_own` knows the files in directories of users that are Git's,
-lakecli's own or the system's. A namespace that could write ``.git`` would run commands on the
-machines of its readers, with the next ``git status``; one that could read it would get their
-tokens. So `is_own` is asked by all that writes files of a namespace into a directory, or reads a
-directory for one. File systems take other names for these, too, and Git lists which: in upper case,
-with characters that are not shown, with dots and blanks at the end, with the name of a stream of
-NTFS, and by the short names of Windows.
 """
 
 from __future__ import annotations
@@ -30,7 +25,6 @@ import re
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Final
-from unicodedata import normalize
 
 from lakecli.errors import UsageError
 
@@ -222,43 +216,3 @@ def _component(text: str) -> str:
         return first
     middle = "".join(f"(?>[^/]*?{each})" for each in rest[:-1] if each)
     return f"(?>{first}{middle}[^/]*{rest[-1]}(?=/|\\Z))"
-
-
-LINK_FILE: Final = b".lakefs_ref.yaml"
-"""Links a directory with a path of a ref."""
-
-INCOMING: Final = b".lakecli-incoming"
-"""The directory, in a working directory, of files that are not complete yet."""
-
-LEFT_OUT: Final = "Git, lakecli or the system itself uses a file of this name"
-"""Why an object with such a name is left out."""
-
-_OWN: Final = re.compile(
-    rb"(?:^|[/\\])"
-    rb"(?:\.git|git~[1-9]|\.lakefs_ref\.yaml|lakefs~[1-9]\.yam|\.lakecli[^/\\:]*|\.ds_store)"
-    rb"[ .]*(?:[/\\:]|\Z)",
-    re.IGNORECASE,
-)
-_NOT_SHOWN: Final = re.compile(
-    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff]"
-)
-"""What Unicode lets a comparison ignore (``Default_Ignorable_Code_Point``), as HFS+ and ext4 do."""
-
-
-def is_own(relative: bytes) -> bool:
-    """Return whether a file is never transferred, because of its name or a directory above it.
-
-    Args:
-        relative: the path of a file or directory, or a single name.
-    """
-    if not relative.isascii():
-        relative = _folded(relative)
-    return _OWN.search(relative) is not None
-
-
-def _folded(relative: bytes) -> bytes:
-    """Return a path as a file system reads it that ignores case and what is not shown."""
-    text = _NOT_SHOWN.sub("", relative.decode("utf-8", "surrogateescape"))
-    return normalize("NFD", text).casefold().encode("utf-8", "surrogateescape")
