@@ -80,7 +80,7 @@ def annotate(
     """
     with repository.lake.kv.read() as txn:
         commit = commit_at(repository, txn, ref)
-        view = View(repository, txn, commit=commit, tokens=(), name=ref)
+        view = View(repository, txn, commit, (), ref)
         listed = _list(view, path, recursive=recursive)
         first = next(listed, None)
         if first is None and path:

@@ -13,10 +13,10 @@ from lakecli.errors import AlreadyExists, DirtyBranch, LostRace, Refused
 from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import branch_at, commit_at, view_of_branch
 
 if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
     from lakecli.repository.guard import ClaimedCommit
 
 

@@ -59,14 +59,7 @@ def cherry_pick(
             allow_empty=allow_empty,
         )
         origin = {CHERRY_PICK_ORIGIN: picked.id, CHERRY_PICK_COMMITTER: picked.committer}
-        return Draft(
-            metarange_id=tree,
-            parents=[head],
-            message=picked.message,
-            committer=committer,
-            created_at=repository.lake.now(),
-            metadata={**picked.metadata, **origin},
-        )
+        return Draft(tree, [head], picked.message, committer, {**picked.metadata, **origin})
 
     return commit_clean(repository, branch, build, kind="cherry-pick")
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.model import Commit, MergeStrategy
 from lakecli.base.uri import as_directory
 from lakecli.committed.apply import apply
 from lakecli.errors import ConflictError, NothingToDo
+from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.journal import operation_log
 from lakecli.repository.moving.transaction import Draft, commit_staged
 from lakecli.repository.reading.view import View
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
@@ -102,14 +100,7 @@ def commit(
                 if only is None
                 else f"list what is staged: lakecli diff {uri}",
             )
-        return Draft(
-            metarange_id=applied.metarange_id,
-            parents=[head],
-            message=message,
-            committer=committer,
-            created_at=created_at or repository.lake.now(),
-            metadata=metadata or {},
-        )
+        return Draft(applied.metarange_id, [head], message, committer, metadata or {}, created_at)
 
     leaves = None if only is None else (lambda path: not only.has(path))
     return commit_staged(repository, branch, build, kind="commit", leaves=leaves)

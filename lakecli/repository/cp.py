@@ -6,7 +6,6 @@ A copy is the same entry, staged at another path.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory, check_path
@@ -15,10 +14,13 @@ from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import View, check_branch, no_such_path, open_view
-from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, claimed_batches
-
-if TYPE_CHECKING:
-    from lakecli.repository.staged.stager import Parts
+from lakecli.repository.staged.stager import (
+    UNCHANGED,
+    NewAttributes,
+    Parts,
+    Stager,
+    claimed_batches,
+)
 
 
 def cp(

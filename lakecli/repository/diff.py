@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
 from lakecli.refs.ref_store import RefStore, get_parent
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import (
     View,
     commit_at,
@@ -21,7 +22,6 @@ from lakecli.repository.staged.changes import compare_staged, uncommitted
 
 if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.repository.contract import Repository
 
 
 @contextmanager

@@ -14,12 +14,12 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.history import iter_log
 from lakecli.refs.names import split_range
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at, resolve_ref
 
 if TYPE_CHECKING:
     from lakecli.refs.history import GraphLine
     from lakecli.refs.resolve import Resolved
-    from lakecli.repository.contract import Repository
 
 
 class LogOptions(NamedTuple):

@@ -8,15 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from fnmatch import translate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.base.model import Entry
 from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View, open_view
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 
 @contextmanager

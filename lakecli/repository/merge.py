@@ -74,16 +74,13 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
                 f"lakecli merge --dry-run {refs}"
             )
             raise
+        parents = [head] if options.squash else [head, merged_commit]
         message = options.message
-        return Draft(
-            metarange_id=merged.metarange_id,
-            parents=[head] if options.squash else [head, merged_commit],
-            also_counts=[points.source],
-            message=f"Merge '{source}' into '{destination}'" if message is None else message,
-            committer=options.committer,
-            created_at=repository.lake.now(),
-            metadata={MERGE_STRATEGY: str(options.strategy), **(options.metadata or {})},
-        )
+        if message is None:
+            message = f"Merge '{source}' into '{destination}'"
+        metadata = {MERGE_STRATEGY: str(options.strategy), **(options.metadata or {})}
+        draft = Draft(merged.metarange_id, parents, message, options.committer, metadata)
+        return draft._replace(also_counts=[points.source])
 
     return commit_clean(repository, destination, build, kind="merge")
 

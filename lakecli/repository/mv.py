@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory, check_path
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard import claim_values
+from lakecli.repository.guard import Change, claim_values
 from lakecli.repository.reading.view import View, check_branch, no_such_path, open_view
-from lakecli.repository.staged.stager import Stager, claimed_batches
+from lakecli.repository.staged.stager import Parts, Stager, claimed_batches
 from lakecli.staging.area import TOMBSTONE
-
-if TYPE_CHECKING:
-    from lakecli.repository.guard import Change
-    from lakecli.repository.staged.stager import Parts
 
 
 def mv(

@@ -57,13 +57,7 @@ def revert(
             parent = parent_of(view, picked, number)
             before = claim_commit(view.txn, repository, parent).metarange_id
         tree = apply_change(view, before=picked.metarange_id, after=before, allow_empty=allow_empty)
-        return Draft(
-            metarange_id=tree,
-            parents=[head],
-            message=f"Revert {ref}" if message is None else message,
-            committer=committer,
-            created_at=repository.lake.now(),
-            metadata=metadata or {},
-        )
+        said = f"Revert {ref}" if message is None else message
+        return Draft(tree, [head], said, committer, metadata or {})
 
     return commit_clean(repository, branch, build, kind="revert")

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lakecli.base.model import Entry
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import open_view
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 
 def stat(repository: Repository, ref: str, path: bytes) -> Entry:

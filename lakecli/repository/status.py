@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.base.model import Branch, ChangeType, CommitId, RefKind
 from lakecli.kv.bucket import IntentStore, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
 from lakecli.repository.journal import tracking
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.staging import area
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 
 class Distance(NamedTuple):

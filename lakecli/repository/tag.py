@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from lakecli.base.model import Tag
 from lakecli.errors import AlreadyExists, NotFound
@@ -11,10 +10,8 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.names import check_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free, claim_ref
+from lakecli.repository.contract import Repository
 from lakecli.repository.journal import operation_log
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 
 def create(repository: Repository, name: str, ref: str, *, force: bool = False) -> Tag:

@@ -110,7 +110,7 @@ def test_objects_in_another_bucket(
     address = f"s3://{other}/some/key with spaces"
     entry = Entry(address, 10, "etag", system_now(), "text/plain")
     with lakes.repository(fs.home, "cloud") as repository:
-        stage_entry(repository, "main", b"imported", entry, kind="test")
+        stage_entry(repository, "main", b"imported", entry)
         remember(repository, [f"s3://{other}"])
     assert fs.cat_file(f"{MAIN}/imported", 2, 5) == b"234"
     assert fs.cat_file(f"{MAIN}/imported") == b"0123456789"

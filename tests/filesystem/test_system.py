@@ -421,7 +421,7 @@ def test_objects_outside_the_namespace(fs: LakeFileSystem, tmp_path: Path) -> No
     at = datetime(2026, 1, 1, tzinfo=UTC)
     entry = Entry(f"local://{place}", 200, "etag", at, "application/octet-stream")
     with with_repository() as repository:
-        stage_entry(repository, "main", b"imported", entry, kind="test")
+        stage_entry(repository, "main", b"imported", entry)
         with pytest.raises(LakeFileError, match="not allowed") as caught:
             fs.cat_file(f"{MAIN}/imported")
         assert caught.value.kind is ErrorKind.REFUSED

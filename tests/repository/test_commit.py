@@ -44,7 +44,7 @@ def test_an_entry_is_staged_unless_the_branch_has_it(repository: Repository) -> 
         before = branch.show(repository, "main")
         with repository.lake.kv.read() as txn:
             operations = log.last_sequence(txn, repository.key)
-        stage_entry(repository, "main", b"a", entry_of(contents), kind="stage")
+        stage_entry(repository, "main", b"a", entry_of(contents))
         assert read(repository, "main") == checksums({b"a": contents})
         with repository.lake.kv.read() as txn:
             assert log.last_sequence(txn, repository.key) == operations + is_new

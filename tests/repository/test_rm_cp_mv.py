@@ -291,8 +291,7 @@ def test_what_comes_while_a_tree_is_removed_stays(filled: Repository, meddling: 
 
 def test_no_changes_are_no_operation(filled: Repository) -> None:
     before = kinds(filled)
-    for whole in (True, False):
-        Stager(filled, "main", kind="test").write([], whole=whole)
+    Stager(filled, "main", kind="test").write([])
     assert kinds(filled) == before
 
 

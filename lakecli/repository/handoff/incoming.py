@@ -147,7 +147,7 @@ def take_in(
         metadata={**metadata, CLIENT_INCOMING: incoming_id},
     )
     runtime.on_step("incoming:stage")
-    stage_entry(repository, branch, path, entry, kind="stage")
+    stage_entry(repository, branch, path, entry)
     runtime.on_step("incoming:delete-copies")
     store.delete([info.key for info in store.list(f"{key}.")])
     runtime.on_step("incoming:delete")
@@ -253,7 +253,7 @@ def record_object(
         metadata=metadata,
     )
     remember(repository, [place])
-    stage_entry(repository, branch, path, entry, kind="stage")
+    stage_entry(repository, branch, path, entry)
     return entry
 
 

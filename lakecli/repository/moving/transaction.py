@@ -39,7 +39,15 @@ from typing import Final, NamedTuple
 
 from lakecli.base.identity import commit_id
 from lakecli.base.layout import MAX_MESSAGE_SIZE, MAX_METADATA_SIZE
-from lakecli.base.model import EMPTY_TREE, Branch, Commit, CommitId, MetarangeId, StagingToken
+from lakecli.base.model import (
+    EMPTY_TREE,
+    NO_METADATA,
+    Branch,
+    Commit,
+    CommitId,
+    MetarangeId,
+    StagingToken,
+)
 from lakecli.errors import LostRace, NothingToDo, UsageError
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
@@ -70,6 +78,7 @@ class Draft(NamedTuple):
 
     Attributes:
         parents: first parent first; claimed by `lakecli.repository.guard`.
+        created_at: ``None``: now.
         also_counts: commits that count for the generation without being parents.
     """
 
@@ -77,8 +86,8 @@ class Draft(NamedTuple):
     parents: Sequence[ClaimedCommit]
     message: str
     committer: str
-    created_at: datetime
-    metadata: Mapping[str, str]
+    metadata: Mapping[str, str] = NO_METADATA
+    created_at: datetime | None = None
     also_counts: Sequence[Commit] = ()
 
 
@@ -235,15 +244,16 @@ def _try(
     lake.runtime.on_step("build")
     with lake.kv.read() as txn:
         head = RefStore(txn, repository.key).get_commit(branch.commit_id)
-        view = View(repository, txn, commit=head, tokens=sealed, name=branch.name)
+        view = View(repository, txn, head, sealed, branch.name)
         if must_be_clean and sealed:
             check_clean(view)
-            view = View(repository, txn, commit=head, tokens=(), name=branch.name)
+            view = View(repository, txn, head, (), branch.name)
         draft = build(view)
     if len({parent.id for parent in draft.parents}) < len(draft.parents):
         raise ValueError(f"a commit on {branch.name} would have one parent twice")
     _check_texts(message=draft.message, committer=draft.committer, metadata=draft.metadata)
-    commit = describe_commit(**draft._asdict())
+    dated = draft._replace(created_at=draft.created_at or lake.now())
+    commit = describe_commit(**dated._asdict())
     left = () if leaves is None else _copy_staged(repository, branch, leaves)
     landing = LocalMove(kind, sealed, from_staging=from_staging, left=left)
     if not _move(repository, branch, commit, landing):

@@ -7,21 +7,24 @@ open as long as the view.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lakecli.base.model import EMPTY_TREE, Branch, Commit, Entry, StagingToken
 from lakecli.errors import NotFound, Refused
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import merge_base
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
+    from lakecli.refs.names import RefExpression
     from lakecli.refs.ref_store import PastReader
     from lakecli.refs.resolve import Resolved
-    from lakecli.repository.contract import Repository
+
+R = TypeVar("R")
 
 _NEIGHBOURS = 1_000
 """Objects of a directory among which that one is sought that is probably meant."""
@@ -37,7 +40,6 @@ class View:
         self,
         repository: Repository,
         txn: ReadTransaction,
-        *,
         commit: Commit,
         tokens: tuple[StagingToken, ...],
         name: str,
@@ -207,13 +209,8 @@ def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> V
         NotFound: no such branch.
     """
     branch = branch_at(repository, txn, name)
-    return View(
-        repository,
-        txn,
-        commit=RefStore(txn, repository.key).get_commit(branch.commit_id),
-        tokens=(branch.staging_token, *branch.sealed_tokens),
-        name=name,
-    )
+    commit = RefStore(txn, repository.key).get_commit(branch.commit_id)
+    return View(repository, txn, commit, (branch.staging_token, *branch.sealed_tokens), name)
 
 
 def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -> Resolved:
@@ -223,13 +220,9 @@ def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -
         UsageError: it is malformed.
         NotFound: it names nothing, or is ambiguous.
     """
-    from lakecli.refs.names import parse_expression
     from lakecli.refs.resolve import resolve
 
-    with _hinting(repository, txn, expression):
-        parsed = parse_expression(expression)
-        past = past_of(repository, txn) if parsed.asks_for_moves else None
-        return resolve(parsed, RefStore(txn, repository.key), past)
+    return _resolved(repository, txn, expression, resolve)
 
 
 def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> Commit:
@@ -239,13 +232,9 @@ def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> 
         UsageError: it is malformed, or names a staging area.
         NotFound: it names nothing, or is ambiguous.
     """
-    from lakecli.refs.names import parse_expression
     from lakecli.refs.resolve import resolve_commit
 
-    with _hinting(repository, txn, expression):
-        parsed = parse_expression(expression)
-        past = past_of(repository, txn) if parsed.asks_for_moves else None
-        return resolve_commit(parsed, RefStore(txn, repository.key), past)
+    return _resolved(repository, txn, expression, resolve_commit)
 
 
 def past_of(repository: Repository, txn: ReadTransaction) -> PastReader:
@@ -271,10 +260,18 @@ def settle(repository: Repository, expression: str) -> str:
         return commit_at(repository, txn, expression).id
 
 
-@contextmanager
-def _hinting(repository: Repository, txn: ReadTransaction, expression: str) -> Iterator[None]:
+def _resolved(
+    repository: Repository,
+    txn: ReadTransaction,
+    expression: str,
+    resolve: Callable[[RefExpression, RefStore, PastReader | None], R],
+) -> R:
+    from lakecli.refs.names import parse_expression
+
     try:
-        yield
+        parsed = parse_expression(expression)
+        past = past_of(repository, txn) if parsed.asks_for_moves else None
+        return resolve(parsed, RefStore(txn, repository.key), past)
     except NotFound as error:
         near = None if error.hint else _nearest_ref(RefStore(txn, repository.key), expression)
         if near is not None:
@@ -311,7 +308,7 @@ def open_view(repository: Repository, expression: str) -> Iterator[View]:
         tokens: tuple[StagingToken, ...] = ()
         if resolved.staging and resolved.branch is not None:
             tokens = (resolved.branch.staging_token, *resolved.branch.sealed_tokens)
-        yield View(repository, txn, commit=resolved.commit, tokens=tokens, name=expression)
+        yield View(repository, txn, resolved.commit, tokens, expression)
 
 
 class MergePoints(NamedTuple):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry, MetarangeId, StagingToken
 from lakecli.base.uri import as_directory, check_path
@@ -23,18 +23,15 @@ from lakecli.kv.local_store import WriteTransaction
 from lakecli.kv.operations import Operation, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard import claim_below, claim_entry, claim_head, committed_value
+from lakecli.repository.guard import Change, claim_below, claim_entry, claim_head, committed_value
 from lakecli.repository.journal import operation_log
 from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.staging import area
-from lakecli.staging.area import TOMBSTONE, ClaimedValue
+from lakecli.staging.area import TOMBSTONE
 
-if TYPE_CHECKING:
-    from lakecli.repository.guard import Change
-
-    Parts = Sequence[tuple[str, Sequence[tuple[bytes, ClaimedValue]]]]
-    """Branches, and what to stage on each."""
+Parts = Sequence[tuple[str, Sequence[Change]]]
+"""Branches, and what to stage on each."""
 
 T = TypeVar("T")
 
@@ -52,7 +49,7 @@ class Stager:
 
     Args:
         repository: the repository of the branches.
-        branch: the branch to stage on, unless `write` names another.
+        branch: the branch to stage on.
         kind: the kind of the operation, as the log shows it.
     """
 
@@ -62,29 +59,16 @@ class Stager:
         self._kind = kind
         self._operation: Operation | None = None
 
-    def write(
-        self,
-        changes: Sequence[tuple[bytes, ClaimedValue]],
-        *,
-        branch: str | None = None,
-        whole: bool = False,
-    ) -> None:
+    def write(self, changes: Sequence[Change]) -> None:
         """Stage (path, claimed value or tombstone), in ascending order of paths.
-
-        Args:
-            changes: what to stage.
-            branch: the branch to stage on, if not the stager's own.
-            whole: stage all changes in one transaction, so that nobody sees a part of them.
 
         Raises:
             NotFound: no such branch.
         """
-        name = self._branch if branch is None else branch
-        size = max(len(changes), 1) if whole else BATCH
-        for start in range(0, len(changes), size):
-            part = changes[start : start + size]
+        for start in range(0, len(changes), BATCH):
+            part = changes[start : start + BATCH]
             with self._repository.lake.kv.write() as txn:
-                present = branch_at(self._repository, txn, name)
+                present = branch_at(self._repository, txn, self._branch)
                 self._log(txn, present, [path for path, _ in part])
                 area.put_many(txn, present.staging_token, part)
 
@@ -174,13 +158,8 @@ class Stager:
                 if branch.commit_id != head:
                     return False
             self._log(txn, branch, part)
-            below = View(
-                self._repository,
-                txn,
-                commit=refs.get_commit(branch.commit_id),
-                tokens=branch.sealed_tokens,
-                name=branch.name,
-            )
+            commit = refs.get_commit(branch.commit_id)
+            below = View(self._repository, txn, commit, branch.sealed_tokens, branch.name)
             covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
             if any(covered):
                 refs.put_branch(operation_log.outdate(txn, self._repository, branch))
@@ -206,9 +185,7 @@ class Stager:
         log.save_images(txn, self._operation.id, branch.staging_token, paths)
 
 
-def stage_entry(
-    repository: Repository, branch: str, path: bytes, entry: Entry, *, kind: str
-) -> None:
+def stage_entry(repository: Repository, branch: str, path: bytes, entry: Entry) -> None:
     """Stage one entry, unless the branch has the same one already; its object is claimed.
 
     Raises:
@@ -219,7 +196,7 @@ def stage_entry(
     with repository.lake.kv.read() as txn:
         present = view_of_branch(repository, txn, branch).find(path)
     if present is None or identity_of(present) != identity_of(value):
-        Stager(repository, branch, kind=kind).write([(path, value)])
+        Stager(repository, branch, kind="stage").write([(path, value)])
 
 
 def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:
