@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from lakecli.cli.manual.completion import SHELLS, completion_script, make_table
 
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.line.argv import Globals
 from lakecli.cli.line.describe import CommandHelp, ParameterHelp, describe_all
 from lakecli.cli.manual import complete
+from lakecli.cli.manual.completion import SHELLS, completion_script, make_table
 from lakecli.cli.reading import Kind
 from tests.support.terminal import Terminal
 from tests.support.tools import require_tool

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from lakecli.cli.manual.completion import SHELLS
 
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.argv import GLOBAL_OPTIONS
 from lakecli.cli.line.describe import CommandHelp, describe_all
+from lakecli.cli.manual.completion import SHELLS
 from lakecli.cli.manual.generate import generated_files, write
 from lakecli.cli.manual.man import command_page, page_name
 from lakecli.cli.manual.topics import find_topic, topic_names
