@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+Time = datetime | None
+Patterns = Sequence[re.Pattern[str]]
+Texts = Sequence[str]
+
 
 @answers(CommitJson, each=True)
 def log(
@@ -41,21 +45,21 @@ def log(
     ),
     limit: bool = flag("With --amount, do not report that there are more commits"),
     after: str = option("REF", "Start after this commit", default=""),
-    since: datetime | None = option("TIME", "Only commits since this time", read=read_time),
-    until: datetime | None = option("TIME", "Only commits until this time", read=read_time),
-    author: Sequence[re.Pattern[str]] = option(
+    since: Time = option("TIME", "Only commits since this time", read=read_time),
+    until: Time = option("TIME", "Only commits until this time", read=read_time),
+    author: Patterns = option(
         "REGEX", "Only commits of committers that match", default=(), read=read_patterns
     ),
-    grep: Sequence[re.Pattern[str]] = option(
+    grep: Patterns = option(
         "REGEX", "Only commits whose message matches", default=(), read=read_patterns
     ),
     stop_at: str = option("REF", "Stop at this commit", default=""),
     first_parent: bool = flag("Follow only the first parent of merge commits"),
     no_merges: bool = flag("Leave out merge commits"),
-    objects: Sequence[str] = option(
+    objects: Texts = option(
         "PATH", "Only commits that changed these paths", default=(), read=read_list
     ),
-    prefixes: Sequence[str] = option(
+    prefixes: Texts = option(
         "TEXT", "Only commits that changed paths with these prefixes", default=(), read=read_list
     ),
     show_meta_range_id: ShowMetarangeId = False,

@@ -8,6 +8,8 @@ docstring of the package has an example of each.
 
 from __future__ import annotations
 
+import builtins
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import UnionType
@@ -219,14 +221,23 @@ def _parameters_of(function: Callable[..., int | None]) -> Iterator[tuple[str, A
         zip(code.co_varnames[code.co_argcount - len(positional) :], positional, strict=False)
     )
     defaults |= function.__kwdefaults__ or {}
-    annotations = get_type_hints(function, include_extras=True)
+    annotations = _evaluated(function, function.__globals__)
     for name in code.co_varnames[1:count]:
         yield name, annotations[name], defaults.get(name, REQUIRED)
 
 
 def _fields_of(group: Any) -> Iterator[Parameter]:  # noqa: ANN401 - mypy knows no type of such classes
-    for name, annotation in get_type_hints(group, include_extras=True).items():
+    for name, annotation in _evaluated(group, vars(sys.modules[group.__module__])).items():
         yield _parameter(name, annotation, group._field_defaults[name])
+
+
+def _evaluated(declared: Any, names: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - as above
+    """Return the annotations of a function or a class; names alone are looked up."""
+    names = {**vars(builtins), **names}
+    given = {name: text for name, text in declared.__annotations__.items() if name != "return"}
+    if all(text in names for text in given.values()):
+        return {name: names[text] for name, text in given.items()}
+    return get_type_hints(declared, include_extras=True)
 
 
 def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noqa: ANN401 - as above
