@@ -153,21 +153,10 @@ def clone(
             hint="add --from-lakefs, or leave them away",
         )
 
+    lake, name = context.lake(), repository.repository
     with context.out.progress("clone") as progress:
-        made = clone_counted(
-            context.lake(),
-            storage_namespace,
-            repository.repository,
-            progress=progress,
-        )
-    _show_clone(
-        context,
-        made,
-        source="",
-        left_out=[pick(RefUpdateJson, each) for each in made.left_out],
-        warnings=update_lines(made.left_out),
-        damaged=[pick(DamageJson, each) for each in made.damaged],
-    )
+        made = clone_counted(lake, storage_namespace, name, progress=progress)
+    _show_clone(context, made, None)
     context.out.note(
         "not cloned: uncommitted changes, unpushed commits and the operation logs of other clones"
     )
@@ -192,21 +181,9 @@ def _update(
         )
     if known is None:
         return None
-    found, made = known
+    found, cloned = known
     updated = update_refs(context.synced(found), manifest)
-    cloned = () if made is None else made.left_out
-    _show_clone(
-        context,
-        updated,
-        source="lakeFS in ",
-        left_out=[
-            *(pick(RefUpdateJson, each) for each in cloned),
-            *(left_out_record(each) for each in updated.left_out),
-        ],
-        warnings=(),
-        damaged=[pick(DamageJson, each) for each in (() if made is None else made.damaged)],
-        updated=show_updates(context, updated),
-    )
+    _show_clone(context, cloned, updated, updates=show_updates(context, updated))
     return updated.repository
 
 
@@ -219,28 +196,35 @@ def _rebuild(context: Context, repository: Repository, engine: EngineOptions) ->
 
 def _show_clone(
     context: Context,
-    made: Cloned | Restored,
+    cloned: Cloned | None,
+    restored: Restored | None,
     *,
-    source: str,
-    left_out: Sequence[RefUpdateJson],
-    warnings: Iterable[str],
-    damaged: Sequence[DamageJson] = (),
-    updated: Sequence[RefUpdateJson] = (),
+    updates: Sequence[RefUpdateJson] | None = None,
 ) -> None:
     """Report a new clone, and ask about the places outside its namespace that it needs.
 
     Args:
         context: of the command.
-        made: the clone.
-        source: what it was cloned from, before the storage namespace.
-        left_out: the refs that it lacks, for ``--json``.
-        warnings: the same, for people.
-        damaged: the records that were left out.
-        updated: the refs that a newer dump of lakeFS moved.
+        cloned: what came from the bucket.
+        restored: what came out of a dump of lakeFS.
+        updates: the refs that the dump has moved in a repository, which were shown.
     """
+    made = restored or cloned
+    assert made is not None
     record = made.repository.record
     outside = _ask_about_outside(context, made.repository)
-    for line in warnings:
+    left_out: list[RefUpdateJson] = []
+    damaged: list[DamageJson] = []
+    lines: Iterable[str] = ()
+    source = "" if restored is None else "lakeFS in "
+    if cloned is not None:
+        left_out += [pick(RefUpdateJson, each) for each in cloned.left_out]
+        damaged += [pick(DamageJson, each) for each in cloned.damaged]
+        lines = update_lines(cloned.left_out)
+    if restored is not None:
+        left_out += map(left_out_record, restored.left_out)
+        lines = left_out_lines(restored.left_out)
+    for line in lines if updates is None else ():
         context.out.warn(f"left out: {line}")
     context.keep(made.repository)
     context.out.emit(
@@ -252,7 +236,7 @@ def _show_clone(
             left_out=left_out,
             damaged=damaged,
             outside=place_records(outside),
-            updated=updated,
+            updated=updates or (),
         ),
         text=lambda: [
             f"Repository: {made.repository.uri}",
@@ -303,13 +287,7 @@ def _ask_about_outside(context: Context, repository: Repository) -> list[Counted
 
 def _show_restored(context: Context, made: Restored, *, taken_over: bool) -> None:
     """Report a clone that was made of a refs dump, and whose namespace it reads."""
-    _show_clone(
-        context,
-        made,
-        source="lakeFS in ",
-        left_out=[left_out_record(each) for each in made.left_out],
-        warnings=left_out_lines(made.left_out),
-    )
+    _show_clone(context, None, made)
     context.out.note(NOT_IN_A_DUMP)
     if taken_over:
         context.out.note(

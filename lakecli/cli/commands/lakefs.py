@@ -228,43 +228,30 @@ def refs_restore(
         lakectl refs-dump lakefs://demo | lakecli refs-restore --update lakefs://demo
     """
     context.out.say(f"Repository: {repository}")
+    source = read_manifest(context, manifest)
+    updates: list[RefUpdateJson] = []
     if update:
-        _update(context, repository, manifest)
-        return
-    restored = restore_refs(context.repository(repository), read_manifest(context, manifest))
-    for line in left_out_lines(restored.left_out):
-        context.out.warn(f"left out: {line}")
+        restored = update_refs(context.synced_repository(repository), source)
+        updates, done = show_updates(context, restored), f"New commits: {restored.commits}"
+    else:
+        restored = restore_refs(context.repository(repository), source)
+        done = "All references restored successfully!"
+        for line in left_out_lines(restored.left_out):
+            context.out.warn(f"left out: {line}")
     context.out.emit(
         pick(
             RestoredRefsJson,
             restored,
             repository=restored.repository.uri,
             left_out=[left_out_record(each) for each in restored.left_out],
-            updated=[],
+            updated=updates,
         ),
-        text=lambda: ["", "All references restored successfully!"],
+        text=lambda: ["", done],
     )
-    context.out.note(
-        f"branches: {restored.branches}, tags: {restored.tags}, commits: {restored.commits}"
-    )
-    context.out.note(NOT_IN_A_DUMP)
-
-
-def _update(context: Context, uri: RepositoryUri, source: str) -> None:
-
-    manifest = read_manifest(context, source)
-    updated = update_refs(context.synced_repository(uri), manifest)
-    shown = show_updates(context, updated)
-    context.out.emit(
-        pick(
-            RestoredRefsJson,
-            updated,
-            repository=updated.repository.uri,
-            left_out=[left_out_record(each) for each in updated.left_out],
-            updated=shown,
-        ),
-        text=lambda: ["", f"New commits: {updated.commits}"],
-    )
+    if not update:
+        context.out.note(
+            f"branches: {restored.branches}, tags: {restored.tags}, commits: {restored.commits}"
+        )
     context.out.note(NOT_IN_A_DUMP)
 
 
