@@ -21,9 +21,9 @@ Layers, each importing only what stands below it (a test enforces it)::
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
 ``repository/moving/transaction.py`` seals the branch's staging area → ``staging/area.py`` gives
-the sealed changes as one sorted stream → ``committed/apply.py`` rewrites only the ranges they touch
-→ ``stores`` keeps the new ranges and the metarange → ``transaction.py`` moves the branch: one LMDB
-transaction, or first the bucket's branch where sharing is automatic.
+the sealed changes as one sorted stream → ``committed/writer.py`` rewrites only the ranges they
+touch → ``stores`` keeps the new ranges and the metarange → ``transaction.py`` moves the branch: one
+LMDB transaction, or first the bucket's branch where sharing is automatic.
 """
 
 from __future__ import annotations

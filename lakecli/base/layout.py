@@ -98,6 +98,10 @@ MAX_COMMIT_SIZE: Final = 1 << 20
 MAX_TABLE_SIZE: Final = 1 << 30
 """Bytes of a range or metarange, at most; lakeFS's ranges have at most 20 MiB."""
 
+MIN_RANGE_ENTRIES: Final = 16
+MAX_RANGE_ENTRIES: Final = 1 << 20
+"""The tree parameter of a repository, see `lakecli.committed.writer`: a power of two."""
+
 MAX_SEQUENCE: Final = 10**15
 """The highest sequence number of a move; keys have 16 digits for it."""
 

@@ -6,10 +6,10 @@
     metaranges   a parsed metarange and its ranges, in key order, and the IDs they must have
     cache        SSTables of a bucket kept as files of this machine, and counts of reads
     tree_store   `TreeStore`: the tables of a repository's trees, from the nearest copy
-    writer       `TreeWriter`: the one way a tree comes to be; where a range ends
+    writer       tree + changes -> tree (commit); `TreeWriter`: the one way a tree comes to be, and
+                 where a range ends
     scan         scans, listings, and the cursor: step into a range or block, or skip it unread
     points       point reads of open ranges, shared between threads
-    apply        tree + changes -> tree (commit)
     merge        three trees side by side -> tree, or conflicts
     diff         two trees -> their differences, or those of some paths, or counts by prefix
     check        verification of what the bucket holds, for fsck

@@ -30,12 +30,11 @@ from typing import Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, is_md5
 from lakecli.base.model import MergeStrategy, MetarangeId
-from lakecli.committed.apply import Application, ApplyResult, PathCounts
 from lakecli.committed.metaranges import ID_PART, Metarange, RangeRecord
 from lakecli.committed.scan import Cursor, iter_pairs, iter_windows
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
-from lakecli.committed.writer import TreeWriter, canonical
+from lakecli.committed.writer import Application, ApplyResult, PathCounts, TreeWriter, canonical
 from lakecli.errors import ConflictError, IntegrityError
 
 STRATEGIES: Final[Mapping[MergeStrategy, Callable[[Candidate], bytes | None] | None]] = {

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import Commit, MergeStrategy
 from lakecli.base.uri import as_directory
-from lakecli.committed.apply import apply
+from lakecli.committed.writer import apply
 from lakecli.errors import ConflictError, NothingToDo
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head

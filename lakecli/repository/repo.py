@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Final
 
 from lakecli.base import layout
+from lakecli.base.layout import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.base.model import Branch, RefKind, RepositoryRecord, RepositoryUuid
-from lakecli.committed.writer import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, NotFound, UsageError
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import RefChange

@@ -24,8 +24,8 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import Commit
-from lakecli.committed.apply import apply
 from lakecli.committed.diff import diff
+from lakecli.committed.writer import apply
 from lakecli.errors import AlreadyExists, ConflictError, LakeError, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository

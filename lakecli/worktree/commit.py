@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType, Commit
 from lakecli.base.uri import check_path
-from lakecli.committed.apply import apply
 from lakecli.committed.values import decode_entry, is_same
+from lakecli.committed.writer import apply
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard import claim_head

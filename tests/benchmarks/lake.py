@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE
 from lakecli.cli.context import random_id, system_now
-from lakecli.committed.apply import apply
+from lakecli.committed.writer import apply
 from lakecli.errors import NotFound
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.commit import commit

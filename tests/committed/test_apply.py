@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from lakecli.base.model import EMPTY_TREE, MetarangeId
-from lakecli.committed.apply import CHUNK, ApplyResult, apply
 from lakecli.committed.values import MalformedValue
-from lakecli.committed.writer import TreeWriter
+from lakecli.committed.writer import CHUNK_SIZE, ApplyResult, TreeWriter, apply
 from lakecli.errors import IntegrityError
 from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import (
@@ -148,7 +147,7 @@ def test_many_new_paths_in_one_place_are_held_a_few_at_a_time(
     result = apply(trees, tree, ((key(at), value(at)) for at in range(20_000)))
     assert result.added == 20_000
     assert contents(trees, result.metarange_id) == base | large_model(20_000)
-    assert max(sizes) <= CHUNK + len(base)
+    assert max(sizes) <= CHUNK_SIZE + len(base)
 
 
 def test_a_range_that_somebody_else_wrote_first_stays() -> None:
@@ -179,7 +178,7 @@ def test_many_new_paths_within_one_block_are_all_written(
     monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     """More than are held in memory at a time."""
-    monkeypatch.setattr("lakecli.committed.apply.CHUNK", 4)
+    monkeypatch.setattr("lakecli.committed.writer.CHUNK_SIZE", 4)
     trees = new_trees(range_entries=64)
     model = large_model(100)
     tree = build(trees, model)

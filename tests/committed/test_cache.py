@@ -12,7 +12,6 @@ import pytest
 
 from lakecli.base import layout
 from lakecli.base.model import EMPTY_TREE, Entry
-from lakecli.committed.apply import apply
 from lakecli.committed.cache import READS_FILE, SstableCache, size_of
 from lakecli.committed.diff import diff
 from lakecli.committed.metaranges import MisnamedTable
@@ -20,6 +19,7 @@ from lakecli.committed.points import PointReader, find
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import LruCache, TreeStore
 from lakecli.committed.values import encode_entry
+from lakecli.committed.writer import apply
 from lakecli.errors import IntegrityError
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore

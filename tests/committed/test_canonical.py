@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy
-from lakecli.committed.apply import apply
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import merge
+from lakecli.committed.writer import apply
 from tests.committed.trees import (
     Changes,
     Model,

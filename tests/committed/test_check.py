@@ -12,7 +12,6 @@ import pytest
 from lakecli.base.identity import frame_int, frame_map, frame_str, h
 from lakecli.base.layout import data_key
 from lakecli.base.model import EMPTY_TREE, Entry, MetarangeId, RangeId
-from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.check import (
     CheckedEntry,
@@ -24,6 +23,7 @@ from lakecli.committed.check import (
 from lakecli.committed.metaranges import TREE_PROPERTY, RangeRecord, encode_range_record
 from lakecli.committed.scan import scan
 from lakecli.committed.values import encode_entry, encode_value, identity_of
+from lakecli.committed.writer import apply
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore

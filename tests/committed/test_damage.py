@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
-from lakecli.committed.apply import apply
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import merge
 from lakecli.committed.metaranges import Mismatch, RangeRecord, WrongTable, iter_runs
 from lakecli.committed.points import find
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import MissingTable
+from lakecli.committed.writer import apply
 from lakecli.errors import IntegrityError
 from lakecli.stores.contract import ANY
 from tests.committed.trees import (

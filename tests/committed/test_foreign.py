@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
 from lakecli.base.progress import NoProgress
-from lakecli.committed.apply import apply
 from lakecli.committed.check import Problem, check_metarange, check_range
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import merge
@@ -19,6 +18,7 @@ from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.points import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
+from lakecli.committed.writer import apply
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ABSENT
 from lakecli.stores.memory import MemoryStore

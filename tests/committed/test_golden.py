@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.model import EMPTY_TREE, Entry
-from lakecli.committed.apply import apply
 from lakecli.committed.values import encode_entry, identity_of
+from lakecli.committed.writer import apply
 from tests.committed.trees import build, iter_ranges, large_model, new_trees
 
 AT = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)

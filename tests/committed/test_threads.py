@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.model import EMPTY_TREE
-from lakecli.committed.apply import apply
 from lakecli.committed.points import PointReader, find
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import LruCache
-from lakecli.committed.writer import TreeWriter
+from lakecli.committed.writer import TreeWriter, apply
 from tests.committed.trees import RecordingStore, build, key, new_trees, value
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import EMPTY_TREE, RangeId
-from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.metaranges import Mismatch, MisnamedTable, WrongTable
 from lakecli.committed.points import find
 from lakecli.committed.tree_store import MissingTable, TreeStore
+from lakecli.committed.writer import apply
 from lakecli.errors import IntegrityError
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from lakecli.base.identity import h
 from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
-from lakecli.committed.apply import apply
 from lakecli.committed.metaranges import RangeRecord, encode_range_record, name_of_table
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import encode_value
+from lakecli.committed.writer import apply
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ABSENT, ConditionFailed

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE
-from lakecli.committed.apply import apply
 from lakecli.committed.metaranges import NO_RANGES
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.writer import apply
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.imports.job import destination

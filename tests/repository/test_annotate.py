@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import EMPTY_TREE
-from lakecli.committed.apply import apply
 from lakecli.committed.values import encode_entry
+from lakecli.committed.writer import apply
 from lakecli.errors import NotFound
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import annotate as module

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lakecli.committed.apply import apply
 from lakecli.committed.values import encode_entry
+from lakecli.committed.writer import apply
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.moving.transaction import describe_commit
 from lakecli.repository.reading.view import branch_at

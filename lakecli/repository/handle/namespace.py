@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base import layout
 from lakecli.base.ids import RepositoryUuid
+from lakecli.base.layout import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.base.model import RepositoryRecord
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.retry import CLAIMS, Retries
@@ -39,7 +40,6 @@ from lakecli.base.validation import (
     text_that,
     whole,
 )
-from lakecli.committed.writer import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.doctor import checks
 from lakecli.errors import (
     AlreadyExists,
