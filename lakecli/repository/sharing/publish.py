@@ -53,7 +53,7 @@ from lakecli.repository.contract import LocalMove, Repository
 from lakecli.repository.handle.namespace import check_writable
 from lakecli.repository.journal import intents, tracking
 from lakecli.repository.journal.intents import Begun, mark_sent
-from lakecli.repository.sharing.references import NotInBucket, check_references
+from lakecli.repository.sharing.references import NewTree, NotInBucket, check_references
 
 TRUSTED_SHARE: Final = 0.5
 """Share of the grace period: younger data is not looked for, since it cannot be collected yet."""
@@ -134,12 +134,12 @@ def publish(
         since = 0 if ref is None else ref.sequence
     collection = _settled(repository)
     commits = [] if after is None else _new_commits(repository, before, after, collection)
-    _check(repository, commits, collection, has_fetched=has_fetched)
+    trees = _trees_of(repository, commits)
+    _check(repository, trees, collection, has_fetched=has_fetched)
     if not collection.never_ran:
         # No sweep may delete what was just found before it sees that a ref reaches it. If one did
         # meanwhile, `collection` is older than it, and everything is verified once more at the end.
-        trees = {commit.metarange_id for commit in commits} - {""}
-        repository.guard.claim(sorted(map(sstable_key, trees)))
+        repository.guard.claim(sorted({sstable_key(each.id) for each in trees if each.id}))
     if landing is not None:
         # Many machines commit to one branch, and the checks took a while. If the race is lost, this
         # saves writing a pack in vain.
@@ -168,8 +168,8 @@ def publish(
     lake.runtime.on_step("track")
     with lake.kv.write() as txn:
         intents.record_outcome(txn, repository, begun, result)
-    if result.outcome == MoveOutcome.APPLIED and commits:
-        _check_again(repository, name, commits, collection)
+    if result.outcome == MoveOutcome.APPLIED and trees:
+        _check_again(repository, name, trees, collection)
     return result
 
 
@@ -296,15 +296,24 @@ def _trusted(txn: ReadTransaction, repository: Repository, collection: GcState) 
     return set() if may_have_swept(then, collection) else tracking.positions(txn, repository)
 
 
+def _trees_of(repository: Repository, commits: Sequence[Commit]) -> list[NewTree]:
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        return [
+            NewTree(each.metarange_id, [refs.get_commit(id_).metarange_id for id_ in each.parents])
+            for each in commits
+        ]
+
+
 def _check(
-    repository: Repository, commits: Sequence[Commit], collection: GcState, *, has_fetched: bool
+    repository: Repository, trees: Sequence[NewTree], collection: GcState, *, has_fetched: bool
 ) -> None:
-    """Verify that all that new commits refer to is in the bucket; upload again what is still here.
+    """Verify that all that new trees refer to is in the bucket; upload again what is still here.
 
     Young data is trusted while nothing is condemned, unless the bucket went back in time since it
     was uploaded.
     """
-    if not commits:
+    if not trees:
         return
     trusted_for = collection.grace * TRUSTED_SHARE - CLOCK_SLACK
     is_idle = collection.phase is Phase.IDLE
@@ -313,18 +322,18 @@ def _check(
         last = tracking.find_rollback(txn, repository)
     if older_than is not None and last is not None:
         older_than = max(older_than, last.at + CLOCK_SLACK)
-    check_references(repository, commits, older_than=older_than, has_fetched=has_fetched)
+    check_references(repository, trees, older_than=older_than, has_fetched=has_fetched)
 
 
 def _check_again(
-    repository: Repository, name: str, commits: Sequence[Commit], before: GcState
+    repository: Repository, name: str, trees: Sequence[NewTree], before: GcState
 ) -> None:
     """Verify again, once the ref has moved, if a sweep may have run meanwhile."""
     try:
         if not may_have_swept(before, read_state(repository.store)):
             return
         _settled(repository)
-        check_references(repository, commits, older_than=None)
+        check_references(repository, trees, older_than=None)
     except NotInBucket as error:
         raise NotInBucket(
             f"{name} was moved in the bucket, but garbage collection has deleted what it needs: "

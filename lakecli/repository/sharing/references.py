@@ -21,11 +21,10 @@ from operator import attrgetter
 from typing import Final, NamedTuple, TypeVar
 
 from lakecli.base.layout import SSTABLES, sstable_key
-from lakecli.base.model import EMPTY_TREE, Commit, Difference, Entry, MetarangeId
+from lakecli.base.model import EMPTY_TREE, Difference, Entry, MetarangeId
 from lakecli.committed.diff import diff
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
-from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.data_index import DataIndex
 from lakecli.repository.journal import tracking
@@ -55,6 +54,13 @@ class NotInBucket(IntegrityError):
     """What a ref is to make reachable is not in the storage namespace."""
 
 
+class NewTree(NamedTuple):
+    """The tree of a commit that a ref is to make reachable, and those of the commit's parents."""
+
+    id: MetarangeId
+    parents: Sequence[MetarangeId]
+
+
 class _Wanted(NamedTuple):
     """A data object that has to exist."""
 
@@ -65,21 +71,21 @@ class _Wanted(NamedTuple):
 
 def check_references(
     repository: Repository,
-    commits: Sequence[Commit],
+    trees: Sequence[NewTree],
     *,
     older_than: datetime | None,
     has_fetched: bool = False,
 ) -> None:
-    """Refuse commits that refer to objects that the bucket lacks and this machine cannot restore.
+    """Refuse trees that refer to objects that the bucket lacks and this machine cannot restore.
 
     Missing objects are uploaded again if this machine has them: tables from the cache, data from
     large files that were uploaded from here and have not changed. A missing table shows that the
     bucket lost objects, so no data is trusted then.
 
     Args:
-        repository: the repository of the commits.
-        commits: new commits, which the bucket's refs do not reach; parents that are not among them
-            are trusted.
+        repository: the repository of the trees.
+        trees: those of the commits which the bucket's refs do not reach; trees of parents that are
+            not among them are trusted.
         older_than: data objects of entries made later are trusted except for a sample, since
             garbage collection spares what is that young, unless a ref shows that the bucket went
             back in time; ``None``: none are trusted.
@@ -90,7 +96,7 @@ def check_references(
         NotInBucket: listing the paths whose objects are missing.
     """
     restored: set[str] = set()
-    while missing := _missing_tables(repository, commits):
+    while missing := _missing_tables(repository, trees):
         older_than = None
         sent = _upload_again(repository, "table", dict.fromkeys(missing), restored)
         if lost := [key for key in missing if key not in sent]:
@@ -100,9 +106,9 @@ def check_references(
                 hint="a clone that has them in its cache can push them; see what needs them: "
                 f"lakecli fsck {repository.uri}",
             )
-    if older_than is not None and not _can_trust(repository, commits, has_fetched=has_fetched):
+    if older_than is not None and not _can_trust(repository, trees, has_fetched=has_fetched):
         older_than = None
-    while lacking := _missing_data(repository, _wanted(repository, commits, older_than)):
+    while lacking := _missing_data(repository, _wanted(repository, trees, older_than)):
         sizes = {each.key: each.size for each in lacking}
         sent = _upload_again(repository, "data", sizes, restored)
         paths = [item.path for item in lacking if item.key not in sent]
@@ -119,13 +125,13 @@ def check_references(
         _notify(repository, restored)
 
 
-def _can_trust(repository: Repository, commits: Sequence[Commit], *, has_fetched: bool) -> bool:
+def _can_trust(repository: Repository, trees: Sequence[NewTree], *, has_fetched: bool) -> bool:
     """Tell whether young data need not be looked for.
 
     After the bucket went back in time, the sample may be younger than what is missing. The refs are
     compared only if the sample leaves out data, and once for each command.
     """
-    sample = _youngest(repository, commits)
+    sample = _youngest(repository, trees)
     if _lost(repository.store, sample):
         return False
     if len(sample) < SAMPLE or has_fetched:
@@ -136,22 +142,17 @@ def _can_trust(repository: Repository, commits: Sequence[Commit], *, has_fetched
     return not back
 
 
-def _missing_tables(repository: Repository, commits: Sequence[Commit]) -> list[str]:
+def _missing_tables(repository: Repository, trees: Sequence[NewTree]) -> list[str]:
     """Return the keys of the ranges and metaranges that are missing."""
-    trees = repository.trees
-    new = {
-        commit.metarange_id: parents
-        for commit, parents in _with_parents(repository, commits)
-        if commit.metarange_id and commit.metarange_id not in parents
-    }
+    new = {each.id: each.parents for each in trees if each.id and each.id not in each.parents}
     # They are checked in the store first, because a read may find them in the cache only.
     missing = _absent(repository.store, map(sstable_key, new))
     if missing:
         return missing
     ranges: set[str] = set()
     for tree, parents in new.items():
-        before = [trees.metarange(parent) for parent in parents]
-        for record in trees.metarange(tree).records():
+        before = [repository.trees.metarange(parent) for parent in parents]
+        for record in repository.trees.metarange(tree).records():
             if all(parent.value_of(record.id, record.max_key) is None for parent in before):
                 ranges.add(sstable_key(record.id))
     return _absent(repository.store, ranges)
@@ -166,52 +167,38 @@ def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
     return _keep(sorted(wanted), lambda key: not exists(store, key))
 
 
-def _with_parents(
-    repository: Repository, commits: Iterable[Commit]
-) -> Iterator[tuple[Commit, list[MetarangeId]]]:
-    """Yield commits, each with the trees of its parents."""
-    for commit in commits:
-        # One transaction for each: a long one would bloat the local store while the bucket is read.
-        with repository.lake.kv.read() as txn:
-            refs = RefStore(txn, repository.key)
-            trees = [refs.get_commit(parent).metarange_id for parent in commit.parents]
-        yield commit, trees
-
-
 def _wanted(
-    repository: Repository, commits: Sequence[Commit], older_than: datetime | None
+    repository: Repository, trees: Sequence[NewTree], older_than: datetime | None
 ) -> Iterator[_Wanted]:
-    """Yield the data objects that commits brought in; some may come more than once."""
-    for entry, path in _entries(repository, commits):
+    """Yield the data objects that trees brought in; some may come more than once."""
+    for entry, path in _entries(repository, trees):
         if older_than is None or entry.modified_at < older_than:
             yield _Wanted(entry.physical_address, entry.size, path)
 
 
-def _youngest(repository: Repository, commits: Sequence[Commit]) -> list[_Wanted]:
-    """Return the data of the youngest entries that commits brought in, `SAMPLE` at most."""
-    entries = _entries(repository, commits)
+def _youngest(repository: Repository, trees: Sequence[NewTree]) -> list[_Wanted]:
+    """Return the data of the youngest entries that trees brought in, `SAMPLE` at most."""
+    entries = _entries(repository, trees)
     young = nlargest(SAMPLE, entries, key=lambda item: item[0].modified_at)
     wanted = {(entry.physical_address, entry.size): path for entry, path in young}
     return [_Wanted(*item, path) for item, path in wanted.items()]
 
 
-def _entries(repository: Repository, commits: Sequence[Commit]) -> Iterator[tuple[Entry, bytes]]:
-    """Yield the entries, with their paths, that commits brought in and that have data here."""
-    for commit, parents in _with_parents(repository, commits):
-        for change in _brought(repository, parents, commit.metarange_id):
+def _entries(repository: Repository, trees: Sequence[NewTree]) -> Iterator[tuple[Entry, bytes]]:
+    """Yield the entries, with their paths, that trees brought in and that have data here."""
+    for tree in trees:
+        for change in _brought(repository, tree):
             assert change.right is not None
             entry = decode_entry(change.right)
             if not is_external(entry):
                 yield entry, change.path
 
 
-def _brought(
-    repository: Repository, parents: Sequence[MetarangeId], tree: MetarangeId
-) -> Iterator[Difference]:
+def _brought(repository: Repository, tree: NewTree) -> Iterator[Difference]:
     """Yield what a tree has that none of its parents' trees has, in path order."""
-    if tree in parents:
+    if tree.id in tree.parents:
         return
-    sides = [diff(repository.trees, parent, tree) for parent in parents or [EMPTY_TREE]]
+    sides = [diff(repository.trees, parent, tree.id) for parent in tree.parents or [EMPTY_TREE]]
     if len(sides) == 1:
         yield from (change for change in sides[0] if change.right is not None)
         return
