@@ -19,7 +19,6 @@ their total size, and each commit is rewritten only a few times.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -80,8 +79,7 @@ class PackInfo(NamedTuple):
     modified_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(NamedTuple):
     """A pack that was read and verified.
 
     Attributes:

@@ -536,7 +536,7 @@ def put_known_moves(
     moves: Iterable[RecordedMove],
 ) -> None:
     """Store moves of a ref; moves that are known already stay unchanged."""
-    ReflogStore(txn, repository).put_moves(kind, name, map(move_fields, moves))
+    ReflogStore(txn, repository).put_moves(kind, name, [move_fields(each) for each in moves])
 
 
 def iter_known_moves(
