@@ -29,10 +29,10 @@ from lakecli.committed.values import decode_entry, decode_value, identity_of
 from lakecli.engine.errors_as_json import dump_error, load_error
 from lakecli.errors import LakeError
 from lakecli.gc.known_refs import LAST, read_last
-from lakecli.gc.marks import Marks
+from lakecli.gc.policy import find_rules
 from lakecli.gc.report import RefGarbage, Summary, dump_summary, parse_summary
-from lakecli.gc.rules import find_rules
-from lakecli.imports.journal import pack_result, unpack_result
+from lakecli.gc.state import Marks
+from lakecli.imports.report import pack_result, unpack_result
 from lakecli.proto.varint import Malformed
 from lakecli.remote.collection import iter_expired, iter_keeps, look, read_state
 from lakecli.remote.packs import decode_commit, read_pack
@@ -138,7 +138,7 @@ def read_key(data: bytes) -> None:
 
 
 def carried_results() -> list[bytes]:
-    from lakecli.imports.task import ImportedPart, ImportTally
+    from lakecli.imports.parts import ImportedPart, ImportTally
     from lakecli.imports.tree_parts import EMPTY
 
     cut = EMPTY._replace(head_keys=[b"k"], head_values=[b"v"])

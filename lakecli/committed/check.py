@@ -10,7 +10,7 @@ namespace costs little in comparison, and says which ranges exist and how large 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -210,20 +210,21 @@ SMALLEST_ENTRY: Final = 8
 """Bytes that an entry takes in a range at least, compressed."""
 
 
-def count_entries(store: ObjectStore, ranges: Iterable[RangeRecord], *, check_from: int) -> int:
-    """Return how many entries ranges hold, at most.
+def count_entries(trees: TreeStore, *ids: MetarangeId, check_from: int) -> int:
+    """Return how many entries the distinct ranges of some trees hold, at most.
 
     Args:
-        store: the storage namespace.
-        ranges: as metaranges describe them.
+        trees: reads the metaranges.
+        ids: of the trees.
         check_from: if the metaranges claim at least so many entries, each range counts for no more
             entries than fit into its object, and for none if it has no object.
     """
+    ranges = (each for tree in ids for each in trees.metarange(tree).records())
     claims: dict[str, int] = {each.id: max(0, each.count) for each in ranges}
     claimed = sum(claims.values())
     if claimed < check_from:
         return claimed
-    sizes = ((info.key.removeprefix(SSTABLES), info.size) for info in store.list(SSTABLES))
+    sizes = ((info.key.removeprefix(SSTABLES), info.size) for info in trees.store.list(SSTABLES))
     return sum(min(claims.get(name, 0), size // SMALLEST_ENTRY) for name, size in sizes)
 
 

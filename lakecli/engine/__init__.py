@@ -2,14 +2,13 @@
 
 ::
 
-    runner          runners apply a function to the parts of a plan
+    runner          runners apply a function to the parts of a plan; where parts find objects
     spark_runner    the runner on Spark
     session         start Spark: its settings, its log, its Java, and whether a master answers
     executors       wait for executors, and check what each of them has
     scratch         large results of executors; results in the order of the parts
     errors_as_json  lakecli's errors as JSON, sent from an executor to the driver
     joins           joins on Spark
-    store_location  where objects are
     differences     cut the differences of trees into intervals of keys; large diffs in parts
 
 The driver plans a job as a list of small parts, a runner applies one function to each part in any

@@ -16,9 +16,8 @@ from lakecli.committed.merge import Segment, Slice, segments
 from lakecli.committed.metaranges import Metarange, range_id_of
 from lakecli.committed.scan import prefix_end
 from lakecli.committed.tree_store import TreeStore
-from lakecli.engine.runner import Runner
+from lakecli.engine.runner import Runner, StoreLocation
 from lakecli.engine.scratch import InOrder
-from lakecli.engine.store_location import StoreLocation
 from lakecli.repository.contract import Repository
 from lakecli.repository.diff import TreesToCompare
 

@@ -49,7 +49,7 @@ MODULES: Final = (
     "lakecli.stores.registry",
     "lakecli.errors",
     "lakecli.base.model",
-    "lakecli.imports.part",
+    "lakecli.imports.import_part",
     "pyarrow",
 )
 """Modules that the probe imports; together they need all packages that parts need."""

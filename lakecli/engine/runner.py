@@ -1,4 +1,13 @@
-"""Runners apply a function to the parts of a plan: the interface, and the in-process runner."""
+"""Runners apply a function to the parts of a plan: the interface, and the in-process runner.
+
+Parts find their objects by a `StoreLocation`: plain values from which the process that runs them
+opens stores. It may be an executor, which has no `Runtime`; so this module opens stores by the
+registry, and no other module of bulk work does.
+
+How many parts work has depends on its size: the entries of trees, or the objects below ``data/``.
+Digests are evenly distributed, so the first few thousand keys of a listing tell how many objects
+there are.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +15,22 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Self, TypeVar
+from functools import lru_cache, partial
+from itertools import islice
+from typing import Final, NamedTuple, Self, TypeVar
+
+from lakecli.base.identity import DIGEST_SIZE
+from lakecli.base.layout import DATA, data_digest
+from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.committed.check import count_entries
+from lakecli.committed.tree_store import TreeStore
+from lakecli.errors import IntegrityError
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard import GcGuard
+from lakecli.repository.reading.addresses import Resolver, Trust, trust_of
+from lakecli.stores.contract import ObjectStore
+from lakecli.stores.registry import open_store, prepare_namespace
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -78,3 +102,144 @@ class LocalRunner(Runner):
                         yield waiting.pop(future), future.result()
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+
+
+def open_by_uri(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:
+    """Return the store of a bucket, prefix or directory, in any process."""
+    return open_store(uri, region=region, account=account)
+
+
+def account_of(repository: Repository) -> Account:
+    """Return how the buckets of a repository are accessed, its own and others."""
+    return repository.lake.runtime.account(repository.name)
+
+
+class OpenStore(NamedTuple):
+    """A storage namespace that this process has open, in place of its location."""
+
+    opened: ObjectStore
+
+    def store(self) -> ObjectStore:
+        """Return the storage namespace."""
+        return self.opened
+
+
+class StoreLocation(NamedTuple):
+    """A repository's storage namespace, and what its entries may name outside it.
+
+    Attributes:
+        uri: normalised, without a trailing slash.
+        region: of the bucket, or ``""``.
+        range_entries: the tree parameter N; see `lakecli.committed.writer`.
+        name: the repository's name on the driver's machine, for messages.
+        allowed: places outside the namespace that entries may refer to.
+        account: how its buckets are accessed.
+    """
+
+    uri: str
+    region: str
+    range_entries: int
+    name: str = ""
+    allowed: tuple[str, ...] = ()
+    account: Account = NO_ACCOUNT
+
+    @classmethod
+    def of(cls, repository: Repository) -> StoreLocation:
+        """Return the location of a repository's objects."""
+        record = repository.record
+        return cls(
+            record.storage_namespace,
+            record.region,
+            record.range_entries,
+            record.name,
+            trust_of(repository).allowed,
+            account_of(repository),
+        )
+
+    @lru_cache(maxsize=16)  # noqa: B019 - one client for each location and process is wanted
+    def store(self) -> ObjectStore:
+        """Return the storage namespace, opened once per process."""
+        return open_by_uri(self.uri, region=self.region, account=self.account)
+
+    @lru_cache(maxsize=16)  # noqa: B019
+    def addresses(self) -> Resolver:
+        """Return the resolver of entries' addresses, created once per process."""
+        trust = Trust(self.name, self.uri, self.allowed)
+        return Resolver(
+            self.store,
+            lambda: trust,
+            open_store=lambda uri, region: open_by_uri(uri, region=region, account=self.account),
+            find_region=partial(prepare_namespace, account=self.account),
+            region=self.region,
+        )
+
+    @lru_cache(maxsize=16)  # noqa: B019
+    def guard(self) -> GcGuard:
+        """Return the guard that protects objects in use by this process from garbage collection."""
+        return GcGuard(self.store())
+
+    def trees(self) -> TreeStore:
+        """Return the repository's trees, read without a cache on disk."""
+        return TreeStore(
+            self.store(), cache=None, range_entries=self.range_entries, guard=self.guard
+        )
+
+
+def location_for(repository: Repository, runner: Runner) -> StoreLocation | OpenStore:
+    """Return where parts find the namespace: the open store if they run in this process."""
+    return OpenStore(repository.store) if runner.name == "local" else StoreLocation.of(repository)
+
+
+FEW: Final = 20_000
+"""Objects up to which ``data/`` is not divided."""
+
+OBJECTS_PER_PREFIX: Final = 250_000
+"""Objects that one task lists, at most, which takes 250 requests."""
+
+LEAST_DIGITS: Final = 2
+MOST_DIGITS: Final = 5
+_DIGEST_DIGITS: Final = 2 * DIGEST_SIZE
+
+
+def digits_for(store: ObjectStore) -> int:
+    """Return the number of hex digits of the prefixes of ``data/``; 0 if it has few objects."""
+    keys = [info.key for info in islice(store.list(DATA), FEW + 1)]
+    if len(keys) <= FEW:
+        return 0
+    own = [digest for key in keys if (digest := data_digest(key)) is not None]
+    # Of all digests, the share that the last of these has behind it.
+    behind = (int(own[-1], 16) + 1) / (1 << 4 * _DIGEST_DIGITS) if own else 1.0
+    return digits_of(int(len(own) / behind))
+
+
+def digits_of(objects: int) -> int:
+    """Return the number of hex digits of the prefixes for a large number of objects."""
+    digits = LEAST_DIGITS
+    while digits < MOST_DIGITS and objects > OBJECTS_PER_PREFIX << 4 * digits:
+        digits += 1
+    return digits
+
+
+def divided(prefix: str, digits: int) -> list[str]:
+    """Return the prefixes with a number of digits that share a prefix of the form ``data/ab/``."""
+    more = digits - LEAST_DIGITS
+    if more <= 0:
+        return [prefix]
+    return [f"{prefix}{number:0{more}x}" for number in range(1 << 4 * more)]
+
+
+def count_head_entries(repository: Repository, *, check_from: int) -> int | None:
+    """Return how many entries the largest branch has; ``None`` if a tree cannot be read.
+
+    Only metaranges are read. From `check_from` entries on, their counts are checked against the
+    objects in the namespace; see `lakecli.committed.check`.
+    """
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        heads = {branch.commit_id for branch in refs.iter_branches()}
+        trees = {commit.metarange_id for head in heads if (commit := refs.find_commit(head))}
+    try:
+        counts = [count_entries(repository.trees, tree, check_from=check_from) for tree in trees]
+    except IntegrityError:
+        return None
+    return max(counts, default=0)

@@ -23,7 +23,7 @@ from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from lakecli.base.identity import h
 from lakecli.base.layout import scratch_key, scratch_prefix
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.errors import IntegrityError, LakeError, NotFound, PermissionDenied
 from lakecli.stores.contract import ANY
 

@@ -2,14 +2,14 @@
 
 ::
 
-    run        export the objects of a ref: plan the parts, run the rounds, write the report
-    part       export one part: copy the objects of its interval to the destination, verified
-    target     where an export writes: a directory, or a prefix of a bucket
-    manifests  export paths only: a Parquet manifest, or symlink manifests
+    run          export the objects of a ref: plan the parts, run the rounds, write the report
+    export_part  export one part: copy the objects of its interval to the destination, verified
+    target       where an export writes: a directory, or a prefix of a bucket
+    manifests    export paths only: a Parquet manifest, or symlink manifests
 
 `run.export` is the verb. It plans intervals of keys (`lakecli.engine.differences`) in which a
-commit has objects, or other objects than an earlier commit; `part.export_part` exports one of them
-in any process; `target` writes to a directory or a bucket.
+commit has objects, or other objects than an earlier commit; `export_part.export_part` exports
+one of them in any process; `target` writes to a directory or a bucket.
 
 Objects named ``_SUCCESS`` mark others as complete. They are left to a later round, after everything
 else has succeeded, and lakecli's own ``_SUCCESS`` is written last.

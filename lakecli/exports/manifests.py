@@ -24,7 +24,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import as_directory
 from lakecli.committed.scan import scan
 from lakecli.committed.values import decode_entry
-from lakecli.engine.store_location import account_of
+from lakecli.engine.runner import account_of
 from lakecli.errors import Refused, Unsupported, UsageError, install_command
 from lakecli.exports.run import checked_destination, committed_at
 from lakecli.exports.target import OwnFiles

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import chain
 from typing import Final, NamedTuple
 
 from lakecli import __version__
@@ -30,11 +29,10 @@ from lakecli.committed.check import count_entries
 from lakecli.committed.points import find
 from lakecli.committed.scan import prefix_end, scan
 from lakecli.engine.differences import DiffInterval, intervals
-from lakecli.engine.runner import Runner
+from lakecli.engine.runner import Runner, StoreLocation
 from lakecli.engine.scratch import InOrder
-from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import PartialFailure, Refused
-from lakecli.exports.part import ExportOutcome, ExportPart, Hands, Job, export_part
+from lakecli.exports.export_part import ExportOutcome, ExportPart, Hands, Job, export_part
 from lakecli.exports.target import OwnFiles
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
@@ -143,7 +141,7 @@ def export(
     )
     job = Job(
         location=StoreLocation.of(repository),
-        repository=repository.uri,
+        uri=repository.uri,
         tree=commit.metarange_id,
         since_tree=EMPTY_TREE if since is None else since.metarange_id,
         prefix=as_directory(prefix),
@@ -240,9 +238,7 @@ def count_exported(
     claimed = sum(part.entries for part in _intervals(repository, since_tree, tree, below))
     if claimed < check_from:
         return claimed
-    trees = map(repository.trees.metarange, (since_tree, tree))
-    ranges = chain.from_iterable(each.records() for each in trees)
-    return min(claimed, count_entries(repository.store, ranges, check_from=check_from))
+    return min(claimed, count_entries(repository.trees, since_tree, tree, check_from=check_from))
 
 
 def _intervals(

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import BinaryIO, Final, NamedTuple, cast
 
 from lakecli.base.model import CLIENT_METADATA_PREFIX, Account, Entry
-from lakecli.engine.store_location import open_by_uri
+from lakecli.engine.runner import open_by_uri
 from lakecli.errors import Refused, UsageError
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.transfer.destination import Destination, FileComparison
@@ -125,11 +125,6 @@ class DirectoryTarget:
     def __init__(self, root: bytes, check: Callable[[], None]) -> None:
         self._destination = Destination(root)
         self._check = check
-
-    def find(self, name: bytes) -> ObjectInfo | None:
-        """Return ``None``: directories are not listed."""
-        del name
-        return None
 
     def state_of(self, item: ExportItem, found: ObjectInfo | None) -> FileComparison:
         """Compare a file with its object, by its bytes where their digest is known."""
@@ -260,9 +255,6 @@ class BucketTarget:
     def delete(self, item: ExportItem) -> None:
         """Delete an object."""
         self._store.delete([self._key(item)])
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
 
     def _key(self, item: ExportItem) -> str:
         if len(item.name) > self._room:

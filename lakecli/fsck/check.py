@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
 
@@ -25,21 +24,22 @@ from lakecli.committed.check import (
     Problem,
     check_metarange,
     check_range,
-    count_entries,
 )
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.values import decode_entry
+from lakecli.engine.runner import LocalRunner, Runner
 from lakecli.errors import IntegrityError
 from lakecli.fsck.findings import Finding, FsckCounts
 from lakecli.fsck.hashing import LakeFsContents, compare_contents
-from lakecli.fsck.index import JoinedIndex, RunnerBulk, SoundRange
+from lakecli.fsck.index import JoinedIndex, hash_objects, open_index
 from lakecli.fsck.shared import check_shared
+from lakecli.fsck.spark_jobs import RangeResult
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import iter_expired
 from lakecli.repository.contract import Repository
-from lakecli.repository.data_index import DataIndex, Hashed, check_object
+from lakecli.repository.data_index import DataIndex
 from lakecli.repository.handle.namespace import owner_of
 from lakecli.repository.moving.transaction import problems_of_commit
 from lakecli.repository.reading.contents import BATCH, Recorded, ask_all
@@ -53,43 +53,25 @@ MAX_REMEMBERED: Final = 100_000
 """Findings remembered so that none is reported twice; after that many, some may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Thoroughness:
-    """How much to check.
-
-    Attributes:
-        hash_data: read data objects and compare their BLAKE3 digests with their names.
-        sample: the share of the data objects to read, from 0 to 1.
-        bulk: does the work that grows with the data; ``None``: this process, one by one.
-        external: request every object outside the namespace and compare it with its entry.
-    """
-
-    hash_data: bool = False
-    sample: float = 1.0
-    bulk: RunnerBulk | None = None
-    external: bool = False
-
-    @property
-    def compares(self) -> bool:
-        """Whether the contents of lakeFS's objects are compared with their entries."""
-        return self.hash_data and self.sample >= 1
-
-
 def fsck(
     repository: Repository,
     *,
     hash_data: bool = False,
+    sample: float = 1.0,
+    external: bool = False,
+    runner: Runner | None = None,
     counts: FsckCounts | None = None,
-    thoroughness: Thoroughness | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Iterator[Finding]:
     """Yield the problems of a repository as they are found.
 
     Args:
         repository: the repository to check.
-        hash_data: read every data object and compare its BLAKE3 with its name.
+        hash_data: read data objects and compare their BLAKE3 digests with their names.
+        sample: the share of the data objects to read, from 0 to 1.
+        external: request every object outside the namespace and compare it with its entry.
+        runner: does the work that grows with the data; ``None``: this process, one by one.
         counts: updated while the check runs.
-        thoroughness: how much to check; overrides `hash_data`.
         progress: counts the objects and bytes that are hashed; without `hash_data` the entries that
             are checked.
 
@@ -97,11 +79,23 @@ def fsck(
         Unreachable: the store does not answer.
     """
     clear_temporaries(repository.store)
-    how = thoroughness or Thoroughness(hash_data=hash_data)
     counts = counts or FsckCounts()
-    ahead = None if how.bulk is None else how.bulk.open_index(compares=how.compares)
-    with ahead or DataIndex(repository.store) as index:
-        for hashed in _read_data(repository, index, how, progress):
+    runner = runner or LocalRunner()
+    compares = hash_data and sample >= 1
+    takes = None
+    if sample < 1:
+        takes = partial(_is_in_sample, part=sample, offset=repository.lake.random_number())
+    with open_index(repository, runner, compares=compares, progress=progress) as index:
+        if isinstance(index, DataIndex):
+            listed = (
+                info
+                for info in index.fill()
+                if hash_data and (takes is None or takes(data_digest(info.key) or ""))
+            )
+            read = hash_objects(repository, runner, listed, progress)
+        else:
+            read = index.hash_objects(takes) if hash_data else iter(())
+        for hashed in read:
             counts.bytes_hashed += hashed.size
             if hashed.what is not None:
                 index.damaged[hashed.key] = hashed.what
@@ -111,12 +105,13 @@ def fsck(
                 txn,
                 index,
                 counts=counts,
-                how=how,
-                progress=NO_PROGRESS if how.hash_data else progress,
+                reads_external=hash_data if external else None,
+                compares=compares,
+                progress=NO_PROGRESS if hash_data else progress,
             )
             yield from checker.check_claim()
-            if ahead is not None:
-                counts.bytes_hashed += ahead.look_ahead(*checker.references())
+            if isinstance(index, JoinedIndex):
+                counts.bytes_hashed += index.look_ahead(*checker.references())
             counts.objects = index.count
             yield from checker.check_refs()
             yield from checker.check_external()
@@ -124,31 +119,6 @@ def fsck(
         # Damaged objects that a path refers to were reported with that path.
         for key in sorted(index.damaged.keys() - checker.damaged):
             yield from checker.report(Finding("data", key, index.damaged[key]))
-
-
-def _read_data(
-    repository: Repository, index: DataIndex | JoinedIndex, how: Thoroughness, progress: Progress
-) -> Iterator[Hashed]:
-    """List the data objects; read those that are to be read, and yield what was found."""
-    takes = None
-    if how.sample < 1:
-        takes = partial(_is_in_sample, part=how.sample, offset=repository.lake.random_number())
-    if isinstance(index, JoinedIndex):
-        if how.hash_data:
-            yield from index.hash_objects(takes)
-        return
-    listed = index.fill()
-    if not how.hash_data:
-        for _ in listed:
-            pass
-        return
-    wanted = (info for info in listed if takes is None or takes(data_digest(info.key) or ""))
-    if how.bulk is not None:
-        yield from how.bulk.hash_objects(wanted)
-        return
-    for info in wanted:
-        yield check_object(repository.store, info.key, progress)
-        progress.advance(items=1)
 
 
 def _is_in_sample(digest: str, *, part: float, offset: float) -> bool:
@@ -168,34 +138,18 @@ def summarise(counts: FsckCounts) -> IntegrityError | None:
     )
 
 
-def count_head_entries(repository: Repository, *, check_from: int) -> int | None:
-    """Return how many entries the largest head has; ``None`` if a head cannot be read.
-
-    Only metaranges are read. From `check_from` entries on, their counts are checked against the
-    objects in the namespace; see `lakecli.committed.check`.
-    """
-    with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
-        heads = {branch.commit_id for branch in refs.iter_branches()}
-        trees = {commit.metarange_id for head in heads if (commit := refs.find_commit(head))}
-    try:
-        return max(
-            (
-                count_entries(
-                    repository.store,
-                    repository.trees.metarange(tree).records(),
-                    check_from=check_from,
-                )
-                for tree in trees
-            ),
-            default=0,
-        )
-    except IntegrityError:
-        return None
-
-
 class _Checker:
     """One run over one repository; each commit, metarange and range is checked once.
+
+    Args:
+        repository: the repository to check.
+        txn: of its local store.
+        index: the data objects.
+        counts: updated while the check runs.
+        reads_external: whether objects outside the namespace are read; ``None``: they are not even
+            asked for.
+        compares: whether the contents of lakeFS's objects are compared with their entries.
+        progress: counts entries.
 
     Attributes:
         damaged: keys of damaged data objects that some path refers to.
@@ -208,7 +162,8 @@ class _Checker:
         index: DataIndex | JoinedIndex,
         *,
         counts: FsckCounts,
-        how: Thoroughness,
+        reads_external: bool | None,
+        compares: bool,
         progress: Progress,
     ) -> None:
         self._repository = repository
@@ -218,7 +173,8 @@ class _Checker:
         self._index = index
         self._ahead = index if isinstance(index, JoinedIndex) else None
         self._counts = counts
-        self._how = how
+        self._reads_external = reads_external
+        self._compares = compares
         self._progress = progress
         self._external: list[tuple[CheckedEntry, str, CommitId | None]] = []
         self.damaged: set[str] = set()
@@ -401,10 +357,10 @@ class _Checker:
         """The trees that garbage collection has expired; read when one of history has a problem."""
         return frozenset(iter_expired(self._store))
 
-    def _find_sound(self, range_id: RangeId) -> SoundRange | None:
+    def _find_sound(self, range_id: RangeId) -> RangeResult | None:
         """Return what is known of a range that need not be read."""
         sound = None if self._ahead is None else self._ahead.sound(range_id)
-        return None if sound and sound.outside and self._how.external else sound
+        return None if sound and sound.outside and self._reads_external is not None else sound
 
     def _read(self, record: RangeRecord) -> Iterable[CheckedEntry | Problem]:
         items = check_range(self._repository.trees, record)
@@ -419,13 +375,13 @@ class _Checker:
             self._counts.external += 1
             namespace = self._repository.record.storage_namespace
             count_place(self._counts.places, place_of_address(namespace, address))
-            if self._how.external:
+            if self._reads_external is not None:
                 self._external.append((entry, name, commit_id))
                 if len(self._external) >= BATCH:
                     yield from self.check_external()
             return
         what = self._index.problem_of(address, entry.size)
-        if what is None and self._how.compares:
+        if what is None and self._compares:
             what = self._problem_of_contents(entry)
         if what is not None:
             if len(self.damaged) < MAX_REMEMBERED:
@@ -455,7 +411,7 @@ class _Checker:
             Recorded(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
             for entry, _, _ in waiting
         ]
-        checks = ask_all(self._repository.addresses, recorded, reads=self._how.hash_data)
+        checks = ask_all(self._repository.addresses, recorded, reads=bool(self._reads_external))
         for (entry, name, commit_id), check in zip(waiting, checks, strict=True):
             self._counts.external_asked += check.asked
             if check.problem is not None:

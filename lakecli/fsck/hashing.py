@@ -15,7 +15,7 @@ from lakecli.base.layout import DATA, data_digest
 from lakecli.base.model import Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.validation import EARLIEST
-from lakecli.engine.store_location import LEAST_DIGITS, OpenStore, StoreLocation
+from lakecli.engine.runner import LEAST_DIGITS, OpenStore, StoreLocation
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.imports.bucket import list_between
 from lakecli.repository.data_index import Hashed, check_object

@@ -7,20 +7,19 @@ lack at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import RangeId
-from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.progress import Progress
 from lakecli.committed.check import CheckedEntry, Problem
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.engine.errors_as_json import new_nonce
-from lakecli.engine.runner import Runner
+from lakecli.engine.runner import Runner, StoreLocation, digits_for, location_for
 from lakecli.engine.scratch import Kept
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.store_location import StoreLocation, digits_for, location_for
 from lakecli.fsck.hashing import (
     Hashing,
     LakeFsContents,
@@ -32,9 +31,7 @@ from lakecli.fsck.hashing import (
 )
 from lakecli.fsck.spark_jobs import (
     Checking,
-    Differing,
     Lookup,
-    LookupResult,
     RangeResult,
     ToRead,
     compare_all,
@@ -45,7 +42,7 @@ from lakecli.fsck.spark_jobs import (
     reference,
 )
 from lakecli.repository.contract import Repository
-from lakecli.repository.data_index import Hashed, ObjectIndex, size_of
+from lakecli.repository.data_index import DataIndex, Hashed, ObjectIndex, size_of
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectInfo, ObjectStore
@@ -54,28 +51,14 @@ PART_RANGES: Final = 8
 PART_STAGED: Final = 100_000
 
 
-class SoundRange(NamedTuple):
-    """A range without problems.
-
-    Attributes:
-        entries: the number of its entries.
-        outside: places outside the namespace, and how many entries have their bytes in each.
-    """
-
-    entries: int
-    outside: Mapping[str, int]
-
-
 class JoinedIndex(ObjectIndex):
     """The index of a join of all references with the listing, on Spark.
 
     Args:
         store: the namespace.
-        runner: hashes data objects.
+        runner: hashes data objects, and looks references up.
         checking: what executors need to know.
-        look_up: looks references up.
-        compare: compares lakeFS's objects, of which there are so many, with their entries.
-        progress: counts what is hashed.
+        progress: counts what is hashed, and finished tasks.
 
     Attributes:
         count: the number of objects below ``data/``, once the references were looked up.
@@ -84,18 +67,13 @@ class JoinedIndex(ObjectIndex):
     def __init__(
         self,
         store: ObjectStore,
-        runner: Runner,
+        runner: SparkRunner,
         checking: Checking,
-        look_up: Callable[[Lookup, Checking], Iterator[LookupResult]],
-        compare: Callable[[Sequence[ToRead], int, Checking], Iterator[Differing]],
-        *,
-        progress: Progress = NO_PROGRESS,
+        progress: Progress,
     ) -> None:
         super().__init__(store)
         self._runner = runner
         self._checking = checking
-        self._look_up = look_up
-        self._compare = compare
         self._progress = progress
         self.count = 0
         self._results: dict[RangeId, RangeResult] = {}
@@ -162,7 +140,7 @@ class JoinedIndex(ObjectIndex):
             checking = checking._replace(compares=False, damaged=outside)
         digits = digits_for(self._store)
         lookup = Lookup(parts or [ToRead(0, ())], max(last, 0), entries, digits, damaged)
-        for part in self._look_up(lookup, checking):
+        for part in look_up(self._runner, lookup, checking, progress=self._progress):
             self.count += part.objects
             for result in part.ranges:
                 if result.number < len(ids):
@@ -175,7 +153,9 @@ class JoinedIndex(ObjectIndex):
         """Compare lakeFS's objects with their entries; return the number of bytes read."""
         self._defects = {}
         size = 0
-        for found in self._compare(parts, self._others, self._checking):
+        for found in compare_all(
+            self._runner, parts, self._others, self._checking, progress=self._progress
+        ):
             size += found.size
             self._defects.update(found.defects)
         return size
@@ -192,10 +172,10 @@ class JoinedIndex(ObjectIndex):
             facts = b"" if scratch is None else scratch.take(facts)
         return facts_in(facts)
 
-    def sound(self, range_id: RangeId) -> SoundRange | None:
+    def sound(self, range_id: RangeId) -> RangeResult | None:
         """Return what is known of a range without problems; ``None`` if it has to be read."""
         found = self._results.get(range_id)
-        return SoundRange(found.entries, found.outside) if found and found.is_sound else None
+        return found if found and found.is_sound else None
 
     def take_up(
         self, range_id: RangeId, items: Iterator[CheckedEntry | Problem]
@@ -218,42 +198,27 @@ class JoinedIndex(ObjectIndex):
         return self._facts.get(name, self._staged.get(name, size))
 
 
-class RunnerBulk:
-    """Hashes data objects by a runner in this process, and looks references up on Spark.
+def open_index(
+    repository: Repository, runner: Runner, *, compares: bool, progress: Progress
+) -> DataIndex | JoinedIndex:
+    """Return an empty index of the data objects of a repository.
 
     Args:
         repository: to check.
-        runner: does the work.
+        runner: hashes the objects, and on Spark looks references up.
+        compares: whether the contents of lakeFS's objects are compared with their entries.
         progress: counts the objects and bytes that are hashed, and on Spark finished tasks.
     """
+    if not isinstance(runner, SparkRunner):
+        return DataIndex(repository.store)
+    checking = Checking(StoreLocation.of(repository), runner.scratch, new_nonce(), compares)
+    return JoinedIndex(repository.store, runner, checking, progress)
 
-    def __init__(self, repository: Repository, runner: Runner, *, progress: Progress) -> None:
-        self._repository = repository
-        self._runner = runner
-        self._progress = progress
 
-    def hash_objects(self, objects: Iterator[ObjectInfo]) -> Iterator[Hashed]:
-        """Read data objects and compare them with their names, in any order."""
-        task = partial(
-            hash_part,
-            location=location_for(self._repository, self._runner),
-            progress=self._progress,
-        )
-        for _, results in self._runner.run(task, object_parts(objects)):
-            yield from results
-
-    def open_index(self, *, compares: bool) -> JoinedIndex | None:
-        """Return an empty index; ``None`` if this process is to look references up."""
-        if not isinstance(self._runner, SparkRunner):
-            return None
-        checking = Checking(
-            StoreLocation.of(self._repository), self._runner.scratch, new_nonce(), compares
-        )
-        return JoinedIndex(
-            self._repository.store,
-            self._runner,
-            checking,
-            partial(look_up, self._runner, progress=self._progress),
-            partial(compare_all, self._runner, progress=self._progress),
-            progress=self._progress,
-        )
+def hash_objects(
+    repository: Repository, runner: Runner, objects: Iterator[ObjectInfo], progress: Progress
+) -> Iterator[Hashed]:
+    """Read data objects in this process and compare them with their names, in any order."""
+    task = partial(hash_part, location=location_for(repository, runner), progress=progress)
+    for _, results in runner.run(task, object_parts(objects)):
+        yield from results

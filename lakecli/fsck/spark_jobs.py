@@ -37,9 +37,9 @@ from lakecli.engine.joins import (
     result_row,
     results_of,
 )
+from lakecli.engine.runner import StoreLocation
 from lakecli.engine.scratch import Kept, Scratch, load_value
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError
 from lakecli.fsck.hashing import PART_OBJECTS, LakeFsContents, bounds_of, compare_contents
 from lakecli.imports.bucket import list_between

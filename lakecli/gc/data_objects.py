@@ -1,4 +1,6 @@
-"""List the data objects of a namespace in parts: those of lakecli, and those of lakeFS.
+"""Data objects: list them in parts, find their addresses in entries, and know which are in use.
+
+There are objects of lakecli and of lakeFS.
 
 An object that lakecli wrote has the digest in its key. For one of lakeFS, in a namespace that was
 taken over from it, the digest is that of the name that `layout.lakefs_object` finds in its key: a
@@ -10,31 +12,34 @@ hours, as lakeFS names its partitions by descending time. What old servers wrote
 namespace is a part, too.
 
 A list of objects consists of records of `RECORD` bytes: the digest, and the size (8, big-endian).
+
+Those in use are, in this process, a set of digests on disk, of any size: `DigestSet`. Digests are
+divided among 256 files by their first byte. Look-ups come sorted, so that one file at a time is in
+memory, as a set. `joined` has the set on Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+import tempfile
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import chain, islice, repeat
 from math import inf
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple, Self
 
-from lakecli.base.identity import DIGEST_SIZE, h
+from lakecli.base.identity import h
 from lakecli.base.layout import DATA, data_digest, data_key, lakefs_object
-from lakecli.engine.store_location import OpenStore, StoreLocation, digits_for
-from lakecli.gc.options import Work
+from lakecli.engine.runner import OpenStore, StoreLocation, digits_for
+from lakecli.engine.scratch import Kept, Scratch
+from lakecli.gc.policy import LakeFsAhead, Work
+from lakecli.gc.state import DIGEST, RECORD, Marks, split, total_of
 from lakecli.repository.lakefs.kept_dumps import LAKEFS_DIGITS, written_at
-from lakecli.stores.contract import ObjectInfo, Version
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.stores.contract import ObjectStore
-
-DIGEST: Final = DIGEST_SIZE
-RECORD: Final = DIGEST + 8
-"""Bytes of a list's record."""
+from lakecli.stores.contract import ObjectInfo, ObjectStore, Version
 
 LAKEFS_PART: Final = "lakefs-"
 _ALL: Final = "everywhere"
@@ -127,7 +132,7 @@ class PartListing(NamedTuple):
 def all_parts(work: Work) -> list[ListingPart]:
     """Return the parts of all objects that may be garbage: lakeFS's only if it has stopped."""
     # Objects with other names are not lakecli's, and are never garbage.
-    is_large = digits_for(work.repository.store) > 0
+    is_large = digits_for(work.store) > 0
     names = [f"{number:02x}" for number in range(256)] if is_large else ["all"]
     parts = [part_named(work, name) for name in names]
     if work.lakefs is not None:
@@ -145,7 +150,7 @@ def recent_lakefs_parts(work: Work) -> list[ListingPart]:
 def _parts_since(work: Work, first: datetime) -> list[ListingPart]:
     """Return the parts of what lakeFS wrote since a time; in a small namespace, one with all."""
     names: Iterable[str] = [_ALL]
-    if next(islice(work.repository.store.list(DATA), _FEW, None), None) is not None:
+    if next(islice(work.store.list(DATA), _FEW, None), None) is not None:
         names = _names_between(first, work.times.now + _AHEAD)
     return [part_named(work, LAKEFS_PART + name) for name in names]
 
@@ -261,19 +266,223 @@ def _old_prefixes() -> Iterator[str]:
         yield from (start + digit for digit in LAKEFS_DIGITS if digit != following)
 
 
-def split(records: bytes) -> Iterator[bytes]:
-    """Yield the records of a list."""
-    for at in range(0, len(records), RECORD):
-        yield records[at : at + RECORD]
-
-
-def total_of(records: bytes) -> tuple[int, int]:
-    """Return how many objects a list has, and their bytes."""
-    size = sum(int.from_bytes(record[DIGEST:]) for record in split(records))
-    return len(records) // RECORD, size
-
-
 def garbage_of(records: bytes, keys: Sequence[str], versions: Sequence[str]) -> Iterator[Garbage]:
     """Yield the key and the version of each object that was listed with `keys`."""
     named = keys or (data_key(record[:DIGEST].hex()) for record in split(records))
     return zip(named, map(Version, versions) if versions else repeat(Version("")), strict=False)
+
+
+_BUFFERED: Final = 32 << 20
+
+
+class PartGarbage(NamedTuple):
+    """The condemned objects of one part that are still there and still unreached.
+
+    Attributes:
+        name: the name of the part.
+        spared: number of condemned objects that are in use.
+        objects: number of objects that are garbage.
+        size: bytes of these.
+        garbage: the same objects; to be iterated once.
+    """
+
+    name: str
+    spared: int
+    objects: int
+    size: int
+    garbage: Iterable[Garbage]
+
+
+class LiveSet(ABC):
+    """The digests of the data objects in use, as a context manager.
+
+    Attributes:
+        added: number of digests added, duplicates included.
+        scratch: where tasks write the digests that they find; ``None``: they return them.
+    """
+
+    scratch: Scratch | None = None
+
+    def __init__(self) -> None:
+        self.added = 0
+
+    def __enter__(self) -> Self:
+        """Return the set itself."""
+        return self
+
+    @abstractmethod
+    def __exit__(self, *_: object) -> None:
+        """Delete what the set has stored."""
+
+    @abstractmethod
+    def add(self, digests: bytes) -> None:
+        """Add digests of 32 bytes each, ascending."""
+
+    def add_written(self, kept: Kept) -> None:
+        """Add digests that a task has written to `scratch`."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
+        """List parts; yield each with the records of those old objects that are not in use."""
+
+    @abstractmethod
+    def iter_garbage(
+        self, work: Work, marks: Marks, parts: Sequence[ListingPart], *, beat: Callable[[], None]
+    ) -> Iterator[PartGarbage]:
+        """Yield what of the condemned objects of some parts is still there, old and unreached.
+
+        Args:
+            work: what the collection works with.
+            marks: the lists of condemned objects.
+            parts: the parts to list again, with keys and versions.
+            beat: called every few seconds while nothing can be deleted yet.
+
+        Raises:
+            LostMarks: a list is missing or damaged.
+        """
+
+
+class DigestSet(LiveSet):
+    """The set on the disk of this machine; its files are deleted at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._directory = tempfile.TemporaryDirectory(prefix="lakecli-gc-")
+        self._buckets = [bytearray() for _ in range(256)]
+        self._buffered = 0
+        self._loaded: tuple[int, frozenset[bytes]] | None = None
+
+    def __exit__(self, *_: object) -> None:
+        """Delete the files."""
+        self._directory.cleanup()
+
+    def add(self, digests: bytes) -> None:
+        """Add digests of 32 bytes each, ascending."""
+        count = len(digests) // DIGEST
+        start = 0
+        while start < count:
+            first = digests[start * DIGEST]
+            end = bisect_right(
+                range(count), first, lo=start, key=lambda number: digests[number * DIGEST]
+            )
+            self._buckets[first] += digests[start * DIGEST : end * DIGEST]
+            start = end
+        self.added += count
+        self._buffered += len(digests)
+        self._loaded = None
+        if self._buffered >= _BUFFERED:
+            self._write()
+
+    def _write(self) -> None:
+        for number, bucket in enumerate(self._buckets):
+            if bucket:
+                with self._path(number).open("ab") as file:
+                    file.write(bucket)
+                bucket.clear()
+        self._buffered = 0
+
+    def _path(self, number: int) -> Path:
+        return Path(self._directory.name, f"{number:02x}")
+
+    def _load(self, number: int) -> frozenset[bytes]:
+        if self._loaded is None or self._loaded[0] != number:
+            path = self._path(number)
+            data = path.read_bytes() if path.exists() else b""
+            data += self._buckets[number]
+            found = frozenset(data[at : at + DIGEST] for at in range(0, len(data), DIGEST))
+            self._loaded = number, found
+        return self._loaded[1]
+
+    def without(self, records: bytes) -> bytes:
+        """Return the records, of `RECORD` bytes each, whose digests are not in the set."""
+        kept = [record for record in split(records) if record[:DIGEST] not in self._load(record[0])]
+        return b"".join(kept)
+
+    def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
+        """List parts in tasks; see `LiveSet`."""
+        work.progress.expect(parts=len(parts))
+        for _, listed in work.runner.run(partial(list_part, location=work.location), parts):
+            yield listed._replace(records=self.without(listed.records))
+            work.progress.advance(parts=1)
+
+    def iter_garbage(
+        self, work: Work, marks: Marks, parts: Sequence[ListingPart], *, beat: Callable[[], None]
+    ) -> Iterator[PartGarbage]:
+        """List parts in tasks; see `LiveSet`."""
+        del beat  # the first part can be deleted soon
+        work.progress.expect(parts=len(parts))
+        for part, listed in work.runner.run(partial(list_part, location=work.location), parts):
+            condemned = marks.data(part.name)
+            unreached = self.without(condemned)
+            wanted = {record[:DIGEST] for record in split(unreached)}
+            garbage = garbage_of(listed.records, listed.keys, listed.versions)
+            found = {
+                record: each
+                for record, each in zip(split(listed.records), garbage, strict=True)
+                if record[:DIGEST] in wanted
+            }
+            spared = (len(condemned) - len(unreached)) // RECORD
+            total = total_of(b"".join(found))
+            yield PartGarbage(part.name, spared, *total, list(found.values()))
+            work.progress.advance(parts=1)
+
+
+_ADDRESS: Final = re.compile(rb"data/(?:[0-9a-f]{2}/[0-9a-f]{62}|[0-9a-v]{20}/[0-9a-v]{20})")
+"""Addresses of objects that lakecli and lakeFS wrote, in full URIs too."""
+
+_OWN_ADDRESS: Final = len("data/") + len("00/") + 62
+
+_OLD_ADDRESS: Final = re.compile(rb"(?<=[\x14\x20/])(?=([0-9a-v]{20}))(?=([0-9a-f]{32}|))")
+"""IDs that old lakeFS servers gave, after their length in a message or a slash in a URI."""
+
+
+def digests_of(addresses: set[bytes]) -> bytes:
+    """Return what a `DigestSet` has for objects, in ascending order."""
+    own = [each for each in addresses if len(each) == _OWN_ADDRESS]
+    joined = b"".join(sorted(own)).replace(b"data/", b"").replace(b"/", b"")
+    digests = bytes.fromhex(joined.decode("ascii"))
+    if len(own) == len(addresses):
+        return digests
+    size = DIGEST
+    found = [digests[at : at + size] for at in range(0, len(digests), size)]
+    found += [h(each) for each in addresses if len(each) != _OWN_ADDRESS]
+    return b"".join(sorted(found))
+
+
+def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
+    """Yield everything in encoded entries that looks like the address of a data object.
+
+    Args:
+        data: encoded entries.
+        old_layout: look for IDs of old lakeFS servers too.
+    """
+    yield from _ADDRESS.findall(data)
+    if old_layout:
+        for ids in _OLD_ADDRESS.findall(data):
+            yield from filter(None, ids)
+
+
+def check_not_ahead(work: Work, live: LiveSet, later: Sequence[ListingPart]) -> None:
+    """Refuse to delete objects of lakeFS if one that is not in use is younger than the last dump.
+
+    Writers renew the dates of objects that they use, so those that are in use tell nothing.
+
+    Args:
+        work: what the collection works with.
+        live: the objects in use.
+        later: the parts that have younger ones; they are listed again.
+
+    Raises:
+        LakeFsAhead: there is one.
+    """
+    parts = [each._replace(is_later=True) for each in later if isinstance(each, LakeFsPart)]
+    if not parts or work.last_dump is None:
+        return
+    for listed in live.iter_unreached(work, parts):
+        if listed.records:
+            part = next(part for part in parts if part.name == listed.name)
+            found = list_part(part._replace(keys=True), location=work.location)
+            keys = dict(zip(split(found.records), found.keys, strict=True))
+            key = keys.get(next(split(listed.records)), DATA)
+            raise LakeFsAhead(work, key, work.last_dump)

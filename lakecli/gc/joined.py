@@ -27,23 +27,20 @@ from lakecli.engine.joins import (
     result_row,
     results_of,
 )
-from lakecli.engine.runner import Runner
+from lakecli.engine.runner import OpenStore, StoreLocation, digits_for, divided
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.store_location import OpenStore, StoreLocation, digits_for, divided
 from lakecli.gc.data_objects import (
-    DIGEST,
-    RECORD,
     DataPart,
     ListingPart,
+    LiveSet,
+    PartGarbage,
     PartListing,
     garbage_of,
     list_part,
-    total_of,
 )
-from lakecli.gc.live import DigestSet, LiveSet, PartGarbage
-from lakecli.gc.marks import Marks
-from lakecli.gc.options import Work
+from lakecli.gc.policy import Work
+from lakecli.gc.state import DIGEST, RECORD, Marks, total_of
 
 NAMES: Final = ["part", "digest", "size", "key", "version", "stat"]
 COLUMNS: Final = "part int, digest binary, size bigint, key string, version string, stat binary"
@@ -341,16 +338,6 @@ class JoinedSet(LiveSet):
         )
 
 
-def open_live(runner: Runner) -> LiveSet:
-    """Return an empty set of the data objects in use, as a context manager.
-
-    On Spark the set is in the namespace, unless that may not be written.
-    """
-    if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
-        return JoinedSet(runner, runner.scratch)
-    return DigestSet()
-
-
 def tasks_of(work: Work, parts: Sequence[ListingPart]) -> list[PartTask]:
     """Return the listings of some parts, each by one task or, of large parts, by several."""
     digits: int | None = None
@@ -360,7 +347,7 @@ def tasks_of(work: Work, parts: Sequence[ListingPart]) -> list[PartTask]:
             tasks.append((number, part))
             continue
         if digits is None:
-            digits = digits_for(work.repository.store)
+            digits = digits_for(work.store)
         tasks += [(number, part._replace(prefix=each)) for each in divided(part.prefix, digits)]
     return tasks
 

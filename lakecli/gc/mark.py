@@ -1,149 +1,187 @@
-"""Find garbage: objects that are old, written by lakecli, and reached from no root."""
+"""Find what is in use, and garbage: objects that are old, lakecli's own, and reached from no root.
+
+`Mark` follows the roots to everything that is in use, and condemns what is listed, old and not in
+use. A sweep calls `reach_all` and other functions once more. `Reach` follows trees to their
+data objects, reading each distinct metarange and range once; `read_trees` and `read_ranges` are the
+work that grows with the data: pure functions, for any runner.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES, sstable_key
-from lakecli.committed.metaranges import is_ours
-from lakecli.committed.tree_store import RemoteSource
-from lakecli.engine.store_location import OpenStore, StoreLocation
+from lakecli.base.model import CommitId, MetarangeId, RefKind
+from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
+from lakecli.committed.tree_store import MissingTable, RemoteSource
+from lakecli.engine.runner import OpenStore, StoreLocation
+from lakecli.engine.scratch import Kept, Scratch
 from lakecli.errors import IntegrityError
-from lakecli.gc.data_objects import all_parts, kind_of_part, total_of
-from lakecli.gc.joined import open_live
-from lakecli.gc.live import LiveSet
-from lakecli.gc.options import Work
-from lakecli.gc.reach import Reach
+from lakecli.gc.data_objects import (
+    LiveSet,
+    addresses_in,
+    all_parts,
+    check_not_ahead,
+    digests_of,
+    kind_of_part,
+)
+from lakecli.gc.policy import LakeFsAhead, Work, check_not_newer, check_stopped
 from lakecli.gc.report import (
     KINDS,
+    MOST_REFS,
     Action,
     Doomed,
     GarbageCounter,
     GcReport,
+    GcStatus,
+    RefGarbage,
     Summary,
-    summarise,
 )
 from lakecli.gc.roots import Roots, expired_reflog, gather, superseded_packs
-from lakecli.gc.shared import LakeFsAhead, check_not_ahead, check_not_newer, check_stopped
+from lakecli.gc.state import DIGEST, total_of
 from lakecli.remote.collection import iter_expired
 from lakecli.repository.contract import Notice
 from lakecli.repository.data_index import is_much_less
 from lakecli.repository.lakefs.kept_dumps import iter_expired_records
-from lakecli.sstable.reader import SSTable
+from lakecli.sstable.block import payload_of
+from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
-from lakecli.stores.contract import Version
+from lakecli.stores.contract import ObjectNotFound, ObjectStore, Version
 from lakecli.stores.streams import batches
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
 KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
 _PART_KINDS: Final = 64
 
 
-@dataclass(slots=True)
-class Marked:
-    """What a mark found.
-
-    Attributes:
-        report: receives what is counted.
-        others: condemned objects other than data.
-        garbage: counts what is condemned.
-        foreign: number of objects that lakecli did not write, by kind.
-    """
-
-    report: GcReport
-    others: list[Doomed] = field(default_factory=list)
-    garbage: GarbageCounter = field(default_factory=GarbageCounter)
-    foreign: Counter[str] = field(default_factory=Counter)
-
-    def doom(self, doomed: Doomed) -> None:
-        """Condemn an object other than data."""
-        self.others.append(doomed)
-        self.garbage.add(doomed.kind, doomed.size)
-
-
-def mark(work: Work, report: GcReport, *, sink: Callable[[str, bytes], None]) -> Marked:
-    """Find everything that may be condemned now, without changing anything.
+class Mark:
+    """One mark: finds everything that may be condemned now, without changing anything.
 
     Args:
         work: what the collection works with.
-        report: receives what is counted, and what may be condemned.
+        live: receives the data objects in use; empty at first.
         sink: receives the condemned data objects, as (name of the part, records).
 
-    Raises:
-        LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged, so the
-            objects that it needs are unknown.
-        LakeFsWrites: lakeFS has not stopped.
-        LakeFsAhead: it has written since the last refs dump.
+    Attributes:
+        others: condemned objects other than data.
+        foreign: number of objects that lakecli did not write, by kind.
     """
-    marked = Marked(report)
-    with open_live(work.runner) as live:
-        roots, reach = reach_all(work, live)
-        report.commits = roots.commits
-        _mark_tables(work, marked, reach)
-        report.ranges, report.entries = len(reach.ranges), reach.entries
-        report.lost = tuple(sorted(reach.lost))
-        marked.foreign["table"] += reach.foreign
-        _mark_data(work, marked, live, sink)
-    for each in iter_rest(work, roots):
-        marked.doom(each)
-    for _ in abandoned(work.repository.store, work.times.cutoff):
-        marked.garbage.add("upload")
-    report.garbage = marked.garbage.totals()
-    if report.garbage:
-        report.action = Action.CONDEMNED
-        objects = marked.garbage.objects("data", "lakefs")
-        report.summary = summary_of(work, roots, marked.others, objects=objects)
-    return marked
+
+    def __init__(self, work: Work, live: LiveSet, sink: Callable[[str, bytes], None]) -> None:
+        self.others: list[Doomed] = []
+        self.foreign: Counter[str] = Counter()
+        self._work = work
+        self._live = live
+        self._sink = sink
+        self._reach = Reach(work, live)
+        self._garbage = GarbageCounter()
+
+    def run(self, status: GcStatus) -> GcReport:
+        """Return the report of what may be condemned.
+
+        Args:
+            status: for the report.
+
+        Raises:
+            LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged, so
+                the objects that it needs are unknown.
+            LakeFsWrites: lakeFS has not stopped.
+            LakeFsAhead: it has written since the last refs dump.
+        """
+        work, reach = self._work, self._reach
+        roots = reach_all(work, self._live, reach)
+        tables = self._tables()
+        objects, size = self._data()
+        for each in iter_rest(work, roots):
+            self._doom(each)
+        for _ in abandoned(work.store, work.times.cutoff):
+            self._garbage.add("upload")
+        garbage = self._garbage
+        total = garbage.objects("data", "lakefs")
+        return GcReport(
+            Action.CONDEMNED if garbage.totals() else Action.FOUND_NOTHING,
+            status,
+            garbage.totals(),
+            commits=roots.commits,
+            entries=reach.entries,
+            ranges=len(reach.ranges),
+            objects=objects,
+            size=size,
+            lost=tuple(sorted(reach.lost)),
+            tables=tables,
+            summary=summary_of(work, roots, self.others, total) if garbage.totals() else None,
+        )
+
+    def _tables(self) -> int:
+        """Follow recent tables that no root reaches yet, condemn old ones; return the number."""
+        work, reach = self._work, self._reach
+        tables = list_tables(work, self.foreign)
+        unreached = tables.keys() - reach.tables
+        kinds = kinds_of(work, tables, unreached)
+        self.foreign["table"] += len(unreached) - len(kinds)
+        young = [each for each in kinds if not tables[each].is_old]
+        # From recent commits that are not pushed yet. Some of their objects may be lost already.
+        reach.follow(
+            [each for each in young if kinds[each] == "metaranges"],
+            [each for each in young if kinds[each] == "ranges"],
+            must_exist=False,
+        )
+        self.foreign["table"] += reach.foreign
+        for each in sorted(unreached - reach.tables):
+            if each in kinds and tables[each].is_old and kinds[each] in KINDS_OF_TABLES:
+                kind = KINDS_OF_TABLES[kinds[each]]
+                self._doom(Doomed(SSTABLES + each, tables[each].size, kind))
+        return len(tables)
+
+    def _data(self) -> tuple[int, int]:
+        """Condemn old data objects that are not in use; return how many all are, and their size."""
+        work = self._work
+        parts = all_parts(work)
+        later: set[str] = set()
+        objects = size = 0
+        for listed in self._live.iter_unreached(work, parts):
+            if listed.later:
+                later.add(listed.name)
+            check_stopped(work, listed.newest)
+            objects += listed.objects
+            size += listed.size
+            self.foreign["object"] += listed.foreign
+            if listed.records:
+                number, total = total_of(listed.records)
+                self._garbage.add(kind_of_part(listed.name), total, objects=number)
+                self._sink(listed.name, listed.records)
+        check_not_ahead(work, self._live, [part for part in parts if part.name in later])
+        return objects, size
+
+    def _doom(self, doomed: Doomed) -> None:
+        """Condemn an object other than data."""
+        self.others.append(doomed)
+        self._garbage.add(doomed.kind, doomed.size)
 
 
-def reach_all(work: Work, live: LiveSet, reach: Reach | None = None) -> tuple[Roots, Reach]:
+def reach_all(work: Work, live: LiveSet, reach: Reach) -> Roots:
     """Find the roots, and follow them to the data objects.
 
     Args:
         work: what the collection works with.
         live: receives the data objects in use.
-        reach: what this process has read before; ``None``: nothing.
+        reach: what this process has read so far.
 
     Raises:
         LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
     """
-    reach = reach or Reach(work, live)
     roots = gather(work, live)
     # No rule lets go the tree of a branch or tag, whatever the list of deleted trees says.
-    collected = frozenset(iter_expired(work.repository.store)) - roots.heads
+    collected = frozenset(iter_expired(work.store)) - roots.heads
     reach.follow(roots.trees | roots.dumped_trees, must_exist=True, collected=collected)
     reach.dumps = roots.dumps
     reach.follow(roots.own_trees, must_exist=False)
-    return roots, reach
-
-
-def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
-    """Follow recent tables that no root reaches yet, and condemn old ones."""
-    tables = list_tables(work, marked.foreign)
-    marked.report.tables = len(tables)
-    unreached = tables.keys() - reach.tables
-    kinds = kinds_of(work, tables, unreached)
-    marked.foreign["table"] += len(unreached) - len(kinds)
-    young = [each for each in kinds if not tables[each].is_old]
-    # From recent commits that are not pushed yet. Some of their objects may be lost already.
-    reach.follow(
-        [each for each in young if kinds[each] == "metaranges"],
-        [each for each in young if kinds[each] == "ranges"],
-        must_exist=False,
-    )
-    for each in sorted(unreached - reach.tables):
-        if each in kinds and tables[each].is_old and kinds[each] in KINDS_OF_TABLES:
-            kind = KINDS_OF_TABLES[kinds[each]]
-            marked.doom(Doomed(SSTABLES + each, tables[each].size, kind))
+    return roots
 
 
 class TableInfo(NamedTuple):
@@ -167,10 +205,10 @@ def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
     both = tables | _list_tables(work, Counter())
     work.repository.notify(
         Notice(
-            f"{len(tables):,} ranges and metaranges are listed in {work.repository.store.uri}, but "
+            f"{len(tables):,} ranges and metaranges are listed in {work.store.uri}, but "
             f"the last garbage collection left {work.tables:,}; they were listed twice, and "
             f"{len(both):,} count",
-            hint=f"check that nothing is missing: lakecli fsck {work.repository.uri}",
+            hint=f"check that nothing is missing: lakecli fsck {work.uri}",
         )
     )
     return both
@@ -178,7 +216,7 @@ def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
 
 def _list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
     tables = {}
-    for info in work.repository.store.list(SSTABLES):
+    for info in work.store.list(SSTABLES):
         name = info.key.removeprefix(SSTABLES)
         if TABLE.fullmatch(name):
             is_old = info.modified_at < work.times.cutoff
@@ -217,10 +255,10 @@ def kinds_of(
         for each in kinds:
             if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
                 key, at = SSTABLES + each.id, tables[each.id].modified_at
-                check_not_newer(work.repository, lakefs, key, at)
+                check_not_newer(work, key, at)
                 dumped = work.last_dump
                 if dumped is not None and at > dumped and each.id not in renewed:
-                    raise LakeFsAhead(work.repository, key, dumped)
+                    raise LakeFsAhead(work, key, dumped)
             elif not each.ours:
                 continue
             found[each.id] = each.kind
@@ -257,30 +295,9 @@ def read_kinds(
     return found
 
 
-def _mark_data(
-    work: Work, marked: Marked, live: LiveSet, sink: Callable[[str, bytes], None]
-) -> None:
-    """Condemn old data objects that are not in use."""
-    parts = all_parts(work)
-    later: set[str] = set()
-    for listed in live.iter_unreached(work, parts):
-        if listed.later:
-            later.add(listed.name)
-        if work.lakefs is not None and listed.newest:
-            check_stopped(work.repository, work.lakefs, listed.newest)
-        marked.report.objects += listed.objects
-        marked.report.size += listed.size
-        marked.foreign["object"] += listed.foreign
-        if listed.records:
-            objects, size = total_of(listed.records)
-            marked.garbage.add(kind_of_part(listed.name), size, objects=objects)
-            sink(listed.name, listed.records)
-    check_not_ahead(work, live, [part for part in parts if part.name in later])
-
-
 def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
     """Yield garbage other than data objects, tables and unfinished uploads."""
-    store, times = work.repository.store, work.times
+    store, times = work.store, work.times
     packs = {info.key.removeprefix(COMMITS): info for info in store.list(COMMITS)}
     for replaced, by in sorted(superseded_packs(store, packs, roots.replaces).items()):
         # A process that listed the packs before the new one was written still reads the old one.
@@ -313,12 +330,237 @@ def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]
             yield each.key, each.id
 
 
-def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], *, objects: int) -> Summary:
-    """Return what is about to be deleted, by branch and tag."""
-    return summarise(
-        roots.history,
-        roots.refs,
-        {each.key.removeprefix(SSTABLES) for each in doomed if each.kind == "metarange"},
-        default_branch=work.repository.record.default_branch,
-        objects=objects,
+def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int) -> Summary:
+    """Return what is about to be deleted, by branch and tag.
+
+    Args:
+        work: what the collection works with.
+        roots: all refs and commits.
+        doomed: what is garbage, other than data objects.
+        objects: number of data objects that are garbage.
+    """
+    default = (RefKind.BRANCH, work.repository.record.default_branch)
+    ordered = sorted(
+        roots.refs, key=lambda ref: ((ref.kind, ref.name) != default, ref.kind, ref.name)
     )
+    seen: set[CommitId] = set()
+    left = {each.key.removeprefix(SSTABLES) for each in doomed if each.kind == "metarange"}
+
+    def take(starts: Iterable[CommitId | None]) -> int:
+        before = len(left)
+        waiting = [each for each in starts if each is not None]
+        while waiting:
+            commit_id = waiting.pop()
+            commit = roots.history.get(commit_id)
+            if commit is not None and commit_id not in seen:
+                seen.add(commit_id)
+                left.discard(commit.tree)
+                waiting += commit.parents
+        return before - len(left)
+
+    heads = former = [0] * len(ordered)
+    if left:
+        heads = [take([ref.commit_id]) for ref in ordered]
+        former = [
+            take(each for move in ref.moves for each in (move.after, move.before))
+            for ref in ordered
+        ]
+    found = [
+        RefGarbage(ref.kind, ref.name, ref.commit_id is None, old, gone)
+        for ref, old, gone in zip(ordered, heads, former, strict=True)
+        if old or gone or (ref.kind, ref.name) == default
+    ]
+    return Summary(tuple(found[:MOST_REFS]), len(left), objects)
+
+
+PART_TABLES: Final = 8
+
+_INLINE: Final = 4 << 10
+"""Bytes of digests that are returned even where larger ones go to the namespace."""
+
+
+class TablesRead(NamedTuple):
+    """What ranges or metaranges refer to.
+
+    Attributes:
+        references: digests of data objects, or IDs of ranges: 32 bytes each, in ascending order.
+        entries: number of records in the tables.
+        foreign: number of tables that lakecli did not write.
+        missing: IDs of missing tables.
+        kept: names the references of ranges where they are in the namespace, and not here.
+    """
+
+    references: bytes
+    entries: int
+    foreign: int
+    missing: tuple[str, ...]
+    kept: Kept | None = None
+
+
+class Reach:
+    """Reads trees and ranges, and records what they refer to.
+
+    Args:
+        work: what the collection works with; its progress counts the tables that are read.
+        live: receives the data objects in use.
+
+    Attributes:
+        trees: hex IDs of the metaranges read.
+        ranges: hex IDs of the ranges read.
+        dumps: hex IDs of the tables of refs dumps that are kept.
+        lost: metaranges and ranges that are missing.
+        entries: number of entries in the ranges.
+        foreign: number of tables that lakecli did not write.
+    """
+
+    def __init__(self, work: Work, live: LiveSet) -> None:
+        self._work = work
+        self._live = live
+        self.trees: set[str] = set()
+        self.ranges: set[str] = set()
+        self.dumps: frozenset[str] = frozenset()
+        self.lost: set[str] = set()
+        self.entries = 0
+        self.foreign = 0
+
+    @property
+    def tables(self) -> set[str]:
+        """The hex IDs of all tables that are in use."""
+        return self.trees.union(self.ranges, self.dumps)
+
+    def follow(
+        self,
+        trees: Collection[str],
+        ranges: Collection[str] = (),
+        *,
+        must_exist: bool,
+        collected: Collection[str] = (),
+    ) -> None:
+        """Read metaranges and ranges that were not read yet.
+
+        Args:
+            trees: metaranges, whose ranges are read too.
+            ranges: additional ranges.
+            must_exist: whether a missing table is an error.
+            collected: metaranges that may be missing even so, as a collection deleted them.
+
+        Raises:
+            MissingTable: a table is missing.
+            IntegrityError: a table is damaged.
+        """
+        wanted: set[str] = set(ranges)
+        for ids, read in self._read(read_trees, set(trees) - self.trees):
+            for tree in read.missing:
+                if must_exist and tree not in collected:
+                    raise MissingTable(sstable_key(tree), self._work.store.uri)
+            self.trees.update(ids)
+            wanted.update(_ids_of(read.references))
+        lakefs = self._work.lakefs
+        old_layout = lakefs is not None and lakefs.old_layout
+        task = partial(
+            read_ranges, must_exist=must_exist, old_layout=old_layout, scratch=self._live.scratch
+        )
+        for ids, read in self._read(task, wanted - self.ranges):
+            self.ranges.update(ids)
+            self.entries += read.entries
+            self._live.add(read.references)
+            if read.kept is not None:
+                self._live.add_written(read.kept)
+
+    def _read(
+        self, task: Callable[..., TablesRead], ids: Collection[str]
+    ) -> Iterator[tuple[Sequence[str], TablesRead]]:
+        """Yield the parts of some tables as they are read; count what is missing or foreign."""
+        work = self._work
+        work.progress.expect(parts=len(ids))
+        parts = batches(sorted(ids), PART_TABLES)
+        for part, read in work.runner.run(partial(task, location=work.location), parts):
+            self.lost.update(read.missing)
+            self.foreign += read.foreign
+            yield part, read
+            work.progress.advance(parts=len(part))
+
+
+def _ids_of(packed: bytes) -> Iterator[str]:
+    """Yield packed IDs, of 32 bytes each, as hex."""
+    for at in range(0, len(packed), DIGEST):
+        yield packed[at : at + DIGEST].hex()
+
+
+def read_trees(ids: Sequence[str], *, location: StoreLocation | OpenStore) -> TablesRead:
+    """Read metaranges; some may be missing.
+
+    Raises:
+        IntegrityError: a table is damaged.
+    """
+
+    def ranges_in(tree: str, table: SSTable) -> Iterator[bytes]:
+        values = load_metarange(MetarangeId(tree), table).values
+        return (bytes.fromhex(range_id_of(value)) for value in values)
+
+    read, found = _read(ids, location, ranges_in, must_exist=False)
+    return read._replace(references=b"".join(sorted(found)))
+
+
+def read_ranges(
+    ids: Sequence[str],
+    *,
+    location: StoreLocation | OpenStore,
+    must_exist: bool,
+    old_layout: bool,
+    scratch: Scratch | None = None,
+) -> TablesRead:
+    """Search ranges for everything that looks like the address of a data object.
+
+    Values are not decoded: they contain the address verbatim, and text that only looks like one at
+    most keeps an object that is garbage.
+
+    Args:
+        ids: IDs of the ranges.
+        location: where to find the namespace.
+        must_exist: whether a missing range is an error.
+        old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
+        scratch: where to write the digests; ``None``: they are returned.
+
+    Raises:
+        MissingTable: a range that must exist is missing.
+        IntegrityError: a range is damaged.
+    """
+
+    def addresses(_id: str, table: SSTable) -> Iterator[bytes]:
+        check_kind(table, "range")
+        for number in range(table.block_count):
+            payload = bytes(payload_of(table.stored_block(number)))
+            yield from addresses_in(payload, old_layout=old_layout)
+
+    read, found = _read(ids, location, addresses, must_exist=must_exist)
+    digests = digests_of(found)
+    if scratch is None or len(digests) <= _INLINE:
+        return read._replace(references=digests)
+    return read._replace(kept=scratch.write(digests))
+
+
+def _read(
+    ids: Sequence[str],
+    location: StoreLocation | OpenStore,
+    references_in: Callable[[str, SSTable], Iterator[bytes]],
+    *,
+    must_exist: bool,
+) -> tuple[TablesRead, set[bytes]]:
+    """Read tables; return the counts, and the distinct references in all of them."""
+    store = location.store()
+    found: set[bytes] = set()
+    entries, foreign, missing = 0, 0, []
+    for table_id in ids:
+        key = sstable_key(table_id)
+        try:
+            table = SSTable(BytesSource(key, store.get(key)))
+        except ObjectNotFound:
+            if must_exist:
+                raise MissingTable(key, store.uri) from None
+            missing.append(table_id)
+            continue
+        found.update(references_in(table_id, table))
+        entries += table.count
+        foreign += not is_ours(table)
+    return TablesRead(b"", entries, foreign, tuple(missing)), found

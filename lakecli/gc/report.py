@@ -15,21 +15,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
 from lakecli.base.layout import COMMITS, DATA, DOCTOR, INCOMING, REFLOG, SCRATCH, SSTABLES
-from lakecli.base.model import CommitId, RefKind
+from lakecli.base.model import RefKind
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, boolean, choice, list_of, text, whole
 from lakecli.gc.known_refs import LostRef
-from lakecli.gc.rules import Known
 from lakecli.refs.names import is_ref_name
 from lakecli.remote.collection import Phase
-from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.lakefs.kept_dumps import DUMPS, KeptDump
 from lakecli.stores.contract import Version
 
@@ -51,7 +47,7 @@ KINDS: Final = {
 MAX_SUMMARY_SIZE: Final = 1 << 20
 """Bytes of a summary, at most."""
 
-_MOST_REFS: Final = 1_000
+MOST_REFS: Final = 1_000
 _MOST: Final = 1 << 60
 _NAMED: Final = 5
 
@@ -188,59 +184,6 @@ class Summary(NamedTuple):
         return "; ".join(said)
 
 
-def summarise(
-    commits: Mapping[CommitId, Known],
-    refs: Sequence[RemoteRef],
-    trees: Collection[str],
-    *,
-    default_branch: str,
-    objects: int,
-) -> Summary:
-    """Return what is about to be deleted.
-
-    Args:
-        commits: all commits that are known.
-        refs: all refs in the bucket, deleted ones too.
-        trees: the metaranges that are garbage.
-        default_branch: the name of the default branch.
-        objects: number of data objects that are garbage.
-    """
-    default = (RefKind.BRANCH, default_branch)
-    ordered = sorted(refs, key=lambda ref: ((ref.kind, ref.name) != default, ref.kind, ref.name))
-    seen: set[CommitId] = set()
-    left = set(trees)
-
-    def take(starts: Iterable[CommitId | None]) -> int:
-        before = len(left)
-        waiting = [each for each in starts if each is not None]
-        while waiting:
-            commit_id = waiting.pop()
-            commit = commits.get(commit_id)
-            if commit is not None and commit_id not in seen:
-                seen.add(commit_id)
-                left.discard(commit.tree)
-                waiting += commit.parents
-        return before - len(left)
-
-    if left:
-        heads = [take([ref.commit_id]) for ref in ordered]
-        former = [take(_former(ref)) for ref in ordered]
-    else:
-        heads = former = [0] * len(ordered)
-    found = [
-        RefGarbage(ref.kind, ref.name, ref.commit_id is None, old, gone)
-        for ref, old, gone in zip(ordered, heads, former, strict=True)
-        if old or gone or (ref.kind, ref.name) == default
-    ]
-    return Summary(tuple(found[:_MOST_REFS]), len(left), objects)
-
-
-def _former(ref: RemoteRef) -> Iterator[CommitId | None]:
-    for move in ref.moves:
-        yield move.after
-        yield move.before
-
-
 _REF: Final = Record(
     {
         "kind": choice(*RefKind),
@@ -264,7 +207,7 @@ def _read_ref(value: Any) -> RefGarbage:  # noqa: ANN401 - whatever JSON can be
 
 _SUMMARY: Final = Record(
     {
-        "refs": list_of(_read_ref, _MOST_REFS),
+        "refs": list_of(_read_ref, MOST_REFS),
         "other_trees": whole(0, _MOST),
         "objects": whole(0, _MOST),
     }
@@ -327,8 +270,7 @@ class GcStatus(NamedTuple):
     summary: Summary | None = None
 
 
-@dataclass(slots=True)
-class GcReport:
+class GcReport(NamedTuple):
     """What a run did.
 
     Attributes:

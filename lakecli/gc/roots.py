@@ -22,11 +22,9 @@ from lakecli.base.ids import PackId
 from lakecli.base.layout import REFLOG
 from lakecli.base.model import CommitId, MetarangeId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
+from lakecli.gc.data_objects import LiveSet, addresses_in, digests_of
 from lakecli.gc.known_refs import KnownRefs, Positions, reached_by_heads, read_positions
-from lakecli.gc.live import LiveSet
-from lakecli.gc.options import Times, Work
-from lakecli.gc.reach import addresses_in, digests_of
-from lakecli.gc.rules import Known, LostHistory, Rules, Start, retained
+from lakecli.gc.policy import Known, LostHistory, Rules, Start, Times, Work, retained
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation
@@ -36,7 +34,7 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import intents
 from lakecli.repository.lakefs.dump import reach_of_dump
-from lakecli.repository.lakefs.kept_dumps import LostDump, TakenOver, find_left, iter_kept
+from lakecli.repository.lakefs.kept_dumps import LostDump, find_left, iter_kept
 from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
 from lakecli.staging import area
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound
@@ -109,8 +107,8 @@ def gather(work: Work, live: LiveSet) -> Roots:
     repository, known, now = work.repository, work.known, work.times.now
     # Refs first: later commits belong to none of the refs as read.
     refs = known.read()
-    positions = list(read_positions(repository.store, refs, reflog_cutoff(now, work.times.grace)))
-    packs = read_packs(repository.store)
+    positions = list(read_positions(work.store, refs, reflog_cutoff(now, work.times.grace)))
+    packs = read_packs(work.store)
     commits = packs.commits
     if known.gone_back:
         known.check_reached(_reached(commits, positions))
@@ -134,7 +132,7 @@ def gather(work: Work, live: LiveSet) -> Roots:
     heads = _trees_of(commits, {each.head for each in positions if each.head is not None})
     trees = _trees_of(commits, kept)
     own_trees = _trees_of(commits, all_kept) - trees
-    tables, dumped = _reach_dumps(repository, now, work.taken)
+    tables, dumped = _reach_dumps(work)
     return Roots(
         commits=len(all_kept),
         heads=heads,
@@ -200,21 +198,20 @@ def _trees_of(commits: Mapping[CommitId, Known], ids: Iterable[CommitId]) -> fro
     return frozenset(commits[each].tree for each in ids) - {MetarangeId("")}
 
 
-def _reach_dumps(
-    repository: Repository, now: datetime, taken: TakenOver | None
-) -> tuple[frozenset[str], frozenset[MetarangeId]]:
+def _reach_dumps(work: Work) -> tuple[frozenset[str], frozenset[MetarangeId]]:
     """Return the tables of the refs dumps that are kept, and the trees of their commits."""
     tables: frozenset[str] = frozenset()
     trees: frozenset[MetarangeId] = frozenset()
-    kept = list(iter_kept(repository.store, now))
+    now, taken = work.times.now, work.taken
+    kept = list(iter_kept(work.store, now))
     if taken is not None and taken.dump.until > now:
         kept.append(taken.dump)
-    left = find_left(repository.store)
+    left = find_left(work.store)
     if left is not None:
         kept.insert(0, left)
     for each in {dump.lists: dump for dump in kept}.values():
         try:
-            more_tables, more_trees = reach_of_dump(repository.trees, each.manifest)
+            more_tables, more_trees = reach_of_dump(work.repository.trees, each.manifest)
         except IntegrityError as error:
             if each is left and taken is not None and each.lists == taken.dump.lists:
                 continue  # it came in, and was collected with the dump of the take-over

@@ -18,26 +18,45 @@ from lakecli.base.layout import GC, SHORTEST_GRACE
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, whole
 from lakecli.engine.runner import Runner
+from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import LakeError, UsageError
-from lakecli.gc.joined import open_live
+from lakecli.gc.data_objects import DigestSet, LiveSet
+from lakecli.gc.joined import JoinedSet
 from lakecli.gc.known_refs import (
+    CLONE,
+    COLLECTION,
     DamagedObservation,
     KnownRefs,
     LostRef,
     RefsWentBack,
     observe,
     put_last,
+    read_last,
 )
-from lakecli.gc.lease import SweepLease, clean_up, end_state, move_state, take_back, taken_over
-from lakecli.gc.live import LiveSet
-from lakecli.gc.mark import mark
-from lakecli.gc.marks import LostMarks, Marks
-from lakecli.gc.options import GcOptions, Times, Work
+from lakecli.gc.mark import Mark
+from lakecli.gc.policy import (
+    GcOptions,
+    SharedNamespace,
+    Times,
+    Work,
+    check_not_shared,
+    check_published,
+    find_rules,
+)
 from lakecli.gc.report import Action, GcReport, GcStatus, Summary, fields_of
 from lakecli.gc.roots import check_refs, reflog_cutoff
-from lakecli.gc.rules import find_rules
-from lakecli.gc.shared import SharedNamespace, check_not_shared, check_published
+from lakecli.gc.state import (
+    LostMarks,
+    Marks,
+    SweepLease,
+    clean_up,
+    end_state,
+    move_state,
+    take_back,
+    taken_over,
+)
 from lakecli.gc.sweep import Sweep, deleter
+from lakecli.kv.bucket import TrackingStore
 from lakecli.remote import collection
 from lakecli.remote.collection import (
     LEASE,
@@ -220,7 +239,20 @@ class _Run:
     @cached_property
     def _known(self) -> KnownRefs:
         """The refs in the bucket, and what was seen of them before this run."""
-        return KnownRefs.of(self._repository)
+        return self._seen_before()
+
+    def _seen_before(self) -> KnownRefs:
+        """Return the refs in the bucket with all that is known of them, not read yet.
+
+        Raises:
+            DamagedObservation: what the last collection saw cannot be read.
+        """
+        repository, store = self._repository, self._store
+        with repository.lake.kv.read() as txn:
+            tracked = list(TrackingStore(txn, repository.key).iter())
+            last = tracking.find_rollback(txn, repository)
+        seen = ((CLONE, tracked), (COLLECTION, read_last(store, repository.uri)))
+        return KnownRefs(store, repository.uri, seen, () if last is None else last.refs)
 
     def accept(self, seen: ObservedState) -> tuple[ObservedState, tuple[LostRef, ...]]:
         """Accept the present refs if some went back, and end a collection that began before.
@@ -233,7 +265,7 @@ class _Run:
         repository, options = self._repository, self._options
         lost: tuple[LostRef, ...] = ()
         try:
-            check_refs(KnownRefs.of(repository), self._store)
+            check_refs(self._seen_before(), self._store)
         except RefsWentBack as error:
             question, lost = error.what, error.lost
         except DamagedObservation as error:
@@ -272,21 +304,20 @@ class _Run:
     def condemn(self, seen: ObservedState, accepted: tuple[LostRef, ...]) -> GcReport:
         """Mark garbage, and condemn it."""
         lake, options = self._repository.lake, self._options
-        check_published(self._repository, self._taken)
+        work = self._work(seen.state.epoch, options.grace)
+        check_published(work)
         if not options.dry_run:
             clean_up(self._store, seen.state, self._now)
         epoch, mark_id = seen.state.epoch + 1, lake.runtime.new_id().hex()
         marks = Marks(self._store, f"{epoch}-{mark_id}")
         lake.runtime.on_step("gc:mark")
-        report = GcReport(Action.FOUND_NOTHING, self._status(seen), accepted=accepted)
-        marked = mark(
-            self._work(seen.state.epoch, options.grace),
-            report,
-            sink=(lambda _part, _records: None) if options.dry_run else marks.put_data,
-        )
+        sink = (lambda _part, _records: None) if options.dry_run else marks.put_data
+        with open_live(self._runner) as live:
+            mark = Mark(work, live, sink)
+            report = mark.run(self._status(seen))
         if not options.force_shared:
             try:
-                check_not_shared(marked.foreign, self._repository, self._taken)
+                check_not_shared(work, mark.foreign)
             except SharedNamespace:
                 if not options.dry_run:
                     marks.delete()
@@ -296,7 +327,7 @@ class _Run:
             self._record_refs()
         if report.summary is not None and not options.dry_run:
             lake.runtime.on_step("gc:write-marks")
-            marks.put_others(marked.others)
+            marks.put_others(mark.others)
             marks.put_summary(report.summary)
             move_state(
                 self._repository,
@@ -307,8 +338,7 @@ class _Run:
                 grace=options.grace,
             )
             self._write_report(report, epoch)
-        report.status = self._status(collection.look(self._store))
-        return report
+        return report._replace(status=self._status(collection.look(self._store)), accepted=accepted)
 
     def confirm_stopped(self) -> None:
         """Record that lakeFS has stopped, if that is said."""
@@ -371,8 +401,7 @@ class _Run:
                         self._end(lease.state)
                 raise
         self._end(lease.state)
-        report.status = status(repository, grace=options.grace)
-        return report
+        return report._replace(status=status(repository, grace=options.grace))
 
     def _new_sweep(self, state: GcState, live: LiveSet) -> Sweep:
         work = self._work(state.epoch, state.grace)
@@ -407,6 +436,8 @@ class _Run:
     def _work(self, epoch: int, grace: timedelta) -> Work:
         return Work(
             self._repository,
+            self._store,
+            self._repository.uri,
             self._known,
             self._runner,
             # Nothing younger than this machine's grace period is garbage, whatever the state says.
@@ -448,6 +479,16 @@ class _Run:
         fields = {"epoch": epoch, "at": self._now.isoformat(), **fields}
         body = json.dumps(fields, indent=2).encode("ascii") + b"\n"
         self._store.put(_report_key(epoch, name), body, ANY)
+
+
+def open_live(runner: Runner) -> LiveSet:
+    """Return an empty set of the data objects in use, as a context manager.
+
+    On Spark the set is in the namespace, unless that may not be written.
+    """
+    if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
+        return JoinedSet(runner, runner.scratch)
+    return DigestSet()
 
 
 def _report_key(epoch: int, name: str) -> str:

@@ -15,17 +15,17 @@ from typing import Final
 from lakecli.base.identity import h
 from lakecli.base.layout import SSTABLES, data_digest, lakefs_object
 from lakecli.gc.data_objects import (
-    RECORD,
     Garbage,
+    LiveSet,
+    check_not_ahead,
     kind_of_part,
     list_part,
     part_named,
     recent_lakefs_parts,
 )
-from lakecli.gc.lease import SweepLease
-from lakecli.gc.live import LiveSet
 from lakecli.gc.mark import (
     KINDS_OF_TABLES,
+    Reach,
     TableInfo,
     abandoned,
     iter_rest,
@@ -34,12 +34,10 @@ from lakecli.gc.mark import (
     reach_all,
     summary_of,
 )
-from lakecli.gc.marks import Marks, add_expired
-from lakecli.gc.options import Work
-from lakecli.gc.reach import Reach
+from lakecli.gc.policy import Work, check_stopped
 from lakecli.gc.report import Action, Doomed, GarbageCounter, GcReport, GcStatus, Summary
 from lakecli.gc.roots import Roots
-from lakecli.gc.shared import check_not_ahead, check_stopped
+from lakecli.gc.state import RECORD, Marks, SweepLease, add_expired
 from lakecli.remote.collection import iter_keeps
 from lakecli.repository.contract import Repository
 from lakecli.stores.capabilities import DeletesMatching, UploadId, uploads_of
@@ -68,8 +66,7 @@ class Sweep:
 
     def __init__(self, work: Work, marks: Marks, epoch: int, live: LiveSet) -> None:
         self._work = work
-        self._repository = work.repository
-        self._store = work.repository.store
+        self._store = work.store
         self._marks = marks
         self._epoch = epoch
         self._live = live
@@ -116,7 +113,7 @@ class Sweep:
         self._check_lakefs()
         others = [*self._tables(tables), *self._rest(roots)]
         condemned = self._marks.summary() or Summary()
-        summary = summary_of(self._work, roots, others, objects=condemned.objects)
+        summary = summary_of(self._work, roots, others, condemned.objects)
         if delete is not None:
             log(summary)
             trees = [each for each in others if each.kind == "metarange"]
@@ -141,21 +138,21 @@ class Sweep:
 
     def _check_lakefs(self) -> None:
         """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""
-        work, taken = self._work, self._work.lakefs
-        if taken is None:
+        work = self._work
+        if work.lakefs is None:
             return
         later = []
         for part, listed in work.runner.run(
             partial(list_part, location=work.location), recent_lakefs_parts(work)
         ):
-            check_stopped(self._repository, taken, listed.newest)
+            check_stopped(work, listed.newest)
             later += [part] * bool(listed.later)
         check_not_ahead(work, self._live, later)
 
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
         """Follow what came into use since: refs, recent tables, and keeps, in this order."""
         work, reach = self._work, self._reach
-        roots, _ = reach_all(work, self._live, reach)
+        roots = reach_all(work, self._live, reach)
         tables = list_tables(work, Counter())
         kept = self._keep()
         wanted = {each for each, info in tables.items() if not info.is_old} | kept

@@ -16,9 +16,9 @@ from functools import lru_cache
 from typing import Final
 
 from lakecli.base.model import NO_ACCOUNT, Account
-from lakecli.engine.store_location import open_by_uri
+from lakecli.engine.runner import open_by_uri
 from lakecli.errors import LakeError, Refused
-from lakecli.imports.task import Choice, Failures, Rows, Task
+from lakecli.imports.parts import Choice, Failures, Rows, Task
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import MARK as PIN_MARK
 from lakecli.repository.reading.addresses import (

@@ -15,9 +15,8 @@ from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.model import Account
-from lakecli.engine.runner import Runner
-from lakecli.engine.store_location import open_by_uri
-from lakecli.imports.task import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
+from lakecli.engine.runner import Runner, open_by_uri
+from lakecli.imports.parts import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
 from lakecli.repository.reading.addresses import pinned_bytes, unpinned_bytes
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.contract import ObjectInfo, ObjectStore, key_bytes
@@ -25,8 +24,8 @@ from lakecli.stores.contract import ObjectInfo, ObjectStore, key_bytes
 FIRST_PAGES: Final = 8_000
 """Keys up to which a listing is not divided."""
 
-PROBES: Final = 256
-"""Requests that skip through a listing to find keys in it, at most."""
+PROBES: Final = 4
+"""Requests that skip through a listing to find keys in it, for each wanted piece, at most."""
 
 MOST_CHARACTERS: Final = 1_024
 """Characters of a key, at most."""
@@ -64,32 +63,28 @@ def key_before(low: str) -> str:
     return low[:-1] + (chr(ord(last) - 1) + _LAST if "\0" < last <= "\x7f" else "")
 
 
-def split(
-    store: ObjectStore, wanted: int, *, low: str = "", high: str = "", probes: int = PROBES
-) -> list[str] | int:
-    """Return existing keys that divide a listing into about `wanted` pieces, in order.
+def divide(store: ObjectStore, piece: KeyRange, wanted: int) -> list[KeyRange]:
+    """Return about `wanted` pieces of a piece, in order; one that has few keys as it is.
+
+    The pieces begin with existing keys.
 
     Args:
         store: to list.
+        piece: the keys to divide.
         wanted: number of pieces.
-        low: the first key; ``""``: there is no limit.
-        high: the first key after the listing; ``""``: there is no limit.
-        probes: requests that skip through the listing, at most.
-
-    Returns:
-        The number of keys, if they are so few that the listing is not divided.
     """
-    first = _first_keys(store, low, high, FIRST_PAGES + 1)
+    listed = list_between(store, piece.low, piece.high)
+    first = [info.key for info, _ in islice(listed, FIRST_PAGES + 1)]
     if len(first) <= FIRST_PAGES:
-        return len(first)
-    if wanted < 2:  # noqa: PLR2004
-        return []
+        return [piece._replace(keys=len(first))]
     # All keys share what the first one has in common with `high`.
-    pairs = enumerate(zip(first[0], high, strict=False))
+    pairs = enumerate(zip(first[0], piece.high, strict=False))
     depth = 1 + next((at for at, (one, other) in pairs if one != other), 0)
+    probes = PROBES * wanted
     found: list[str] = []
     while len(found) < wanted and depth <= MOST_CHARACTERS:
-        deeper = _groups(store, first[0], depth, high, most=probes)
+        groups = _groups(store, first[0], depth, piece.high)
+        deeper = list(islice(groups, probes + 1))
         if len(deeper) > probes and len(found) > 1:
             break
         found = deeper
@@ -97,60 +92,24 @@ def split(
             break
         depth += 1
     step = max(1, -(-len(found) // wanted))
-    return found[step - 1 :: step]
+    bounds = [piece.low, *found[step - 1 :: step], piece.high]
+    return [KeyRange(low, high) for low, high in pairwise(bounds)]
 
 
-def _groups(store: ObjectStore, key: str, depth: int, high: str, *, most: int) -> list[str]:
-    """Return the first key of each group but the first, if keys with one prefix are a group.
+def _groups(store: ObjectStore, key: str, depth: int, high: str) -> Iterator[str]:
+    """Yield the first key of each group but the first, if keys with one prefix are a group.
 
     Args:
         store: to list.
         key: the first key of all.
         depth: number of characters of the prefixes.
         high: the first key after all groups; ``""``: there is no limit.
-        most: number of keys after which no more are searched.
     """
-    found: list[str] = []
-    jump = _jump(store, key, depth, high)
-    while jump is not None:
-        found.append(jump)
-        if len(found) > most:
-            break
-        jump = _jump(store, jump, depth, high)
-    return found
-
-
-def _first_keys(store: ObjectStore, low: str, high: str, count: int) -> list[str]:
-    first, end = key_bytes(low), key_bytes(high)
-    found: list[str] = []
-    for info in store.list(after=key_before(low)):
-        key = key_bytes(info.key)
-        if (end and key >= end) or len(found) == count:
-            break
-        if key >= first:
-            found.append(info.key)
-    return found
-
-
-def _jump(store: ObjectStore, key: str, depth: int, high: str) -> str | None:
-    """Return the first key after all that share the first `depth` characters of a key."""
-    found = next(store.list(after=key[:depth] + _LAST), None)
-    if found is None or (high and key_bytes(found.key) >= key_bytes(high)):
-        return None
-    return found.key
-
-
-def divide(piece: KeyRange, *, wanted: int, uri: str, account: Account) -> list[KeyRange]:
-    """Divide a piece on an executor, as `divided`."""
-    return divided(open_by_uri(uri, account=account), piece, wanted)
-
-
-def divided(store: ObjectStore, piece: KeyRange, wanted: int) -> list[KeyRange]:
-    """Return about `wanted` pieces of a piece, or itself with the number of its keys if few."""
-    found = split(store, wanted, low=piece.low, high=piece.high, probes=4 * wanted)
-    if isinstance(found, int):
-        return [piece._replace(keys=found)]
-    return [KeyRange(low, high) for low, high in pairwise([piece.low, *found, piece.high])]
+    while (info := next(store.list(after=key[:depth] + _LAST), None)) is not None:
+        key = info.key
+        if high and key_bytes(key) >= key_bytes(high):
+            return
+        yield key
 
 
 def refine(
@@ -170,12 +129,18 @@ def refine(
         wanted = min(PER_ROUND, ENOUGH // max(1, len(large)))
         if not large or wanted < 2:  # noqa: PLR2004
             break
-        task = partial(divide, wanted=wanted, uri=uri, account=account)
+        task = partial(_divide_on_executor, wanted=wanted, uri=uri, account=account)
         parts = dict(runner.run(task, large))
         if all(parts[piece] == [piece] for piece in large):
             break  # its keys differ in too many places to be divided by prefixes
         found = [part for piece in found for part in parts.get(piece, [piece])]
     return merged(found)
+
+
+def _divide_on_executor(
+    piece: KeyRange, *, wanted: int, uri: str, account: Account
+) -> list[KeyRange]:
+    return divide(open_by_uri(uri, account=account), piece, wanted)
 
 
 def merged(pieces: Sequence[KeyRange]) -> list[KeyRange]:
@@ -195,14 +160,6 @@ def merged(pieces: Sequence[KeyRange]) -> list[KeyRange]:
     return found
 
 
-def first_pieces(store: ObjectStore, wanted: int) -> list[KeyRange]:
-    """Return the pieces of a whole listing that this process finds."""
-    found = split(store, wanted)
-    if isinstance(found, int):
-        return [KeyRange("", "", found)]
-    return [KeyRange(low, high) for low, high in pairwise(["", *found, ""])]
-
-
 LISTING_PARTS: Final = 64
 """Parts into which this process divides a long listing of a bucket."""
 
@@ -218,30 +175,36 @@ class BucketSource(NamedTuple):
     uri: str
     may_be_empty: bool = False
 
-    def estimate(self) -> int | None:
-        """Return ``None``: the number is unknown before listing."""
-        return None
-
-    def recount(self, task: Task) -> int | None:
+    def recount(self, task: Task) -> int:
         """List again, and return how many objects there are."""
         store = open_by_uri(self.uri, account=task.location.account)
         return sum(bool(info.key) for info, _ in list_between(store, "", "", pins=task.pins))
 
     def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
-        """Yield the parts; see `ImportSource`.
+        """Yield the parts that cover everything from the prefix up to `high`, in order.
+
+        On Spark, executors find out where large parts can be divided again.
 
         Raises:
             NotFound: there is no object. A misspelled prefix looks like an empty one, which would
                 remove everything from the branch.
         """
-        store = open_by_uri(self.uri, account=task.location.account)
+        account = task.location.account
+        store = open_by_uri(self.uri, account=account)
         if not self.may_be_empty and next(store.list(), None) is None:
             raise EmptySource(
                 f"no object at {self.uri}/",
                 hint="name a directory, a bucket prefix or a manifest, or allow an empty source: "
                 "--allow-empty",
             )
-        return plan_listing(store, task.prefix, high, runner=runner, account=task.location.account)
+        pieces = divide(store, KeyRange("", ""), LISTING_PARTS)
+        if runner.name != "local":
+            pieces = refine(runner, pieces, uri=store.uri, account=account)
+        for piece in pieces:
+            begins = task.prefix + key_bytes(piece.low)
+            ends = task.prefix + key_bytes(piece.high) if piece.high else high
+            source = ListingSource(store.uri, piece.low, piece.high)
+            yield ImportPart(begins, ends, source, is_live=True)
 
 
 class ListingSource(NamedTuple):
@@ -317,32 +280,3 @@ def list_between(
 
 def _checksum(info: ObjectInfo) -> bytes:
     return (info.etag or str(info.version)).strip('"').encode("utf-8", "surrogateescape")
-
-
-def plan_listing(
-    store: ObjectStore,
-    prefix: bytes,
-    high: bytes | None,
-    *,
-    runner: Runner,
-    account: Account,
-) -> Iterator[ImportPart]:
-    """Yield the parts of a bucket's prefix, in order.
-
-    On Spark, executors find out where large parts can be divided again.
-
-    Args:
-        store: the store of the prefix.
-        prefix: prefix of the objects' paths on the branch.
-        high: the first path after those below the prefix; ``None``: there is none.
-        runner: lists in the parts.
-        account: how the store is accessed.
-    """
-    pieces = first_pieces(store, LISTING_PARTS)
-    if runner.name != "local":
-        pieces = refine(runner, pieces, uri=store.uri, account=account)
-    for piece in pieces:
-        begins = prefix + key_bytes(piece.low)
-        ends = prefix + key_bytes(piece.high) if piece.high else high
-        source = ListingSource(store.uri, piece.low, piece.high)
-        yield ImportPart(begins, ends, source, is_live=True)

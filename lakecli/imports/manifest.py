@@ -29,8 +29,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from lakecli.base.model import NO_ACCOUNT, Account
-from lakecli.engine.runner import Runner
-from lakecli.engine.store_location import open_by_uri
+from lakecli.engine.runner import Runner, open_by_uri
 from lakecli.errors import IntegrityError, NotFound, Unsupported, UsageError, install_command
 from lakecli.imports.manifest_rows import (
     BadValue,
@@ -42,7 +41,7 @@ from lakecli.imports.manifest_rows import (
     keys_of,
     rows_of_parquet,
 )
-from lakecli.imports.task import (
+from lakecli.imports.parts import (
     ROWS_AT_ONCE,
     Failures,
     ImportPart,
@@ -204,11 +203,6 @@ class Manifest(NamedTuple):
         """
         return min(self.size, sum(rows for _, rows in self.pieces()))
 
-    def recount(self, task: Task) -> int | None:
-        """Return ``None``: a manifest says itself what there is."""
-        del task
-        return None
-
     def known_rows(self) -> int | None:
         """Return the number of objects, if the files say so: those of text and versions do not."""
         has_all = self.is_parquet and not (self.layout.latest or self.layout.deleted)
@@ -221,7 +215,7 @@ class Manifest(NamedTuple):
         return [(ManifestPiece(file, self.layout), file.rows) for file in self.files]
 
     def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
-        """Yield the parts; see `ImportSource`.
+        """Yield the parts that cover everything from the prefix up to `high`, in order.
 
         Raises:
             NotSorted: the manifest is text, or its row groups are not sorted by key.

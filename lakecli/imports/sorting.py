@@ -30,10 +30,10 @@ from lakecli.engine.scratch import Scratch, dump_value, load_value, take_value
 from lakecli.engine.spark_runner import SparkRunner, apply, opened, raise_translated
 from lakecli.errors import LakeError
 from lakecli.imports.dry_run import Lister
+from lakecli.imports.import_part import import_rows
 from lakecli.imports.manifest import Manifest, ManifestPiece
 from lakecli.imports.manifest_rows import batch_of, rows_of_batch, rows_of_tuples, schema
-from lakecli.imports.part import import_rows
-from lakecli.imports.task import (
+from lakecli.imports.parts import (
     ROWS_AT_ONCE,
     Failures,
     ImportedPart,

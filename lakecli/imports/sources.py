@@ -1,23 +1,27 @@
-"""The sources that ``--from`` names: a directory, a bucket prefix, a manifest, an S3 Inventory."""
+"""The sources that ``--from`` names: a directory, a bucket prefix, a manifest, an S3 Inventory.
+
+A directory of this machine is walked by the driver, and hashed by the parts.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from lakecli.base.model import Account
-from lakecli.engine.runner import Runner
-from lakecli.engine.store_location import account_of, open_by_uri
-from lakecli.errors import Unsupported, UsageError
+from lakecli.engine.runner import Runner, account_of, open_by_uri
+from lakecli.errors import LakeError, NotFound, Unsupported, UsageError
 from lakecli.imports.addresses import check_outside
 from lakecli.imports.bucket import BucketSource
-from lakecli.imports.directory import DirectorySource
 from lakecli.imports.inventory import SUFFIX, read_inventory
 from lakecli.imports.manifest import KINDS, Manifest, file_at, files_below, kind_of, manifest_of
-from lakecli.imports.task import ImportPart, Task
+from lakecli.imports.parts import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
 from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.reading.addresses import unpinned_bytes
+from lakecli.repository.transfer.ingest import Ingest
+from lakecli.repository.transfer.own_names import is_own
+from lakecli.repository.transfer.walk import LinkPolicy, WalkedFile, opener_below, walk
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.uri import is_local, parse
 
@@ -26,26 +30,8 @@ class Unversioned(Unsupported):
     """A source keeps no versions that entries could name."""
 
 
-class ImportSource(Protocol):
-    """A source of objects to import."""
-
-    def estimate(self) -> int | None:
-        """Return about how many objects there are; ``None`` if that is unknown without listing."""
-
-    def recount(self, task: Task) -> int | None:
-        """List again, and return how many objects there are; ``None``: nothing is listed."""
-
-    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
-        """Yield the parts that cover everything from the prefix up to `high`, in order.
-
-        Args:
-            task: shared by all parts.
-            runner: runs what planning itself has to read.
-            high: the first path after those below the prefix; ``None``: there is none.
-
-        Raises:
-            NotSorted: the source is not sorted by key.
-        """
+ImportSource: TypeAlias = "BucketSource | DirectorySource | Manifest"
+"""A source of objects to import."""
 
 
 def open_source(
@@ -132,3 +118,142 @@ def _find_manifest(uri: str, account: Account, *, is_manifest: bool) -> Manifest
             hint=f"rename it to end in {', '.join(KINDS)}, except for Parquet also with .gz",
         )
     return manifest_of([file], uri)
+
+
+FILES_PER_PART: Final = 8_192
+BYTES_PER_PART: Final = 1 << 30
+
+
+class DirectorySource(NamedTuple):
+    """All files below a directory.
+
+    Attributes:
+        root: absolute path.
+        links: how to treat symbolic links.
+        left_out: gets the names below the directory that are Git's, lakecli's or the system's own.
+        may_be_empty: whether to accept a directory without files.
+    """
+
+    root: bytes
+    links: LinkPolicy
+    left_out: set[bytes]
+    may_be_empty: bool = False
+
+    def recount(self, task: Task) -> int:
+        """List again, and return how many files there are."""
+        del task
+        return sum(not is_own(each.relative) for each in walk(self.root, self.links))
+
+    def plan(self, task: Task, runner: Runner, high: bytes | None) -> Iterator[ImportPart]:
+        """Yield the parts that cover everything from the prefix up to `high`, in order.
+
+        Raises:
+            NotFound: there is no directory, or no file. The mount point of a disk that is not
+                mounted looks like an empty directory, which would remove everything from the
+                branch.
+        """
+        del runner
+        if not os.path.isdir(self.root):
+            raise NotFound(
+                f"no directory {os.fsdecode(self.root)}",
+                hint="name a directory, a bucket prefix or a manifest",
+            )
+        if not self.may_be_empty and all(
+            is_own(each.relative) for each in walk(self.root, self.links)
+        ):
+            raise EmptySource(
+                f"no file below {os.fsdecode(self.root)}",
+                hint="check that the disk is mounted, or allow an empty source: --allow-empty",
+            )
+        low = task.prefix
+        files: list[File] = []
+        size = 0
+        for found in walk(self.root, self.links):
+            if is_own(found.relative):
+                self.left_out.add(found.relative)
+                continue
+            if len(files) >= FILES_PER_PART or size >= BYTES_PER_PART:
+                following = task.prefix + found.relative
+                yield ImportPart(low, following, FilesSource(self.root, tuple(files), self.links))
+                low, files, size = following, [], 0
+            file = _file(found)
+            files.append(file)
+            size += file.size
+        yield ImportPart(low, high, FilesSource(self.root, tuple(files), self.links))
+
+
+class File(NamedTuple):
+    """A file of the directory; ``problem`` says why it cannot be imported."""
+
+    name: bytes
+    size: int
+    mtime_ns: int
+    problem: str = ""
+
+
+class FilesSource(NamedTuple):
+    """Some files below a directory, in byte order of their names."""
+
+    root: bytes
+    files: tuple[File, ...]
+    links: LinkPolicy
+
+    def opener(self) -> Callable[[bytes, int], int]:
+        """Return what opens the files, and follows no link where the walk followed none."""
+        return opener_below(self.root, self.links)
+
+    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
+        """Yield the files; hash each one unless it will be copied."""
+        ingest = None if task.copies else Ingest(task.location.store(), follow=True)
+        opener = self.opener()
+        start = b"local://" + self.root.rstrip(b"/") + b"/"
+        rows = Rows([], [], [], [], [])
+        for file in self.files:
+            problem, checksum, size = file.problem, "", file.size
+            if ingest is not None and not problem:
+                try:
+                    done = ingest.look(os.path.join(self.root, file.name), opener=opener)
+                    checksum, size = done.digest, done.size
+                except OSError as error:
+                    problem = (error.strerror or str(error)).lower()
+                except LakeError as error:
+                    problem = error.message
+            if problem:
+                failures.add(task.prefix + file.name, problem)
+                continue
+            rows.keys.append(file.name)
+            rows.addresses.append(
+                unpinned_bytes(start + file.name) if task.copies else self._real(start, file)
+            )
+            rows.sizes.append(size)
+            rows.checksums.append(checksum.encode())
+            rows.seconds.append(file.mtime_ns // 1_000_000_000)
+            if len(rows) >= ROWS_AT_ONCE:
+                yield rows
+                rows = Rows([], [], [], [], [])
+        yield rows
+
+    def _real(self, start: bytes, file: File) -> bytes:
+        """Return the address of a file, with symbolic links resolved.
+
+        An address through a link would name another file as soon as the link changes.
+        """
+        path = os.path.join(self.root, file.name)
+        real = os.path.realpath(path)
+        plain = os.path.join(os.path.realpath(self.root), file.name)
+        return unpinned_bytes(start + file.name if real == plain else b"local://" + real)
+
+    def identity(self) -> list[Any]:
+        """Return the names, sizes and times of the files."""
+        files = [[os.fsdecode(file.name), *file[1:]] for file in self.files]
+        return ["files", os.fsdecode(self.root), files, self.links.value]
+
+
+def _file(found: WalkedFile) -> File:
+    if found.problem is not None:
+        return File(found.relative, 0, 0, found.problem)
+    try:
+        status = os.stat(found.path)
+    except OSError as error:
+        return File(found.relative, 0, 0, (error.strerror or str(error)).lower())
+    return File(found.relative, status.st_size, status.st_mtime_ns)

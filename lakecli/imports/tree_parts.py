@@ -5,6 +5,9 @@ always ends (see `lakecli.committed.writer`). So a part is independent of what c
 after it: the records up to the first such key are returned as the *head*, ranges are written from
 there on, and records in no finished range are returned as the *tail*. `join_parts` writes tails and
 heads.
+
+By these, `rebuild_heads` rebuilds the trees of lakeFS that branches stand on, part by part on
+Spark: a part is some ranges of a tree of lakeFS.
 """
 
 from __future__ import annotations
@@ -12,13 +15,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from lakecli.base.identity import h
 from lakecli.base.model import MetarangeId
 from lakecli.committed.metaranges import Metarange, is_ours, iter_runs
 from lakecli.committed.tree_store import TreeStore
-from lakecli.committed.writer import Splitter, TreeWriter, key_number
+from lakecli.committed.writer import Splitter, TreeWriter, canonical, key_number
+from lakecli.engine.runner import Runner, StoreLocation
+from lakecli.errors import Refused
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
+from lakecli.repository.handle.lake import RebuiltTrees
 from lakecli.sstable.block import Run
 
 
@@ -278,3 +287,88 @@ def _copy_from(trees: TreeStore, writer: TreeWriter, base: Metarange, high: byte
             writer.add_run(run, bisect_left(run.keys, high), verbatim=verbatim)
         position += 1
     writer.copy_ranges(base, position, len(base), more=False)
+
+
+PART_ENTRIES: Final = 1_000_000
+"""Entries of a part, about."""
+
+
+class RangesPart(NamedTuple):
+    """Consecutive ranges of a tree, by their positions."""
+
+    tree: MetarangeId
+    first: int
+    last: int
+
+
+def rebuild_heads(repository: Repository, runner: Runner) -> int:
+    """Rebuild the trees of all branches that lakeFS cut, and return how many there are.
+
+    Raises:
+        Refused: Spark would have to write to a namespace that belongs to lakeFS.
+        IntegrityError: a table of a tree is missing or damaged.
+    """
+    trees = repository.trees
+    foreign = [tree for tree in _heads(repository) if not trees.cuts_as(tree)]
+    if runner.name == "local":
+        for tree in foreign:
+            canonical(trees, tree.id, build=True)
+        return len(foreign)
+    if repository.record.is_borrowed:
+        raise Refused(
+            f"{repository.uri} reads a namespace that belongs to lakeFS, so only this machine can "
+            "hold what is rebuilt",
+            hint="rebuild in one process, or clone the repository by a take-over",
+        )
+    remembered = RebuiltTrees(repository)
+    for tree in foreign:
+        if remembered.find(tree.id) is None:
+            _rebuild(repository, tree, runner, remembered)
+    return len(foreign)
+
+
+def _heads(repository: Repository) -> list[Metarange]:
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        heads = [refs.get_commit(branch.commit_id) for branch in refs.iter_branches()]
+    ids = sorted({commit.metarange_id for commit in heads})
+    return [repository.trees.metarange(each) for each in ids]
+
+
+def _rebuild(
+    repository: Repository, tree: Metarange, runner: Runner, remembered: RebuiltTrees
+) -> None:
+    task = partial(cut_ranges, location=StoreLocation.of(repository))
+    cuts: dict[int, Cut] = {}
+    entries = sum(record.count for record in tree.records())
+    with remembered.show(entries) as progress:
+        for part, cut in runner.run(task, _parts(tree)):
+            cuts[part.first] = cut
+            positions = range(part.first, part.last)
+            progress.advance(items=sum(tree.record(each).count for each in positions))
+        ordered = (cuts[first] for first in sorted(cuts))
+        made = join_parts(repository.trees, tree, ordered, low=b"", high=None)
+    remembered.put(tree.id, made)
+
+
+def _parts(tree: Metarange) -> Iterator[RangesPart]:
+    first = entries = 0
+    for position, record in enumerate(tree.records()):
+        entries += record.count
+        if entries >= PART_ENTRIES:
+            yield RangesPart(tree.id, first, position + 1)
+            first, entries = position + 1, 0
+    if first < len(tree):
+        yield RangesPart(tree.id, first, len(tree))
+
+
+def cut_ranges(part: RangesPart, *, location: StoreLocation) -> Cut:
+    """Write the ranges of a part as lakecli cuts them."""
+    trees = location.trees()
+    tree = trees.metarange(part.tree)
+    sink = PartWriter(trees, tree)
+    for position in range(part.first, part.last):
+        record = tree.record(position)
+        for run in iter_runs(trees.table(record), record):
+            sink.add(run.keys, run.values)
+    return sink.finish()

@@ -21,7 +21,7 @@ from lakecli.base.uri import parse_path, ref_of
 from lakecli.committed.metaranges import RangeRecord, decode_range_record, iter_runs
 from lakecli.committed.scan import prefix_end
 from lakecli.committed.tree_store import TreeStore
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.repository.reading.view import open_view
 from lakecli.spark.record_columns import ENTRIES, RANGE_ID, batched, chosen, decode_batch
 from lakecli.spark.schemas import arrow_schema

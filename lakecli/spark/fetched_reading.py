@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.errors import Unsupported, UsageError
 from lakecli.spark.partitions import Partitions, split_directory
 from lakecli.spark.schemas import (

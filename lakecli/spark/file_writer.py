@@ -29,11 +29,10 @@ from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.base.uri import check_path
 from lakecli.committed.values import encode_entry
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.errors import UsageError
-from lakecli.imports.part import make_ingest
 from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.ingest import Ingested
+from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.spark.partitions import NO_VALUE
 from lakecli.spark.schemas import arrow_schema, nullable, serialised
 from lakecli.spark.sessions import check_format, quoted
@@ -267,7 +266,7 @@ class _TaskFiles:
         self._schema = pa.ipc.read_schema(pa.py_buffer(self._layout.schema))
         self._task = task
         self._path = path
-        self._ingest = make_ingest(writer.location.store(), guard=writer.location.guard())
+        self._ingest = Ingest(writer.location.store(), follow=True, guard=writer.location.guard())
         self._done: list[tuple[str, Ingested, int]] = []
         self._directory: str | None = None
         self._file: _ParquetFile | _TextFile | None = None

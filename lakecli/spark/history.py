@@ -20,7 +20,7 @@ from lakecli.committed.diff import compare
 from lakecli.committed.scan import prefix_end
 from lakecli.committed.values import decode_entry
 from lakecli.engine.differences import intervals
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.log import LogOptions, log

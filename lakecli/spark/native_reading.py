@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions
 from pyspark.sql.types import StructType
 
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.errors import Unsupported
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import split_pin

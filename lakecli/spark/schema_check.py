@@ -17,7 +17,7 @@ from pyspark.sql import functions
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from lakecli.committed.values import decode_entry
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View

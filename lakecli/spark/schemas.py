@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
 from lakecli.base.retry import DRIVERS, Retries
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.errors import Unsupported, UsageError
 from lakecli.spark.sessions import is_case_sensitive, is_connect
 from lakecli.spark.table_files import AT_ONCE, TableFile, read_footer

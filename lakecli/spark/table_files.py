@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, NamedTuple, cast
 
 from lakecli.base.uri import as_directory, parse_path, ref_of
 from lakecli.committed.values import decode_entry
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository

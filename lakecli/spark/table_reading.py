@@ -17,8 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions
 from pyspark.sql.types import StructType
 
+from lakecli.engine.runner import StoreLocation
 from lakecli.engine.session import gist
-from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
 from lakecli.repository.contract import Notice
 from lakecli.spark.fetched_reading import FetchedReading, check_options

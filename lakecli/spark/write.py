@@ -16,8 +16,8 @@ from lakecli.base.model import Commit
 from lakecli.base.retry import DRIVERS, Retries
 from lakecli.base.uri import as_directory, parse_path, ref_of
 from lakecli.engine.errors_as_json import carried, new_nonce
+from lakecli.engine.runner import StoreLocation
 from lakecli.engine.spark_runner import raise_translated
-from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_values

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.context import random_id
-from lakecli.engine.runner import LocalRunner
+from lakecli.engine.runner import LocalRunner, StoreLocation
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.store_location import StoreLocation
 from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions

@@ -12,7 +12,7 @@ import pytest
 import lakecli
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.repository.reading.contents import read_object
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, new_bucket, rclone
 

@@ -179,7 +179,7 @@ def test_an_import_follows_no_link_that_replaces_a_directory(
 ) -> None:
     root = cli.directory / "source"
     write(root, {"a": "1", "sub/key": "k"})
-    secret = exchange(monkeypatch, "lakecli.imports.directory", root / "sub")
+    secret = exchange(monkeypatch, "lakecli.imports.sources", root / "sub")
     make_secret(root / "sub", secret)
     cli("import", "--from", root, "--to", "lakefs://demo/main/x/", "--allow-partial", *options)
     assert "x/sub/key" not in demo.contents()

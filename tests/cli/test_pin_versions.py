@@ -14,7 +14,7 @@ import pytest
 
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.spark.table_files import TableFile, fetched, iter_lines
 from lakecli.stores.azure.names import version_time

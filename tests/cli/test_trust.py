@@ -14,7 +14,7 @@ from lakecli.base.model import Entry
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.committed.values import encode_entry
-from lakecli.engine import store_location
+from lakecli.engine import runner as places
 from lakecli.errors import LakeError, Refused
 from lakecli.filesystem import LakeFileSystem
 from lakecli.repository.contract import Home, Runtime
@@ -136,7 +136,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         uris.append(uri)
         return real(uri, **options)
 
-    for module in (registry, store_location):
+    for module in (registry, places):
         monkeypatch.setattr(module, "open_store", open_store)
     return uris
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from lakecli.base.layout import SCRATCH
+from lakecli.engine.runner import OpenStore, StoreLocation, open_by_uri
 from lakecli.engine.scratch import LIMIT, Scratch, keep_value, take_value
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.store_location import OpenStore, StoreLocation, open_by_uri
 from lakecli.errors import IntegrityError, LakeError, PermissionDenied
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore

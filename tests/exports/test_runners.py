@@ -14,7 +14,7 @@ import pytest
 from lakecli.engine.runner import LocalRunner, Runner
 from lakecli.errors import Unreachable
 from lakecli.exports import run
-from lakecli.exports.part import export_part
+from lakecli.exports.export_part import export_part
 from lakecli.exports.run import ExportOptions
 from tests.exports.test_export import files, put
 from tests.support.lakes import make_repository, open_lake
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lakecli.engine.spark_runner import SparkRunner
-    from lakecli.exports.part import ExportOutcome, ExportPart, Job
+    from lakecli.exports.export_part import ExportOutcome, ExportPart, Job
     from lakecli.repository.contract import Repository
     from lakecli.repository.transfer.plan import PathStep
 

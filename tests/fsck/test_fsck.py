@@ -7,8 +7,9 @@ import pytest
 from lakecli.base.layout import DATA, REPOSITORY, SSTABLES
 from lakecli.base.model import CommitId
 from lakecli.committed.check import SMALLEST_ENTRY
+from lakecli.engine.runner import count_head_entries
 from lakecli.errors import IntegrityError
-from lakecli.fsck.check import count_head_entries, fsck, summarise
+from lakecli.fsck.check import fsck, summarise
 from lakecli.fsck.findings import FsckCounts
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from hashlib import md5
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from lakecli.base.identity import h
 from lakecli.base.layout import DATA, SCRATCH, SSTABLES, data_digest, data_key
 from lakecli.base.model import Entry
-from lakecli.base.progress import NO_PROGRESS
 from lakecli.committed.check import Problem, check_range
-from lakecli.engine.runner import LocalRunner
+from lakecli.engine.runner import LocalRunner, OpenStore, Runner, StoreLocation
 from lakecli.engine.scratch import Kept, Scratch, take_value
-from lakecli.engine.store_location import OpenStore, StoreLocation
 from lakecli.errors import IntegrityError
 from lakecli.fsck import hashing
 from lakecli.fsck import index as index_module
 from lakecli.fsck import spark_jobs as tasks_module
-from lakecli.fsck.check import Thoroughness, fsck
+from lakecli.fsck.check import fsck
 from lakecli.fsck.findings import FsckCounts
-from lakecli.fsck.index import JoinedIndex, RunnerBulk
+from lakecli.fsck.index import JoinedIndex
 from lakecli.fsck.spark_jobs import (
     DAMAGED,
     LEFT,
@@ -39,6 +37,7 @@ from lakecli.imports.bucket import list_between
 from lakecli.repository import tag
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import Repository
+from lakecli.repository.data_index import DataIndex
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import (
@@ -54,7 +53,8 @@ from tests.support.recorded_progress import RecordedProgress
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.engine.runner import Runner
+    from lakecli.base.progress import Progress
+    from lakecli.engine.spark_runner import SparkRunner
     from lakecli.fsck.findings import Finding
     from lakecli.fsck.spark_jobs import Differing, Lookup, LookupResult, ToRead
 
@@ -76,8 +76,11 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
         yield made
 
 
-def look_up_here(lookup: Lookup, checking: Checking) -> Iterator[LookupResult]:
+def look_up_here(
+    _runner: Runner, lookup: Lookup, checking: Checking, *, progress: Progress
+) -> Iterator[LookupResult]:
     """Join references and objects in this process, through the tasks of the executors."""
+    del progress
     import pyarrow as pa
 
     def rows_of(batches: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
@@ -117,8 +120,16 @@ def look_up_here(lookup: Lookup, checking: Checking) -> Iterator[LookupResult]:
             yield take_value(checking.scratch, pickle.loads(body))
 
 
-def compare_here(parts: Sequence[ToRead], _objects: int, checking: Checking) -> Iterator[Differing]:
+def compare_here(
+    _runner: Runner,
+    parts: Sequence[ToRead],
+    _objects: int,
+    checking: Checking,
+    *,
+    progress: Progress,
+) -> Iterator[Differing]:
     """Compare contents in this process, through the tasks of the executors."""
+    del progress
     import pyarrow as pa
 
     bodies = [pickle.dumps(part) for part in parts]
@@ -135,25 +146,27 @@ def compare_here(parts: Sequence[ToRead], _objects: int, checking: Checking) -> 
         yield take_value(checking.scratch, pickle.loads(body))
 
 
-class JoinedHere(RunnerBulk):
-    """What `RunnerBulk` does on Spark, in this process."""
+class JoinsHere(LocalRunner):
+    """Checks as on Spark, in this process."""
 
     scratch: Scratch | None = None
 
-    def open_index(self, *, compares: bool) -> JoinedIndex:
-        location = StoreLocation.of(self._repository)
-        checking = Checking(location, self.scratch, "nonce", compares)
-        return JoinedIndex(
-            self._repository.store,
-            LocalRunner(),
-            checking,
-            look_up_here,
-            compare_here,
-            progress=self._progress,
-        )
 
+@pytest.fixture(autouse=True)
+def joins_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = index_module.open_index
 
-MakeBulk = Callable[[Repository, RecordedProgress], RunnerBulk]
+    def open_index(
+        repository: Repository, runner: Runner, *, compares: bool, progress: Progress
+    ) -> DataIndex | JoinedIndex:
+        if not isinstance(runner, JoinsHere):
+            return real(repository, runner, compares=compares, progress=progress)
+        checking = Checking(StoreLocation.of(repository), runner.scratch, "nonce", compares)
+        monkeypatch.setattr(index_module, "look_up", look_up_here)
+        monkeypatch.setattr(index_module, "compare_all", compare_here)
+        return JoinedIndex(repository.store, cast("SparkRunner", runner), checking, progress)
+
+    monkeypatch.setattr("lakecli.fsck.check.open_index", open_index)
 
 
 @pytest.fixture(
@@ -164,12 +177,13 @@ MakeBulk = Callable[[Repository, RecordedProgress], RunnerBulk]
         pytest.param("spark", marks=pytest.mark.xdist_group("spark")),
     ]
 )
-def make_bulk(request: pytest.FixtureRequest) -> MakeBulk:
-    kind = JoinedHere if request.param == "joined" else RunnerBulk
-    runner: Runner = LocalRunner(parallelism=4 if request.param == "threads" else 1)
+def runner(request: pytest.FixtureRequest) -> Runner:
     if request.param == "spark":
-        runner = request.getfixturevalue("spark_runner")
-    return lambda repository, progress: kind(repository, runner, progress=progress)
+        found: Runner = request.getfixturevalue("spark_runner")
+        return found
+    if request.param == "joined":
+        return JoinsHere()
+    return LocalRunner(parallelism=4 if request.param == "threads" else 1)
 
 
 def damage(repository: Repository, namespace: Path) -> None:
@@ -193,7 +207,7 @@ def damage(repository: Repository, namespace: Path) -> None:
 
 def check(
     repository: Repository,
-    make: MakeBulk | None,
+    runner: Runner | None = None,
     *,
     sample: float = 1.0,
     hash_data: bool = True,
@@ -201,21 +215,20 @@ def check(
 ) -> tuple[list[Finding], FsckCounts, RecordedProgress]:
     counts = FsckCounts()
     progress = RecordedProgress()
-    bulk = None if make is None else make(repository, progress)
-    how = Thoroughness(hash_data, sample, bulk, external=external)
-    found = list(
-        fsck(
-            repository,
-            counts=counts,
-            thoroughness=how,
-            progress=NO_PROGRESS if hash_data else progress,
-        )
+    found = fsck(
+        repository,
+        hash_data=hash_data,
+        sample=sample,
+        external=external,
+        runner=runner,
+        counts=counts,
+        progress=progress,
     )
-    return found, counts, progress
+    return list(found), counts, progress
 
 
 def test_the_same_findings(
-    repository: Repository, make_bulk: MakeBulk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Repository, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hashing, "PART_OBJECTS", 40)
     monkeypatch.setattr(index_module, "PART_RANGES", 3)
@@ -223,13 +236,13 @@ def test_the_same_findings(
     monkeypatch.setattr("lakecli.fsck.spark_jobs.RESULT_RANGES", 5)
     monkeypatch.setattr(index_module, "digits_for", lambda _: 1)
     repository.store.put("data/0aboveall000000000000/0f", b"of lakeFS", ANY)
-    findings, counts, progress = check(repository, make_bulk)
+    findings, counts, progress = check(repository, runner)
     assert findings == []
     assert progress.items + 1 == counts.objects == 301
-    assert asdict(counts) == asdict(check(repository, None)[1])
+    assert asdict(counts) == asdict(check(repository)[1])
     damage(repository, tmp_path / "namespace")
-    expected, expected_counts, _ = check(repository, None)
-    findings, counts, _ = check(repository, make_bulk)
+    expected, expected_counts, _ = check(repository)
+    findings, counts, _ = check(repository, runner)
     assert {each.kind for each in findings} == {"data", "range", "metarange"}
     assert findings == expected
     assert asdict(counts) == asdict(expected_counts)
@@ -261,7 +274,7 @@ def unusual(repository: Repository, outside: Path) -> None:
 
 def test_executors_compare_the_contents_of_lakefs_objects(
     repository: Repository,
-    make_bulk: MakeBulk,
+    runner: Runner,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -278,13 +291,13 @@ def test_executors_compare_the_contents_of_lakefs_objects(
         stage_entries(repository, "main", {**entries, b"l/%d" % round_: entries[b"l/0a755f"]})
         commit(repository, "main", message=str(round_), committer="me")
     stage_entries(repository, "main", {b"s" + path: entry for path, entry in entries.items()})
-    expected, expected_counts, _ = check(repository, None)
+    expected, expected_counts, _ = check(repository)
     assert [each.what for each in expected] == [
         f"its bytes have another MD5 than {bad}"
     ] * 2  # one of each object
-    if request.node.callspec.params["make_bulk"] in ("joined", "spark"):
+    if request.node.callspec.params["runner"] in ("joined", "spark"):
         monkeypatch.setattr("lakecli.fsck.check.compare_contents", None)
-    findings, counts, _ = check(repository, make_bulk)
+    findings, counts, _ = check(repository, runner)
     assert findings == expected
     assert asdict(counts) == asdict(expected_counts)
 
@@ -292,14 +305,12 @@ def test_executors_compare_the_contents_of_lakefs_objects(
 @pytest.mark.parametrize("external", [False, True])
 @pytest.mark.parametrize("hash_data", [False, True])
 def test_the_same_findings_about_unusual_entries(
-    repository: Repository, make_bulk: MakeBulk, tmp_path: Path, *, external: bool, hash_data: bool
+    repository: Repository, runner: Runner, tmp_path: Path, *, external: bool, hash_data: bool
 ) -> None:
     (tmp_path / "outside").mkdir()
     unusual(repository, tmp_path / "outside")
-    expected, expected_counts, _ = check(repository, None, external=external, hash_data=hash_data)
-    findings, counts, progress = check(
-        repository, make_bulk, external=external, hash_data=hash_data
-    )
+    expected, expected_counts, _ = check(repository, external=external, hash_data=hash_data)
+    findings, counts, progress = check(repository, runner, external=external, hash_data=hash_data)
     assert len(expected) > 30
     assert findings == expected
     assert asdict(counts) == asdict(expected_counts)
@@ -316,21 +327,17 @@ def test_facts_of_ranges_go_to_the_bucket(
     monkeypatch.setattr("lakecli.engine.scratch.LIMIT", 0)
     damage(repository, tmp_path / "namespace")
     monkeypatch.setattr(
-        JoinedHere, "scratch", Scratch(StoreLocation.of(repository), bytes(16)), raising=True
+        JoinsHere, "scratch", Scratch(StoreLocation.of(repository), bytes(16)), raising=True
     )
-    expected, _, _ = check(repository, None, hash_data=False)
-    assert check(repository, make_here, hash_data=False)[0] == expected
+    expected, _, _ = check(repository, hash_data=False)
+    assert check(repository, JoinsHere(), hash_data=False)[0] == expected
     names = [info.key for info in repository.store.list(SCRATCH)]
     assert len(names) == 2
     for name in names:
         repository.store.put(name, b"forged", ANY)
     monkeypatch.setattr(Scratch, "write", lambda _, body: Kept(h(body), len(body)))
     with pytest.raises(IntegrityError, match="lost or damaged"):
-        check(repository, make_here, hash_data=False)
-
-
-def make_here(repository: Repository, progress: RecordedProgress) -> RunnerBulk:
-    return JoinedHere(repository, LocalRunner(), progress=progress)
+        check(repository, JoinsHere(), hash_data=False)
 
 
 def test_a_range_that_appears_after_the_lookup_is_looked_up_by_requests(
@@ -338,20 +345,19 @@ def test_a_range_that_appears_after_the_lookup_is_looked_up_by_requests(
 ) -> None:
     """An executor could not read it, so nobody has looked for its objects."""
     damage(repository, tmp_path / "namespace")
-    expected, _, _ = check(repository, None, hash_data=False)
+    expected, _, _ = check(repository, hash_data=False)
 
     def unread(trees: Any, record: Any) -> Iterator[Any]:
         items = list(check_range(trees, record))
         return iter([Problem("key", "missing"), *items[1:]])
 
     monkeypatch.setattr(tasks_module, "check_range", unread)
-    assert check(repository, make_here, hash_data=False)[0] == expected
+    assert check(repository, JoinsHere(), hash_data=False)[0] == expected
 
 
 def test_a_sample(repository: Repository) -> None:
-    for make in (None, make_here):
-        bulk = make or (lambda own, progress: RunnerBulk(own, LocalRunner(), progress=progress))
-        _, counts, progress = check(repository, bulk, sample=0.2)
+    for runner in (LocalRunner(), JoinsHere()):
+        _, counts, progress = check(repository, runner, sample=0.2)
         assert 20 < progress.items < 120
         assert counts.objects == 300
 

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from lakecli.engine import spark_runner
+from lakecli.engine.runner import StoreLocation
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.store_location import StoreLocation
-from lakecli.gc import lease
+from lakecli.gc import state
 from lakecli.gc.run import GcOptions, advance
 from tests.support.crashes import Killer
 from tests.support.lakes import open_lake
@@ -23,13 +23,13 @@ from tests.support.spark import CONF
 def main(directory: Path, step: str) -> None:
     """Take one step of the collection."""
     killer = Killer(step)
-    check = lease.SweepLease.check
+    check = state.SweepLease.check
 
-    def check_and_note(held: lease.SweepLease) -> None:
+    def check_and_note(held: state.SweepLease) -> None:
         killer("lease")
         check(held)
 
-    lease.SweepLease.check = check_and_note  # type: ignore[assignment, method-assign]
+    state.SweepLease.check = check_and_note  # type: ignore[assignment, method-assign]
     spark_runner.BEAT = 0.05  # type: ignore[misc]
     location = StoreLocation(f"local://{directory / 'namespace'}", "", 16)
     with (

@@ -14,9 +14,9 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key, pack_key, sstable_key
 from lakecli.errors import IntegrityError, LakeError, Refused
 from lakecli.fsck.check import fsck
-from lakecli.gc.marks import LostMarks
 from lakecli.gc.report import KINDS
 from lakecli.gc.run import Action, status, undo
+from lakecli.gc.state import LostMarks
 from lakecli.remote.collection import LEASE, DamagedState, NewerState, Phase, read_state
 from lakecli.remote.packs import list_packs, read_pack, write_pack
 from lakecli.repository import branch

@@ -14,9 +14,9 @@ from lakecli.committed.tree_store import MissingTable
 from lakecli.errors import IntegrityError, LakeError, NothingToDo, Refused, UsageError
 from lakecli.fsck.check import fsck
 from lakecli.fsck.findings import FsckCounts
-from lakecli.gc.marks import add_expired
-from lakecli.gc.rules import Rules, find_rules, parse_rules, put_rules
+from lakecli.gc.policy import Rules, find_rules, parse_rules, put_rules
 from lakecli.gc.run import Action, SharedNamespace, status, undo
+from lakecli.gc.state import add_expired
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch, tag
 from lakecli.repository.pull import PullOptions, pull

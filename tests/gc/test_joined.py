@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
@@ -17,34 +16,32 @@ import pytest
 
 from lakecli.base.identity import h
 from lakecli.base.layout import SCRATCH, data_key
-from lakecli.engine import store_location
-from lakecli.engine.runner import LocalRunner
-from lakecli.engine.scratch import Kept, Scratch
-from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.store_location import (
+from lakecli.engine import runner as places
+from lakecli.engine.runner import (
     OBJECTS_PER_PREFIX,
+    LocalRunner,
     OpenStore,
     StoreLocation,
     digits_of,
     divided,
 )
+from lakecli.engine.scratch import Kept, Scratch
+from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied
 from lakecli.fsck.check import fsck
-from lakecli.gc import joined, lease
-from lakecli.gc.data_objects import DIGEST
+from lakecli.gc import joined, state
+from lakecli.gc.data_objects import DigestSet
 from lakecli.gc.joined import (
     JoinedSet,
     Reading,
     Remainder,
     counts_row,
     group_names,
-    open_live,
     read_digests,
     rows,
 )
-from lakecli.gc.live import DigestSet
-from lakecli.gc.marks import MARKS, LostMarks
-from lakecli.gc.run import Action, GcOptions, advance
+from lakecli.gc.run import Action, GcOptions, advance, open_live
+from lakecli.gc.state import DIGEST, MARKS, LostMarks
 from lakecli.remote.collection import LEASE, Phase, StateMoved, read_state
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
@@ -69,7 +66,7 @@ def collect(directory: Path, runner: Runner, action: Action) -> GcReport:
         report = advance(lake.repository("demo"), runner, GcOptions())
     assert report.action is action
     grow_old(directory)
-    return replace(report, status=report.status._replace(since=None, sweep_at=None))
+    return report._replace(status=report.status._replace(since=None, sweep_at=None))
 
 
 def grow_old(directory: Path) -> None:
@@ -134,7 +131,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 def test_spark_condemns_and_deletes_the_same(
     place: Place, spark: Any, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(store_location, "FEW", few)
+    monkeypatch.setattr(places, "FEW", few)
 
     def unused(*_: object) -> NoReturn:
         pytest.fail("the set of this process was used")
@@ -270,7 +267,7 @@ def test_the_lease_is_kept_while_spark_compares(
     checked: list[bool] = []
     compared: list[bool] = []
 
-    def taken_over(_lease: lease.SweepLease) -> NoReturn:
+    def taken_over(_lease: state.SweepLease) -> NoReturn:
         checked.append(True)
         raise LostRace("taken over")
 
@@ -279,7 +276,7 @@ def test_the_lease_is_kept_while_spark_compares(
         data = {key for key in contents(place.directory) if key.startswith("data/")}
         monkeypatch.setattr("lakecli.gc.sweep.Sweep._tables", lambda *_: [])
         monkeypatch.setattr("lakecli.gc.sweep.Sweep._rest", lambda *_: [])
-        monkeypatch.setattr(lease.SweepLease, "check", taken_over)
+        monkeypatch.setattr(state.SweepLease, "check", taken_over)
         then(monkeypatch, "iter_garbage", lambda: compared.append(True))
         with pytest.raises(LostRace, match="taken over"):
             collect(place.directory, runner, Action.SWEPT)
@@ -457,15 +454,15 @@ def test_listings_are_divided_by_the_number_of_objects(objects: int, digits: int
 
 
 def test_the_first_keys_tell_how_many_objects_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_location, "FEW", 500)
-    monkeypatch.setattr(store_location, "OBJECTS_PER_PREFIX", 10)
+    monkeypatch.setattr(places, "FEW", 500)
+    monkeypatch.setattr(places, "OBJECTS_PER_PREFIX", 10)
     store = MemoryStore()
     for number in range(500):
         store.put(data_key(h(b"%d" % number).hex()), b"", ANY)
-    assert store_location.digits_for(store) == 0
+    assert places.digits_for(store) == 0
     for number in range(500, 2_000):
         store.put(data_key(h(b"%d" % number).hex()), b"", ANY)
-    assert store_location.digits_for(store) == 2
+    assert places.digits_for(store) == 2
     for number in range(2_000, 4_000):
         store.put(data_key(h(b"%d" % number).hex()), b"", ANY)
-    assert store_location.digits_for(store) == 3
+    assert places.digits_for(store) == 3

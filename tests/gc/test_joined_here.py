@@ -11,23 +11,21 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.layout import DATA, SCRATCH, data_key
 from lakecli.base.progress import Progress
-from lakecli.engine import store_location
-from lakecli.engine.runner import LocalRunner
+from lakecli.engine import runner as places
+from lakecli.engine.runner import LocalRunner, OpenStore
 from lakecli.engine.scratch import Kept, Scratch, load_value, take_value
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.store_location import OpenStore
 from lakecli.gc import joined
 from lakecli.gc.data_objects import (
-    DIGEST,
     DataPart,
+    DigestSet,
     LakeFsPart,
     PartListing,
     garbage_of,
 )
-from lakecli.gc.joined import JoinedSet, Reading, counts_row, keep_listed, open_live, rows
-from lakecli.gc.live import DigestSet
-from lakecli.gc.marks import MARKS, LostMarks
-from lakecli.gc.run import Action, GcOptions, advance
+from lakecli.gc.joined import JoinedSet, Reading, counts_row, keep_listed, rows
+from lakecli.gc.run import Action, GcOptions, advance, open_live
+from lakecli.gc.state import DIGEST, MARKS, LostMarks
 from lakecli.stores.contract import Version
 from lakecli.stores.memory import MemoryStore
 from tests.gc.test_joined import RECORDS, Place, collect, contents, grow_old, place
@@ -42,8 +40,8 @@ __all__ = ["place"]
 def test_joins_condemn_and_delete_the_same(
     place: Place, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(store_location, "FEW", few)
-    monkeypatch.setattr(store_location, "OBJECTS_PER_PREFIX", 1)
+    monkeypatch.setattr(places, "FEW", few)
+    monkeypatch.setattr(places, "OBJECTS_PER_PREFIX", 1)
     monkeypatch.setattr(joined, "_BATCH", 7)
     steps = []
     for runner in (LocalRunner(), place.runner(InProcess())):
@@ -135,7 +133,7 @@ def test_references_that_were_read_here_are_written_too() -> None:
 
 def test_parts_with_a_prefix_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joined, "digits_for", lambda _store: 3)
-    work: Any = SimpleNamespace(repository=SimpleNamespace(store=MemoryStore()))
+    work: Any = SimpleNamespace(store=MemoryStore())
     whole, one, of_lakefs = DataPart(DATA, 1.0), DataPart(f"{DATA}ab/", 1.0), LakeFsPart("x", 1.0)
     pieces = [one._replace(prefix=f"{DATA}ab/{digit}") for digit in "0123456789abcdef"]
     tasks = joined.tasks_of(work, [whole, one, of_lakefs])

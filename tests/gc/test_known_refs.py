@@ -21,8 +21,8 @@ from lakecli.gc.known_refs import (
     dump,
     read_last,
 )
-from lakecli.gc.marks import Marks
 from lakecli.gc.run import Action, undo
+from lakecli.gc.state import Marks
 from lakecli.remote.collection import Phase, read_state
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch

@@ -23,8 +23,7 @@ from lakecli.base.layout import (
 )
 from lakecli.base.model import EMPTY_TREE, Entry
 from lakecli.committed.values import decode_entry, encode_entry
-from lakecli.engine.runner import LocalRunner
-from lakecli.engine.store_location import OpenStore
+from lakecli.engine.runner import LocalRunner, OpenStore
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.fsck.check import fsck
 from lakecli.gc.data_objects import (
@@ -33,15 +32,22 @@ from lakecli.gc.data_objects import (
     PartListing,
     _names_between,
     _old_prefixes,
+    addresses_in,
     all_parts,
+    digests_of,
     list_part,
     recent_lakefs_parts,
 )
-from lakecli.gc.options import Times
-from lakecli.gc.reach import addresses_in, digests_of
-from lakecli.gc.rules import Rules, put_rules
+from lakecli.gc.policy import (
+    LakeFsAhead,
+    LakeFsWrites,
+    NotConfirmed,
+    Rules,
+    SharedNamespace,
+    Times,
+    put_rules,
+)
 from lakecli.gc.run import Action, GcOptions, GcReport, advance, status, undo
-from lakecli.gc.shared import LakeFsAhead, LakeFsWrites, NotConfirmed, SharedNamespace
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import Phase, read_state
@@ -636,7 +642,7 @@ def test_parts_of_a_large_namespace_have_all_partitions(
     taken: Taken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakecli.gc.data_objects._FEW", 1)
-    monkeypatch.setattr("lakecli.engine.store_location.FEW", 1)
+    monkeypatch.setattr("lakecli.engine.runner.FEW", 1)
     taken.time.pass_by(MONTH)
     make_commit(taken.clones[0], {b"a": b"1"})
     assert counts(taken.collect_all(lakefs_stopped=True))["lakefs"] >= 1
@@ -652,7 +658,7 @@ def test_a_large_namespace_is_listed_from_the_first_server_to_two_days_ahead(
     times = Times(now, GRACE)
     store = MemoryStore()
     work: Any = SimpleNamespace(
-        repository=SimpleNamespace(store=store),
+        store=store,
         times=times,
         last_dump=now - DAY,
         lakefs=SimpleNamespace(old_layout=True),

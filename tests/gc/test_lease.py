@@ -11,9 +11,8 @@ from lakecli.base.identity import h
 from lakecli.base.layout import DATA, GC_STATE, SSTABLES, data_key, sstable_key
 from lakecli.base.model import MetarangeId
 from lakecli.errors import PermissionDenied, Refused, Unreachable
-from lakecli.gc.lease import LONGEST_DELETE, RENEW_AFTER, SweepLease, SweepTooSlow
-from lakecli.gc.marks import add_expired
 from lakecli.gc.run import REPORTS, Action, status, undo
+from lakecli.gc.state import LONGEST_DELETE, RENEW_AFTER, SweepLease, SweepTooSlow, add_expired
 from lakecli.remote.collection import (
     LEASE,
     NEVER_RAN,
@@ -267,7 +266,7 @@ def test_a_keep_that_goes_while_keeps_are_read_hides_no_other() -> None:
 def test_expired_trees_that_one_list_cannot_hold_go_into_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("lakecli.gc.marks", "lakecli.remote.collection"):
+    for module in ("lakecli.gc.state", "lakecli.remote.collection"):
         monkeypatch.setattr(f"{module}.MAX_EXPIRED_SIZE", 64)
     store = MemoryStore(MemoryBucket(), "ns/")
     a, b, c, d, e = (digit * 64 for digit in "abcde")

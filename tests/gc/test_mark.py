@@ -9,7 +9,7 @@ import google_crc32c
 
 from lakecli.base.layout import data_key
 from lakecli.gc.mark import abandoned
-from lakecli.gc.options import Times
+from lakecli.gc.policy import Times
 from lakecli.gc.roots import reflog_cutoff
 from lakecli.stores.capabilities import UploadNotFound
 from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from lakecli.gc import marks as lists
-from lakecli.gc.marks import LostMarks, Marks
+from lakecli.gc import state as lists
 from lakecli.gc.report import Doomed
+from lakecli.gc.state import LostMarks, Marks
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.support.lakes import START

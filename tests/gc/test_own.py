@@ -10,9 +10,9 @@ from lakecli.base.identity import h
 from lakecli.base.ids import CommitId, WriteId
 from lakecli.base.model import RefKind, StagingToken
 from lakecli.committed.values import encode_entry
-from lakecli.gc.data_objects import RECORD
-from lakecli.gc.live import DigestSet
+from lakecli.gc.data_objects import DigestSet
 from lakecli.gc.roots import OwnPosition, add_staged, own_positions
+from lakecli.gc.state import RECORD
 from lakecli.kv.operations import RefChange, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import Intent

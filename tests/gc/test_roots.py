@@ -10,7 +10,7 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key, sstable_key
 from lakecli.base.model import RefKind
-from lakecli.gc.rules import Rules, put_rules
+from lakecli.gc.policy import Rules, put_rules
 from lakecli.gc.run import Action
 from lakecli.remote.collection import write_keep
 from lakecli.remote.refs import find_ref

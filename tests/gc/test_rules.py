@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.base.layout import MAX_RULES_SIZE
 from lakecli.errors import NotFound, UsageError
-from lakecli.gc.rules import (
+from lakecli.gc.policy import (
     MAX_DAYS,
     Rules,
     delete_rules,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import RefKind
-from lakecli.gc.marks import Marks
+from lakecli.gc.policy import Rules, put_rules
 from lakecli.gc.report import RefGarbage, Summary, dump_summary, fields_of, parse_summary
-from lakecli.gc.rules import Rules, put_rules
 from lakecli.gc.run import Action, status
+from lakecli.gc.state import Marks
 from lakecli.remote.collection import read_state
 from lakecli.repository import branch, tag
 from lakecli.repository import push as pushing

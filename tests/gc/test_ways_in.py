@@ -18,8 +18,7 @@ from lakecli.base.identity import h
 from lakecli.base.layout import GC, GC_STATE, data_key, incoming_key
 from lakecli.base.model import Entry
 from lakecli.committed.values import decode_entry, encode_entry
-from lakecli.engine.runner import LocalRunner
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import LocalRunner, StoreLocation
 from lakecli.errors import LakeError, NotFound, PermissionDenied, Unreachable
 from lakecli.gc.run import Action
 from lakecli.gc.run import undo as take_back_condemnation

@@ -17,7 +17,7 @@ from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import NotFound
 from lakecli.imports import bucket as buckets
 from lakecli.imports.addresses import Verify
-from lakecli.imports.bucket import BucketSource, split
+from lakecli.imports.bucket import BucketSource, KeyRange, divide
 from lakecli.imports.job import ListedLess, import_objects
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import open_source
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Entry
     from lakecli.engine.runner import Runner
-    from lakecli.imports.task import Task
+    from lakecli.imports.parts import Task
     from lakecli.repository.contract import Repository
     from lakecli.stores.contract import ObjectInfo, ObjectStore
 
@@ -270,12 +270,11 @@ SHAPES = {
 def test_a_long_listing_is_split_evenly(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "FIRST_PAGES", 40)
     keys = sorted(SHAPES[shape])
-    bounds = split(filled(keys), 16)
-    assert not isinstance(bounds, int)
+    pieces = divide(filled(keys), KeyRange("", ""), 16)
+    bounds = [piece.low for piece in pieces]
     assert bounds == sorted(set(bounds))
     sizes = [
-        sum(low <= key < high for key in keys)
-        for low, high in pairwise(["", *bounds, "\U0010ffff"])
+        sum(low <= key < high for key in keys) for low, high in pairwise([*bounds, "\U0010ffff"])
     ]
     assert sum(sizes) == len(keys)
     assert 6 <= len(sizes) <= 40
@@ -283,7 +282,7 @@ def test_a_long_listing_is_split_evenly(shape: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_short_listing_is_not_split() -> None:
-    assert split(filled(SHAPES["flat"]), 16) == 3_000
+    assert divide(filled(SHAPES["flat"]), KeyRange("", ""), 16) == [KeyRange("", "", 3_000)]
 
 
 @settings(max_examples=60, deadline=None)
@@ -296,14 +295,13 @@ def test_parts_are_the_whole_listing(keys: set[str], wanted: int) -> None:
     before = buckets.FIRST_PAGES
     buckets.FIRST_PAGES = 3  # type: ignore[misc]
     try:
-        divided = split(store, wanted)
-        bounds = ["", *([] if isinstance(divided, int) else divided), ""]
+        divided = divide(store, KeyRange("", ""), wanted)
     finally:
         buckets.FIRST_PAGES = before  # type: ignore[misc]
     found = [
         info.key
-        for low, high in pairwise(bounds)
-        for info, _ in buckets.list_between(store, low, high)
+        for piece in divided
+        for info, _ in buckets.list_between(store, piece.low, piece.high)
     ]
     assert found == [info.key for info in store.list()]
 

@@ -13,11 +13,10 @@ from lakecli.committed.metaranges import NO_RANGES
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.writer import apply
-from lakecli.engine.runner import LocalRunner
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import LocalRunner, StoreLocation
+from lakecli.imports.import_part import import_item
 from lakecli.imports.job import destination
-from lakecli.imports.part import import_item
-from lakecli.imports.task import ImportTally, NumberedPart, Task
+from lakecli.imports.parts import ImportTally, NumberedPart, Task
 from lakecli.imports.tree_parts import join_parts
 from lakecli.stores.memory import MemoryStore
 from tests.imports.sources import Split, value_of
@@ -150,7 +149,7 @@ def test_a_small_merge_opens_few_ranges(world: World) -> None:
     )
     source = Split({b"10000x": 5})
     ((_, part),) = enumerate(source.plan(task, LocalRunner(), b"data0"))
-    from lakecli.imports.part import open_base
+    from lakecli.imports.import_part import open_base
 
     trees, tree = open_base(task)
     before = trees.counts.ranges_opened

@@ -8,12 +8,12 @@ import pytest
 
 from lakecli.base.layout import SCRATCH
 from lakecli.engine import scratch as scratches
+from lakecli.engine.runner import OpenStore
 from lakecli.engine.scratch import Scratch
-from lakecli.engine.store_location import OpenStore
 from lakecli.errors import IntegrityError
 from lakecli.imports import dry_run
 from lakecli.imports.dry_run import Lister, iter_steps, take_pieces
-from lakecli.imports.task import DryRunOutput, Failures
+from lakecli.imports.parts import DryRunOutput, Failures
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore

@@ -12,7 +12,7 @@ import pytest
 from lakecli.base.model import NO_ACCOUNT
 from lakecli.engine.runner import LocalRunner
 from lakecli.imports import bucket
-from lakecli.imports.bucket import ENOUGH, KeyRange, first_pieces, merged, refine
+from lakecli.imports.bucket import ENOUGH, KeyRange, divide, merged, refine
 from lakecli.stores.contract import ObjectInfo, Version
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def test_a_billion_objects_make_thousands_of_parts(
     monkeypatch.setattr(bucket, "FIRST_PAGES", 80)
     store: Any = Listing(BILLION, key_of)
     monkeypatch.setattr(bucket, "open_by_uri", lambda *_, **__: store)
-    pieces = refine(LocalRunner(), first_pieces(store, 64), uri=store.uri, account=NO_ACCOUNT)
+    pieces = refine(
+        LocalRunner(), divide(store, KeyRange("", ""), 64), uri=store.uri, account=NO_ACCOUNT
+    )
     assert pieces[0].low == ""
     assert pieces[-1].high == ""
     assert all(one.high == other.low for one, other in pairwise(pieces))
@@ -89,7 +91,7 @@ def test_pieces_do_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(bucket, "FIRST_PAGES", 80)
     store: Any = Listing(100_000, numbered)
     monkeypatch.setattr(bucket, "open_by_uri", lambda *_, **__: store)
-    first = first_pieces(store, 64)
+    first = divide(store, KeyRange("", ""), 64)
     found = [
         refine(LocalRunner(parallelism=cores), first, uri=store.uri, account=NO_ACCOUNT)
         for cores in (1, 4)
@@ -110,4 +112,4 @@ def test_small_neighbours_become_one_part(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_listing_of_few_keys_is_one_piece_with_their_number() -> None:
     store: Any = Listing(50, numbered)
-    assert first_pieces(store, 64) == [KeyRange("", "", 50)]
+    assert divide(store, KeyRange("", ""), 64) == [KeyRange("", "", 50)]

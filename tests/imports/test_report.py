@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.engine.runner import LocalRunner
-from lakecli.imports import directory as directories
+from lakecli.imports import sources as directories
 from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions, ShownProgress

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.engine.runner import LocalRunner
+from lakecli.engine.runner import LocalRunner, StoreLocation
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import ConflictError, IntegrityError
 from lakecli.imports import dry_run, manifest, sorting
 from lakecli.imports.addresses import Verify

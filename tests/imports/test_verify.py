@@ -10,9 +10,9 @@ from lakecli.engine.runner import LocalRunner
 from lakecli.imports import addresses
 from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects, preview
+from lakecli.imports.parts import Choice, Rows
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import open_source
-from lakecli.imports.task import Choice, Rows
 from lakecli.repository.transfer.walk import LinkPolicy
 from tests.imports.lists import write_csv
 from tests.support.lakes import make_repository, open_lake, read

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.cli.context import Context
 from lakecli.gc import known_refs, sweep
-from lakecli.gc.lease import SweepLease
+from lakecli.gc.state import SweepLease
 from lakecli.kv.operations import iter_operations
 from lakecli.repository.guard import GcGuard
 from lakecli.repository.journal import tracking, unsent_moves

@@ -13,9 +13,9 @@ from lakecli.cli import tree
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import NewPathUri
-from lakecli.engine.store_location import StoreLocation
-from lakecli.imports.part import make_ingest
+from lakecli.engine.runner import StoreLocation
 from lakecli.repository.guard import GcGuard, claim_values
+from lakecli.repository.transfer.ingest import Ingest
 from lakecli.spark.file_writer import UploadedFile, new_entries
 from lakecli.spark.target import WriteTarget
 from tests.meetings.arguments import SPARK_WRITE
@@ -42,7 +42,7 @@ def spark_write(
     location = StoreLocation.of(repository)
     repository.lake.runtime.on_step("rows")
     # Its own guard lives as long as the process, whose clock does not pass with that of the world.
-    ingest = make_ingest(location.store(), guard=GcGuard(location.store()))
+    ingest = Ingest(location.store(), follow=True, guard=GcGuard(location.store()))
     ingested = ingest.file(os.fsencode(file))
     ingest.flush()
     ingest.claim([ingested])

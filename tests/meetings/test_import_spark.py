@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from lakecli.engine import scratch as scratches
+from lakecli.engine.runner import StoreLocation
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.store_location import StoreLocation
 from tests.meetings.accesses import Accesses
 from tests.meetings.arguments import REPOSITORY, command_lines
 from tests.meetings.outcomes import Meeting

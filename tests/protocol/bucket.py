@@ -74,7 +74,7 @@ FAULTS: dict[Kind, tuple[Fault, ...]] = {
     Kind.DELETE: (Fault.NOT_SENT, Fault.LOST, Fault.LATE, Fault.KILLED_AFTER),
 }
 """The faults of each kind of request. A deletion that arrives after the sweep's end would do harm
-on S3, so the sweep bounds how long it may take, see `lakecli.gc.lease`."""
+on S3, so the sweep bounds how long it may take, see `lakecli.gc.state`."""
 
 
 class Write(NamedTuple):

@@ -50,9 +50,9 @@ def _revert(repository: Repository) -> Commit:
 
 def _import(repository: Repository) -> Commit:
     from lakecli.engine.runner import LocalRunner
-    from lakecli.imports.directory import DirectorySource
     from lakecli.imports.job import import_objects
     from lakecli.imports.report import ImportOptions
+    from lakecli.imports.sources import DirectorySource
     from lakecli.repository.transfer.walk import LinkPolicy
 
     source = Path(repository.lake.home.cache).parent / "source"

@@ -14,9 +14,9 @@ from lakecli.base.layout import data_key
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.fsck.check import fsck
-from lakecli.imports.directory import DirectorySource
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
+from lakecli.imports.sources import DirectorySource
 from lakecli.kv.local_store import LocalStore as Kv
 from lakecli.repository import branch, merge, repo, tag
 from lakecli.repository.commit import commit

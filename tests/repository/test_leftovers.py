@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.engine.runner import LocalRunner
 from lakecli.fsck.check import fsck
-from lakecli.gc.options import GcOptions
+from lakecli.gc.policy import GcOptions
 from lakecli.gc.run import advance
 from lakecli.repository.upload import UploadOptions, deposit, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree

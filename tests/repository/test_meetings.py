@@ -17,9 +17,9 @@ import pytest
 from lakecli.base.model import RefKind
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import ErrorKind, LakeError
-from lakecli.imports.directory import DirectorySource
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
+from lakecli.imports.sources import DirectorySource
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.cherry_pick import cherry_pick

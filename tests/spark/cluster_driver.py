@@ -21,7 +21,7 @@ from pyspark import SparkContext
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.exports import run
-from lakecli.exports.part import export_part
+from lakecli.exports.export_part import export_part
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.spark import read_table, register, write_table

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
 
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.errors import LakeWarning, NotFound, PermissionDenied, Unsupported, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions

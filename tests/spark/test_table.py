@@ -11,7 +11,7 @@ import pytest
 
 from lakecli.base.model import Entry
 from lakecli.committed.values import encode_entry
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.addresses import OutsideAddress, remember

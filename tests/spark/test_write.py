@@ -23,8 +23,8 @@ from lakecli.base.layout import DATA
 from lakecli.base.model import RefKind
 from lakecli.base.retry import RetryPolicy
 from lakecli.engine.errors_as_json import dump_error
+from lakecli.engine.runner import StoreLocation
 from lakecli.engine.spark_runner import Unfinished
-from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import DirtyBranch, ErrorKind, LakeError, NotFound, Unreachable, UsageError
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch

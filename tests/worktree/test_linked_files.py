@@ -11,7 +11,7 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.errors import IntegrityError
-from lakecli.fsck.check import Thoroughness, fsck
+from lakecli.fsck.check import fsck
 from lakecli.repository.transfer.patterns import EVERYTHING
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file
@@ -59,7 +59,7 @@ def object_of(repository: Repository, text: str) -> Path:
 
 
 def is_sound(repository: Repository) -> bool:
-    return list(fsck(repository, thoroughness=Thoroughness(hash_data=True))) == []
+    return list(fsck(repository, hash_data=True)) == []
 
 
 def test_an_object_to_which_was_appended_gets_its_bytes_back(

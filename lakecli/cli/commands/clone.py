@@ -14,7 +14,7 @@ from lakecli.cli.commands.bucket_state import (
     place_records,
     update_lines,
 )
-from lakecli.cli.commands.engine import open_runner
+from lakecli.cli.commands.engine import SPARK_FROM, open_runner
 from lakecli.cli.commands.refs_manifest import (
     NOT_IN_A_DUMP,
     left_out_lines,
@@ -28,8 +28,9 @@ from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
 from lakecli.cli.params import RepositoryUri, StorageNamespace
 from lakecli.cli.reading import Kind
+from lakecli.engine.runner import count_head_entries
 from lakecli.errors import LakeError, Refused, UsageError
-from lakecli.imports.rebuild import count_heads, rebuild_heads
+from lakecli.imports.tree_parts import rebuild_heads
 from lakecli.repository.clone import Cloned, clone_counted, clone_known
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.dump import RefsManifest
@@ -189,7 +190,9 @@ def _update(
 
 def _rebuild(context: Context, repository: Repository, engine: EngineOptions) -> int:
     """Rebuild the trees of all branches, and return how many there are."""
-    size = None if repository.record.is_borrowed else count_heads(repository)
+    size = None
+    if not repository.record.is_borrowed:
+        size = count_head_entries(repository, check_from=SPARK_FROM)
     with open_runner(context, engine, repository=repository, size=size) as runner:
         return rebuild_heads(repository, runner)
 

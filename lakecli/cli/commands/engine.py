@@ -10,12 +10,10 @@ from typing import Final
 from lakecli.cli.bulk_params import EngineName, EngineOptions
 from lakecli.cli.commands.transfers import parallelism
 from lakecli.cli.context import Context
-from lakecli.engine.runner import LocalRunner, Runner
+from lakecli.engine.runner import LocalRunner, Runner, StoreLocation, count_head_entries
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
-from lakecli.fsck.check import count_head_entries
 from lakecli.repository.contract import Repository
 
 SPARK_FROM: Final = 20_000_000

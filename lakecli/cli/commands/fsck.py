@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from typing import Final, Required, TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.base.progress import Progress
 from lakecli.cli.bulk_params import EngineOptions
 from lakecli.cli.commands.bucket_state import OutsidePlaceJson, place_lines, place_records
 from lakecli.cli.commands.engine import open_runner_of
@@ -20,10 +19,9 @@ from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size, one_line, quote_path
 from lakecli.cli.params import DryRun, RepositoryUri
 from lakecli.errors import UsageError
-from lakecli.fsck.check import Thoroughness, summarise
 from lakecli.fsck.check import fsck as check
+from lakecli.fsck.check import summarise
 from lakecli.fsck.findings import Finding, FsckCounts, RepairCounts, Unrecoverable
-from lakecli.fsck.index import RunnerBulk
 from lakecli.fsck.repair import repair
 from lakecli.repository.contract import Repository
 from lakecli.repository.intact_copies import Repaired, repair_cache
@@ -165,21 +163,24 @@ def fsck(
     if not repair and (places or dry_run):
         raise UsageError("--from and --dry-run need --repair", hint="add --repair")
     opened = context.synced_repository(repository)
-    reads = data or sample is not None
     with (
         open_runner_of(context, engine, opened) as runner,
         context.out.progress("fsck") as shown,
     ):
-        bulk = None
-        if reads or runner.name != "local":
-            bulk = RunnerBulk(opened, runner, progress=shown)
-        part = 1.0 if data or sample is None else sample
-        how = Thoroughness(reads, part, bulk, external=external)
+        checked = partial(
+            check,
+            opened,
+            hash_data=data or sample is not None,
+            sample=1.0 if data or sample is None else sample,
+            external=external,
+            runner=runner,
+            progress=shown,
+        )
         if repair:
-            counts = _repair(context, opened, how, places, dry_run=dry_run, progress=shown)
+            counts = _repair(context, opened, checked, places, dry_run=dry_run)
         else:
             counts = FsckCounts()
-            findings = check(opened, counts=counts, thoroughness=how, progress=shown)
+            findings = checked(counts=counts)
             context.out.stream(
                 chain(repair_cache(opened, dry_run=False), findings),
                 record=partial(_record, dry_run=False),
@@ -205,17 +206,16 @@ def fsck(
 def _repair(
     context: Context,
     repository: Repository,
-    how: Thoroughness,
+    checked: Callable[..., Iterator[Finding]],
     places: Sequence[str],
     *,
     dry_run: bool,
-    progress: Progress,
 ) -> FsckCounts:
     """Repair, list everything, and return the counts of the last check."""
     counts = RepairCounts()
     results = repair(
         repository,
-        lambda fresh: check(repository, counts=fresh, thoroughness=how, progress=progress),
+        lambda fresh: checked(counts=fresh),
         places=[place if "://" in place else os.path.abspath(place) for place in places],  # noqa: PTH100
         dry_run=dry_run,
         counts=counts,

@@ -18,8 +18,8 @@ from lakecli.cli.out.text import human_size, local_date
 from lakecli.cli.params import DryRun, RepositoryUri, Yes
 from lakecli.cli.reading import Kind, read_duration
 from lakecli.errors import NotFound
+from lakecli.gc.policy import Rules, delete_rules, get_rules, parse_rules, put_rules, rules_fields
 from lakecli.gc.report import Summary
-from lakecli.gc.rules import Rules, delete_rules, get_rules, parse_rules, put_rules, rules_fields
 from lakecli.gc.run import Action, GcOptions, GcReport, GcStatus, advance, status, undo
 from lakecli.remote.collection import Phase
 from lakecli.repository.lakefs.dump import manifest_fields

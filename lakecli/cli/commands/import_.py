@@ -35,9 +35,9 @@ from lakecli.errors import UsageError
 from lakecli.imports import job
 from lakecli.imports.addresses import COPY_IT, Verify
 from lakecli.imports.bucket import BucketSource
-from lakecli.imports.directory import DirectorySource
+from lakecli.imports.manifest import Manifest
 from lakecli.imports.report import ImportOptions, ImportReport
-from lakecli.imports.sources import open_source, roots_of
+from lakecli.imports.sources import DirectorySource, open_source, roots_of
 
 SHOWN_FAILURES = 100
 COUNTED = ("added", "changed", "removed", "unchanged")
@@ -199,7 +199,7 @@ lakefs://demo/main/
             engine,
             repository=repository,
             others=[opened.uri] if isinstance(opened, BucketSource) else roots_of(opened),
-            size=opened.estimate(),
+            size=opened.estimate() if isinstance(opened, Manifest) else None,
             parallelism=parallelism(context, repository, transfer.workers),
         ) as runner,
         progress(context, "import", hidden=transfer.no_progress) as shown,

@@ -11,7 +11,7 @@ from lakecli.base.layout import sstable_key
 from lakecli.committed.writer import canonical
 from lakecli.engine.runner import LocalRunner
 from lakecli.fsck.check import fsck
-from lakecli.imports.rebuild import rebuild_heads
+from lakecli.imports.tree_parts import rebuild_heads
 from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch

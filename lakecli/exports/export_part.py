@@ -18,7 +18,7 @@ from lakecli.committed.points import find
 from lakecli.committed.scan import type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
-from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.runner import StoreLocation
 from lakecli.errors import (
     IntegrityError,
     LakeError,
@@ -29,7 +29,7 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.exports.target import WHOLE, BucketTarget, ExportItem, open_target
+from lakecli.exports.target import WHOLE, BucketTarget, DirectoryTarget, ExportItem, open_target
 from lakecli.repository.contract import AddressResolver
 from lakecli.repository.reading.contents import Recorded, change_of, read_located
 from lakecli.repository.transfer.destination import FileComparison, NoRoom, UnsafeName
@@ -51,7 +51,7 @@ class Job(NamedTuple):
 
     Attributes:
         location: the repository's namespace.
-        repository: the repository's URI, for errors.
+        uri: the repository's URI, for errors.
         tree: the tree to export.
         since_tree: the tree of an earlier export; the empty tree without one.
         prefix: prefix of the paths to export; the rest of a path is its name at the destination.
@@ -64,7 +64,7 @@ class Job(NamedTuple):
     """
 
     location: StoreLocation
-    repository: str
+    uri: str
     tree: MetarangeId
     since_tree: MetarangeId
     prefix: bytes
@@ -74,11 +74,6 @@ class Job(NamedTuple):
     verify: bool = True
     dry_run: bool = False
     lists: bool = False
-
-    @property
-    def uri(self) -> str:
-        """The repository's URI."""
-        return self.repository
 
 
 class ExportPart(NamedTuple):
@@ -210,7 +205,8 @@ def export_part(part: ExportPart, *, job: Job, hands: Hands | None = None) -> Ex
     try:
         worker.run(part)
     finally:
-        worker.target.close()
+        if isinstance(worker.target, DirectoryTarget):
+            worker.target.close()
     return worker.outcome
 
 
@@ -253,7 +249,9 @@ class _Export:
                 continue
             try:
                 item = self._item(difference)
-                found = self.target.find(item.name)
+                found = (
+                    self.target.find(item.name) if isinstance(self.target, BucketTarget) else None
+                )
             except (IntegrityError, UsageError) as error:
                 self._fail(path, error)
                 continue

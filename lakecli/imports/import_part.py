@@ -1,5 +1,7 @@
 """Import one part: merge the source's objects with the records of the branch, in any process.
 
+`Merging` merges the objects with the records of the branch, and counts what changes.
+
 Objects stay where they are, or with ``--copy`` their bytes are copied into the namespace, named by
 their contents.
 """
@@ -9,13 +11,14 @@ from __future__ import annotations
 import json
 import os
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from operator import lt
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from blake3 import blake3
 
@@ -24,28 +27,26 @@ from lakecli.base.layout import data_key
 from lakecli.base.model import CLIENT_MTIME, Entry
 from lakecli.committed.metaranges import NO_RANGES, Metarange
 from lakecli.committed.tree_store import TreeStore
-from lakecli.committed.values import Columns, encode_entry, encode_external
+from lakecli.committed.values import Columns, encode_entry, encode_external, is_same
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.imports.addresses import Addresses, Verifier, store_of
 from lakecli.imports.dry_run import Lister
-from lakecli.imports.merging import Merging
-from lakecli.imports.task import (
+from lakecli.imports.parts import (
     Failures,
     ImportedPart,
     ImportPart,
+    ImportTally,
     NotSorted,
     NumberedPart,
-    PartSource,
     Rows,
     Task,
-    Walked,
     check_paths,
 )
-from lakecli.imports.tree_parts import EMPTY, BaseSlice, PartWriter
-from lakecli.repository.contract import ObjectGuard
+from lakecli.imports.sources import FilesSource
+from lakecli.imports.tree_parts import EMPTY, BaseSlice, PartWriter, Records, Whole
 from lakecli.repository.reading.addresses import split_address, split_pin
 from lakecli.repository.transfer.ingest import PIECE, Ingest, Ingested
-from lakecli.stores.contract import ObjectStore
+from lakecli.repository.transfer.plan import PathAction
 from lakecli.stores.uri import is_local
 from lakecli.stores.wrappers import at_version
 
@@ -69,12 +70,8 @@ def open_base(task: Task) -> tuple[TreeStore, Metarange]:
     return found
 
 
-def tell_nobody(_items: int, _size: int) -> None:
-    """Keep to oneself what a part has done so far."""
-
-
 def import_item(
-    task: Task, item: NumberedPart, *, tell: Callable[[int, int], None] = tell_nobody
+    task: Task, item: NumberedPart, *, tell: Callable[[int, int], None] = lambda _items, _size: None
 ) -> ImportedPart | None:
     """Import one part; return ``None`` if the result of an earlier run still holds.
 
@@ -94,16 +91,13 @@ def import_item(
             pass
         if said.digest() == item.known:
             return None
-    failures = Failures()
+    failures, said = Failures(), ListingDigest()
+    lister = None if task.listing is None else Lister(failures, task.listing, item.number)
     rows = part.source.rows(task, failures)
-    if task.listing is not None:
-        lister = Lister(failures, task.listing, item.number)
-        return import_rows(task, part, rows, failures, lister=lister, tell=tell)
-    if not part.is_live:
-        return import_rows(task, part, rows, failures, tell=tell)
-    said = ListingDigest()
-    result = import_rows(task, part, said.noted(rows), failures, tell=tell)
-    return replace(result, listed=said.digest())
+    if part.is_live:
+        rows = said.noted(rows)
+    result = import_rows(task, part, rows, failures, lister=lister, tell=tell)
+    return replace(result, listed=said.digest()) if part.is_live else result
 
 
 class ListingDigest:
@@ -134,7 +128,7 @@ def import_rows(
     failures: Failures,
     *,
     lister: Lister | None = None,
-    tell: Callable[[int, int], None] = tell_nobody,
+    tell: Callable[[int, int], None] = lambda _items, _size: None,
 ) -> ImportedPart:
     """Import the objects of an interval of paths.
 
@@ -155,7 +149,13 @@ def import_rows(
         sink=sink,
         lister=lister,
     )
-    encode = _encoder(task, part.source, failures, tell)
+    addresses = Addresses(task, failures)
+    verifier = Verifier(task.choice, task.prefix, failures, task.location.account)
+    copier = None
+    if task.copies:
+        # Files of a directory are opened as they were walked.
+        opener = part.source.opener() if isinstance(part.source, FilesSource) else os.open
+        copier = Copier(task, failures, tell, opener)
     duplicates: list[bytes] = []
     last: bytes | None = None
     prefix = task.prefix
@@ -169,11 +169,22 @@ def import_rows(
         if not chunk.keys:
             continue
         last = chunk.keys[-1]
-        chunk, values = encode(chunk)
+        chunk = verifier.checked(addresses.checked(chunk))
+        if copier is None:
+            values = encode_external(
+                Columns(
+                    chunk.addresses,
+                    chunk.sizes,
+                    chunk.checksums,
+                    chunk.seconds,
+                    chunk.content_types,
+                )
+            )
+            tell(len(chunk), 0)
+        else:
+            chunk, values = copier.copy(chunk)
         if not chunk.keys:
             continue
-        if not task.copies:
-            tell(len(chunk), 0)
         merging.tally.objects += len(chunk)
         merging.tally.size += sum(chunk.sizes)
         keys = [prefix + key for key in chunk.keys] if prefix else chunk.keys
@@ -186,8 +197,8 @@ def import_rows(
         tuple(failures.shown),
         tuple(duplicates),
         trees.counts.ranges_written - written_before,
-        places=tuple(sorted(encode.places)),
-        verified=encode.verified,
+        places=() if task.copies else tuple(sorted(addresses.places)),
+        verified=verifier.count,
         steps=() if lister is None else lister.finish(),
     )
 
@@ -215,40 +226,6 @@ def _without_duplicates(
     return rows.take(kept)
 
 
-class _Encoder:
-    """Encodes entries of objects that stay where they are."""
-
-    def __init__(self, task: Task, failures: Failures) -> None:
-        self._addresses = Addresses(task, failures)
-        self._verifier = Verifier(task.choice, task.prefix, failures, task.location.account)
-
-    @property
-    def verified(self) -> int:
-        """Number of objects that were verified where they are."""
-        return self._verifier.count
-
-    @property
-    def places(self) -> set[str]:
-        """Buckets and directories outside the namespace with the objects."""
-        return self._addresses.places
-
-    def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:
-        rows = self._verifier.checked(self._addresses.checked(rows))
-        columns = Columns(
-            rows.addresses, rows.sizes, rows.checksums, rows.seconds, rows.content_types
-        )
-        return rows, encode_external(columns)
-
-
-def _encoder(
-    task: Task, source: PartSource, failures: Failures, tell: Callable[[int, int], None]
-) -> Any:  # noqa: ANN401
-    if task.copies:
-        opener = source.opener() if isinstance(source, Walked) else os.open
-        return Copier(task, failures, tell, opener)
-    return _Encoder(task, failures)
-
-
 class Copier:
     """Copies objects, and encodes the entries that an upload of them would record.
 
@@ -259,35 +236,27 @@ class Copier:
         failures: receives those that cannot be copied.
         tell: called with 1 and the bytes of each object that was copied, by several threads.
         opener: opens files of this machine, as `os.open` does.
-
-    Attributes:
-        places: empty, as no object stays outside the namespace.
-        verified: 0, as all objects are read.
     """
-
-    places: frozenset[str] = frozenset()
-    verified: int = 0
 
     def __init__(
         self,
         task: Task,
         failures: Failures,
         tell: Callable[[int, int], None],
-        opener: Callable[[bytes, int], int] = os.open,
+        opener: Callable[[bytes, int], int],
     ) -> None:
         self._tell = tell
         self._opener = opener
         self._task = task
         self._failures = failures
-        self._addresses = Addresses(task, failures)
 
-    def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:
+    def copy(self, rows: Rows) -> tuple[Rows, list[bytes]]:
         """Copy objects; leave out those that fail, and record why."""
-        rows = self._addresses.checked(rows)
         location, writes = self._task.location, self._task.writes
-        ingest = make_ingest(location.store(), guard=location.guard() if writes else None)
+        # It follows symbolic links: the listing leaves out those that must not be followed.
+        ingest = Ingest(location.store(), follow=True, guard=location.guard() if writes else None)
 
-        def copy(at: int) -> Ingested | str:
+        def copy_one(at: int) -> Ingested | str:
             try:
                 done = self._copy(ingest, rows, at)
             except LakeError as error:
@@ -298,7 +267,7 @@ class Copier:
             return done
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            outcomes = list(pool.map(copy, range(len(rows))))
+            outcomes = list(pool.map(copy_one, range(len(rows))))
         if writes:
             ingest.flush()
             ingest.claim([each for each in outcomes if not isinstance(each, str)])
@@ -347,17 +316,125 @@ class Copier:
         return done
 
 
-def make_ingest(store: ObjectStore, *, guard: ObjectGuard | None = None) -> Ingest:
-    """Return an ingest into a namespace that looks up no earlier hashes.
-
-    It follows symbolic links: the listing leaves out those that must not be followed.
-    """
-    return Ingest(store, follow=True, guard=guard)
-
-
 def _read(source: BinaryIO) -> Ingested:
     hasher, size = blake3(), 0
     while piece := source.read(PIECE):
         hasher.update(piece)
         size += len(piece)
     return Ingested(hasher.hexdigest(), size)
+
+
+class Merging:
+    """Merges the source's objects with the records of the branch.
+
+    Args:
+        base: the records of the branch.
+        replaces: whether records that the source lacks are removed.
+        sink: gets the result; ``None`` in a dry run.
+        lister: lists what would be done with each path.
+
+    Attributes:
+        tally: counts of the paths so far; the caller counts the source's objects.
+    """
+
+    def __init__(
+        self,
+        base: BaseSlice,
+        *,
+        replaces: bool,
+        sink: PartWriter | None,
+        lister: Lister | None = None,
+    ) -> None:
+        self._replaces = replaces
+        self._base = base
+        self._sink = sink
+        self._lister = lister
+        self.tally = ImportTally()
+
+    def add(self, keys: list[bytes], values: list[bytes]) -> None:
+        """Add objects of the source."""
+        start = 0
+        while start < len(keys):
+            self._pass(keys[start])
+            horizon = self._base.horizon(keys[start])
+            end = len(keys) if horizon is None else bisect_left(keys, horizon, start)
+            self._merge(keys[start:end], values[start:end])
+            start = end
+
+    def finish(self) -> None:
+        """Keep or remove the records of the branch after the source's last object."""
+        self._pass(None)
+
+    def list_before(self, path: bytes) -> None:
+        """List everything before a path, after which the source's next objects are."""
+        if self._lister is not None:
+            self._pass(path)
+            self._lister.list_failures(before=path)
+
+    def _pass(self, limit: bytes | None) -> None:
+        """Keep or remove the records of the branch before a path."""
+        sink = self._sink
+        for piece in self._base.before(limit):
+            if self._replaces:
+                self.tally.removed += piece.records if isinstance(piece, Whole) else len(piece.keys)
+                if self._lister is not None:
+                    self._list_removed(self._lister, piece)
+            elif sink is None:
+                continue
+            elif isinstance(piece, Whole):
+                sink.add_range(self._base, piece)
+            else:
+                sink.add(piece.keys, piece.values)
+
+    def _list_removed(self, lister: Lister, piece: Whole | Records) -> None:
+        found = self._base.read(piece.position) if isinstance(piece, Whole) else [piece]
+        for each in found:
+            rows = zip(each.keys, each.values, strict=True)
+            lister.add((key, PathAction.DELETED, value) for key, value in rows)
+
+    def _merge(self, keys: list[bytes], values: list[bytes]) -> None:
+        """Merge objects with the single records of the branch between them."""
+        present: dict[bytes, bytes] = {}
+        for piece in self._base.before(keys[-1] + b"\0"):
+            assert not isinstance(piece, Whole)  # the horizon lies within one range
+            present.update(zip(piece.keys, piece.values, strict=True))
+        if self._lister is not None:
+            self._list_merged(self._lister, keys, values, present)
+        tally = self.tally
+        if not present:
+            tally.added += len(keys)
+        else:
+            values = list(values)
+            for at, key in enumerate(keys):
+                old = present.pop(key, None)
+                if old is None:
+                    tally.added += 1
+                elif is_same(old, values[at]):
+                    tally.unchanged += 1
+                    values[at] = old  # the record is kept as it is, times included
+                else:
+                    tally.changed += 1
+            if self._replaces:
+                tally.removed += len(present)
+            elif present:
+                present.update(zip(keys, values, strict=True))
+                keys = sorted(present)
+                values = [present[key] for key in keys]
+        if self._sink is not None:
+            self._sink.add(keys, values)
+
+    def _list_merged(
+        self, lister: Lister, keys: list[bytes], values: list[bytes], present: dict[bytes, bytes]
+    ) -> None:
+        """List objects of the source, and the records of the branch between them."""
+        found = []
+        for key, value in zip(keys, values, strict=True):
+            old = present.get(key)
+            action = PathAction.NEW if old is None else PathAction.CHANGED
+            if old is not None and is_same(old, value):
+                action = PathAction.UNCHANGED
+            found.append((key, action, value))
+        if self._replaces:
+            gone = present.keys() - keys
+            found += ((key, PathAction.DELETED, present[key]) for key in gone)
+        lister.add(found)

@@ -9,14 +9,14 @@ import json
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, Self
 from zlib import crc32
 
 from blake3 import blake3
 
 from lakecli.base.model import MAX_PATH_SIZE, MetarangeId
+from lakecli.engine.runner import StoreLocation
 from lakecli.engine.scratch import Scratch
-from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError, NotFound
 from lakecli.imports.tree_parts import Cut
 
@@ -186,14 +186,6 @@ class PartSource(Protocol):
 
     def identity(self) -> list[Any]:
         """Return JSON values that change whenever the objects do, without asking a store."""
-
-
-@runtime_checkable
-class Walked(Protocol):
-    """A source of files of this machine, which are opened as they were walked."""
-
-    def opener(self) -> Callable[[bytes, int], int]:
-        """Return what opens a file by its path and flags."""
 
 
 class ImportPart(NamedTuple):

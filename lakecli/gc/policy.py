@@ -1,0 +1,419 @@
+"""What a collection may delete: options, times, retention rules, and refusals.
+
+First come the caller's options, and `Work`, with which all parts of a collection work.
+
+Retention rules say how long commits keep their objects, per branch; in lakeFS's JSON::
+
+    {"default_retention_days": 21, "branches": [{"branch_id": "main", "retention_days": 28}]}
+
+`retained` tells which commits keep their objects, by lakeFS's rule: heads, and commits that
+recently were heads. From each start the walk follows first parents. The start is kept; as long as a
+commit is younger than the retention of its branch, its parent is kept too. So the first commit
+beyond the limit is kept: it was the head when the retention period began. Without rules all
+reachable commits are kept, along all parents. The tree of a merge commit refers to the objects of
+the merged branch; only the commits of that branch may lose objects that no kept tree has.
+
+Nothing is deleted in a namespace that another program uses besides lakecli, or in which lakeFS
+writes on: the checks are last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from lakecli.base.layout import MAX_RULES_SIZE, lakefs_object
+from lakecli.base.model import CommitId, MetarangeId
+from lakecli.base.parsing import parse_json
+from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.retry import elapsed
+from lakecli.engine.runner import OpenStore, Runner, StoreLocation, location_for
+from lakecli.errors import IntegrityError, NotFound, Refused, UsageError
+from lakecli.gc.known_refs import KnownRefs
+from lakecli.remote.collection import DEFAULT_GRACE, RULES_KEY, STALE_AFTER
+from lakecli.remote.refs import iter_refs
+from lakecli.repository.contract import Repository
+from lakecli.repository.lakefs.kept_dumps import CLOCKS, TakenOver, written_at
+from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore
+
+
+def _agree(_question: str) -> None:
+    pass
+
+
+class GcOptions(NamedTuple):
+    """How to collect garbage.
+
+    Attributes:
+        grace: shortest time between condemning and sweeping, and minimum age of garbage.
+        dry_run: change nothing, and report what would be done.
+        force_shared: collect although another program uses the namespace.
+        lakefs_stopped: record that lakeFS, from which the namespace was taken over, has stopped.
+        accept_restored: accept that refs are missing or older than they were, and begin anew.
+        confirm: called with a question before anything is deleted; raises if the answer is no.
+        progress: counts the metaranges and ranges that are read.
+        elapsed: monotonic seconds, which also pass while the machine is asleep.
+    """
+
+    grace: timedelta = DEFAULT_GRACE
+    dry_run: bool = False
+    force_shared: bool = False
+    lakefs_stopped: bool = False
+    accept_restored: bool = False
+    confirm: Callable[[str], None] = _agree
+    progress: Progress = NO_PROGRESS
+    elapsed: Callable[[], float] = elapsed
+
+
+class Times(NamedTuple):
+    """Which objects are old.
+
+    Attributes:
+        now: time by the store's clock.
+        grace: the grace period.
+    """
+
+    now: datetime
+    grace: timedelta
+
+    @property
+    def cutoff(self) -> datetime:
+        """Younger objects are not garbage.
+
+        A reference to an object, or a commit of a tree that has one, may follow some time after
+        the object was written.
+        """
+        return self.now - self.grace - 2 * STALE_AFTER
+
+
+class Work(NamedTuple):
+    """What a collection works with.
+
+    Attributes:
+        repository: the repository.
+        store: its namespace.
+        uri: its URI, for hints.
+        known: the refs in the bucket, and what was seen of them.
+        runner: runs the parts.
+        times: which objects are old.
+        rules: retention rules; ``None``: keep what refs reach.
+        taken: how the namespace was taken over from lakeFS; ``None``: it was not.
+        last_dump: when the last refs dump was made that went out or came in; ``None``: as above.
+        progress: counts the metaranges and ranges that are read, and the parts of listings.
+        tables: number of ranges and metaranges that the last collection left; 0: unknown.
+    """
+
+    repository: Repository
+    store: ObjectStore
+    uri: str
+    known: KnownRefs
+    runner: Runner
+    times: Times
+    rules: Rules | None
+    taken: TakenOver | None
+    last_dump: datetime | None
+    progress: Progress
+    tables: int = 0
+
+    @property
+    def lakefs(self) -> TakenOver | None:
+        """The lakeFS that wrote to the namespace, if its objects may be garbage."""
+        return self.taken if self.taken is not None and self.taken.stopped_at else None
+
+    @property
+    def location(self) -> StoreLocation | OpenStore:
+        """Where parts find the namespace."""
+        return location_for(self.repository, self.runner)
+
+
+MAX_DAYS: Final = 36_500
+EXAMPLE: Final = (
+    '{"default_retention_days": 21, "branches": [{"branch_id": "main", "retention_days": 28}]}'
+)
+
+
+class NoRules(NotFound):
+    """There are no retention rules."""
+
+
+class Rules(NamedTuple):
+    """How many days a commit keeps its objects after another replaced it as a branch's head.
+
+    Attributes:
+        default_days: days for branches without a rule.
+        branches: days by branch name.
+    """
+
+    default_days: int
+    branches: Mapping[str, int]
+
+    def days_of(self, branch: str) -> int:
+        """Return the days of a branch."""
+        return self.branches.get(branch, self.default_days)
+
+
+def parse_rules(text: str) -> Rules:
+    """Return the rules of a JSON document.
+
+    Raises:
+        UsageError: the document is not valid.
+    """
+    try:
+        fields = parse_json(text, max_size=MAX_RULES_SIZE)
+        default = _days(fields["default_retention_days"])
+        branches: dict[str, int] = {}
+        for each in fields.get("branches") or []:
+            name = each["branch_id"]
+            if not isinstance(name, str) or not name:
+                raise ValueError(f"no name of a branch: {name!r}")  # noqa: TRY301
+            if name in branches:
+                raise ValueError(f"two rules for branch {name!r}")  # noqa: TRY301
+            branches[name] = _days(each["retention_days"])
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise UsageError(f"no retention rules: {what}", hint=f"such as {EXAMPLE}") from error
+    return Rules(default, branches)
+
+
+def rules_fields(rules: Rules) -> dict[str, Any]:
+    """Return the JSON document of rules, with branches ordered by name."""
+    return {
+        "default_retention_days": rules.default_days,
+        "branches": [
+            {"branch_id": name, "retention_days": days}
+            for name, days in sorted(rules.branches.items())
+        ],
+    }
+
+
+def find_rules(store: ObjectStore) -> Rules | None:
+    """Return the rules of a namespace; ``None`` without any: everything that refs reach is kept.
+
+    Raises:
+        UsageError: the rules are not valid.
+    """
+    try:
+        data = store.get(RULES_KEY, start=0, length=MAX_RULES_SIZE + 1)
+    except ObjectNotFound:
+        return None
+    return parse_rules(data.decode("utf-8", "surrogateescape"))
+
+
+def get_rules(store: ObjectStore) -> Rules:
+    """Return the rules of a namespace.
+
+    Raises:
+        NotFound: there are none.
+    """
+    rules = find_rules(store)
+    if rules is None:
+        raise NoRules(
+            "there are no retention rules: everything that branches and tags reach is kept",
+            hint="set some: lakecli gc set-config lakefs://REPOSITORY -f FILE",
+        )
+    return rules
+
+
+def put_rules(store: ObjectStore, rules: Rules) -> None:
+    """Write the rules of a namespace."""
+    store.put(RULES_KEY, json.dumps(rules_fields(rules), indent=2).encode() + b"\n", ANY)
+
+
+def delete_rules(store: ObjectStore) -> None:
+    """Delete the rules of a namespace.
+
+    Raises:
+        NotFound: there are none.
+    """
+    get_rules(store)
+    store.delete([RULES_KEY])
+
+
+def _days(value: object) -> int:
+    if type(value) is not int or not 1 <= value <= MAX_DAYS:
+        raise ValueError(f"no number of days from 1 to {MAX_DAYS}: {value!r}")
+    return value
+
+
+class Known(NamedTuple):
+    """The fields of a commit that the walk needs; `created_at` in unix seconds."""
+
+    parents: tuple[CommitId, ...]
+    tree: MetarangeId
+    created_at: int
+
+
+class Start(NamedTuple):
+    """Where a walk begins, and the unix second at which it ends; ``None``: it has no end."""
+
+    commit_id: CommitId
+    since: int | None
+
+
+class LostHistory(IntegrityError):
+    """A commit that refs reach is missing, so its objects are unknown."""
+
+
+def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[CommitId]:
+    """Return the commits that keep their objects.
+
+    Raises:
+        LostHistory: a commit on the way is missing.
+    """
+    found: set[CommitId] = set()
+    limited = []
+    waiting = []
+    for start in starts:
+        if start.since is None:
+            waiting.append(start.commit_id)
+        else:
+            limited.append(start)
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id not in found:
+            found.add(commit_id)
+            waiting += _get(commits, commit_id).parents
+    # The walk that goes back furthest comes first: others may end where it has passed.
+    for start in sorted(limited, key=attrgetter("since")):
+        _walk(commits, start, found)
+    return found
+
+
+def _walk(commits: Mapping[CommitId, Known], start: Start, found: set[CommitId]) -> None:
+    assert start.since is not None
+    commit_id = start.commit_id
+    while commit_id not in found:
+        found.add(commit_id)
+        commit = _get(commits, commit_id)
+        if commit.created_at <= start.since or not commit.parents:
+            return
+        commit_id = commit.parents[0]
+
+
+def _get(commits: Mapping[CommitId, Known], commit_id: CommitId) -> Known:
+    commit = commits.get(commit_id)
+    if commit is None:
+        raise LostHistory(
+            f"commit {commit_id} is in no commit pack, so the objects that it needs are unknown",
+            hint="push from a clone that has it, or check: lakecli fsck lakefs://REPOSITORY",
+        )
+    return commit
+
+
+class SharedNamespace(Refused):
+    """Another program uses the storage namespace, and may refer to objects of lakecli."""
+
+
+class NotConfirmed(SharedNamespace):
+    """Nobody has confirmed yet that lakeFS has stopped in a namespace that was taken over."""
+
+
+class NothingPublished(SharedNamespace):
+    """No branch of a namespace that was taken over is in the bucket."""
+
+
+class LakeFsWrites(SharedNamespace):
+    """lakeFS goes on writing to a namespace although it was confirmed to have stopped."""
+
+    def __init__(self, work: Work, key: str, stopped_at: datetime) -> None:
+        super().__init__(
+            f"lakeFS has written to {work.store.uri} since it was confirmed on "
+            f"{stopped_at:%Y-%m-%d} that it has stopped: {key}",
+            hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
+            f"it again: lakecli gc run --lakefs-stopped {work.uri}",
+        )
+
+
+class LakeFsAhead(SharedNamespace):
+    """lakeFS has written to a namespace since the last refs dump, so its commits are unknown."""
+
+    def __init__(self, work: Work, key: str, since: datetime) -> None:
+        super().__init__(
+            f"lakeFS has written to {work.store.uri} since the last refs dump that "
+            f"lakecli wrote or restored, of {since:%Y-%m-%dT%H:%M:%SZ}: {key}",
+            hint="bring its commits into this repository by a new dump of lakeFS: "
+            "lakectl refs-dump "
+            f"lakefs://REPOSITORY | lakecli refs-restore --update {work.uri}",
+        )
+
+
+def check_not_shared(work: Work, foreign: Counter[str]) -> None:
+    """Refuse a namespace with objects that lakecli never writes.
+
+    Args:
+        work: what the collection works with.
+        foreign: number of such objects, by kind.
+
+    Raises:
+        SharedNamespace: there are such objects, and nobody has confirmed that lakeFS has stopped.
+    """
+    uri, taken = work.store.uri, work.taken
+    found = [
+        f"{foreign[kind]} {words}"
+        for kind, words in (
+            ("table", "ranges or metaranges of lakeFS"),
+            ("file", "other files below _lakefs/"),
+            ("object", "objects below data/ with names that lakecli does not use"),
+        )
+        if foreign[kind]
+    ]
+    if not found or work.lakefs is not None:
+        return
+    if taken is not None:
+        raise NotConfirmed(
+            f"{uri} was taken over from lakeFS on {taken.dump.since:%Y-%m-%d} and has objects of "
+            f"lakeFS: {', '.join(found)}",
+            hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
+            f"it, once: lakecli gc run --lakefs-stopped {work.uri}",
+        )
+    raise SharedNamespace(
+        f"{uri} has objects that lakecli did not write: {', '.join(found)}",
+        hint="lakeFS may use the namespace and refer to objects that look like garbage here; "
+        "if it does not, force the collection: --force-shared",
+    )
+
+
+def check_published(work: Work) -> None:
+    """Refuse to take what lakeFS wrote for garbage before any branch is in the bucket.
+
+    Raises:
+        SharedNamespace: lakeFS has stopped, and only the clone that took over knows its branches.
+    """
+    if work.lakefs is None or next(iter_refs(work.store), None) is not None:
+        return
+    raise NothingPublished(
+        f"{work.store.uri} was taken over from lakeFS, and no branch of it was pushed, so "
+        "everything of lakeFS looks like garbage",
+        hint=f"push all branches in the clone that took over: lakecli push --all {work.uri}",
+    )
+
+
+def check_stopped(work: Work, key: str) -> None:
+    """Refuse to delete objects of lakeFS if a data object shows that it goes on writing.
+
+    Args:
+        work: what the collection works with.
+        key: the object with the latest time in its name; ``""``: there is none.
+
+    Raises:
+        LakeFsWrites: it was written after lakeFS was confirmed to have stopped.
+    """
+    name = lakefs_object(key)
+    at = None if name is None else written_at(name)
+    if at is not None:
+        check_not_newer(work, key, at)
+
+
+def check_not_newer(work: Work, key: str, at: datetime) -> None:
+    """Refuse to delete objects of lakeFS if one is younger than the confirmation.
+
+    Raises:
+        LakeFsWrites: it is.
+    """
+    stopped_at = None if work.lakefs is None else work.lakefs.stopped_at
+    if stopped_at is not None and at > stopped_at + CLOCKS:
+        raise LakeFsWrites(work, key, stopped_at)
