@@ -29,7 +29,7 @@ from lakecli.errors import (
 )
 from lakecli.stores.capabilities import access_of
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
-from lakecli.stores.presigning import PresignRequest
+from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.responses import date_of
 from lakecli.stores.uri import is_local
 

@@ -7,7 +7,7 @@
     registry          finds the adapter of a URI's scheme; its module is imported when first needed
     uri               URIs of storage namespaces, in one canonical spelling
     streams           bodies of requests and responses
-    presigning        presigned URLs: what one permits, what all stores share, and the V4 process
+    presigned_urls    presigned URLs: what one permits, what all stores share, and the V4 process
     wrappers          stores made of others: one on top of another, read only, or at one version
     responses         checks of what a store answers, and its clock by the ``Date`` of its answers
     cloud_store       what the adapters of the clouds share, and the batch of parallel requests

@@ -59,7 +59,7 @@ from lakecli.stores.contract import (
 )
 
 if TYPE_CHECKING:
-    from lakecli.stores.presigning import PresignedUrl, PresignRequest
+    from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
     from lakecli.stores.responses import ServerDate
 
 PART_SIZE: Final = 8 << 20

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
 from lakecli.errors import IntegrityError, LostRace, NotFound, PermissionDenied, UsageError
 
 if TYPE_CHECKING:
-    from lakecli.stores.presigning import PresignedUrl, PresignRequest
+    from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 Version = NewType("Version", str)
 """Opaque: an ETag or a generation. Compare it for equality only."""

@@ -39,7 +39,7 @@ from lakecli.stores.contract import (
     key_bytes,
     put_content,
 )
-from lakecli.stores.presigning import PresignedUrl, PresignRequest
+from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from lakecli.stores.contract import (
     exists,
     key_bytes,
 )
-from lakecli.stores.presigning import PresignedUrl, PresignRequest
+from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 from lakecli.stores.streams import open_range
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
-from lakecli.stores.presigning import PresignedUrl, PresignRequest
+from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 from tests.support.lakes import entry_of, make_repository, open_lake, serve, stage, through
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket
-from lakecli.stores.presigning import PresignRequest
+from lakecli.stores.presigned_urls import PresignRequest
 from tests.support.clones import RANGE_ENTRIES, machine, make_commit
 from tests.support.counting import CountingStore
 from tests.support.lakes import Numbered, Ticking

@@ -19,7 +19,7 @@ import pytest
 from lakecli.errors import IntegrityError, Unreachable, Unsupported, UsageError
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, ConditionFailed, Match, Version
-from lakecli.stores.presigning import PresignRequest
+from lakecli.stores.presigned_urls import PresignRequest
 from tests.support.servers import free_port
 
 if TYPE_CHECKING:

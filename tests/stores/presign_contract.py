@@ -24,7 +24,7 @@ import pytest
 
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.stores.contract import ANY
-from lakecli.stores.presigning import PresignRequest, content_disposition
+from lakecli.stores.presigned_urls import PresignRequest, content_disposition
 from lakecli.stores.registry import open_store
 from tests.stores.contract import ODD_NAMES
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.stores.contract import ObjectStore
-    from lakecli.stores.presigning import PresignedUrl
+    from lakecli.stores.presigned_urls import PresignedUrl
 
 NOW = datetime(2030, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -113,7 +113,7 @@ def watch(event, arguments):
         touched.append(event)
 sys.addaudithook(watch)
 from datetime import UTC, datetime, timedelta
-from lakecli.stores.presigning import PresignRequest
+from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.registry import open_store
 store = open_store(sys.argv[1], region="eu-north-1")
 request = PresignRequest("GET", timedelta(minutes=5))

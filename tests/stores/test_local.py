@@ -41,7 +41,7 @@ from lakecli.stores.local import directory, files
 from lakecli.stores.local import store as local_store
 from lakecli.stores.local.files import FEW
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.presigning import PresignRequest
+from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.registry import prepare_namespace
 from tests.stores.contract import ODD_NAMES, ObjectStoreContract, SpoolContract
 from tests.support.tools import linux_only

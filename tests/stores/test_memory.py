@@ -8,7 +8,7 @@ import pytest
 from lakecli.errors import Unsupported
 from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.memory import BUCKETS, MemoryBucket, MemoryStore
-from lakecli.stores.presigning import PresignRequest
+from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.registry import open_store, prepare_namespace
 from tests.stores.contract import ObjectStoreContract, SpoolContract
 from tests.stores.uploads_contract import CheckedPartsContract

@@ -12,7 +12,7 @@ import pytest
 from lakecli.errors import PermissionDenied, Unsupported
 from lakecli.stores.azure.store import AzureStore
 from lakecli.stores.contract import ABSENT
-from lakecli.stores.presigning import PresignRequest, content_disposition
+from lakecli.stores.presigned_urls import PresignRequest, content_disposition
 from tests.stores.presign_contract import (
     GET,
     MINUTE,
@@ -36,7 +36,7 @@ from tests.support.azurite import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.stores.presigning import PresignedUrl
+    from lakecli.stores.presigned_urls import PresignedUrl
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from lakecli.errors import PermissionDenied, Unreachable, Unsupported
 from lakecli.stores.contract import ANY
 from lakecli.stores.gs.store import GsStore
-from lakecli.stores.presigning import PresignRequest, content_disposition
+from lakecli.stores.presigned_urls import PresignRequest, content_disposition
 from tests.stores.presign_contract import (
     GET,
     MINUTE,
@@ -29,7 +29,7 @@ from tests.support.servers import Answer, StubServer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.stores.presigning import PresignedUrl
+    from lakecli.stores.presigned_urls import PresignedUrl
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from lakecli.errors import PermissionDenied
 from lakecli.stores.contract import ANY
-from lakecli.stores.presigning import PresignRequest, content_disposition
+from lakecli.stores.presigned_urls import PresignRequest, content_disposition
 from lakecli.stores.s3.store import S3Store
 from tests.stores.presign_contract import MINUTE, NOW, PresignContract, SignatureTable, clock
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, new_bucket
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.stores.presigning import PresignedUrl
+    from lakecli.stores.presigned_urls import PresignedUrl
 
 
 @pytest.fixture

@@ -254,7 +254,7 @@ def test_the_sdk_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     program = """
 import os, sys
 from datetime import UTC, datetime, timedelta
-from lakecli.stores.presigning import PresignRequest
+from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.registry import open_store
 
 def loaded():

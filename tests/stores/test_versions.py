@@ -18,7 +18,7 @@ from lakecli.stores.contract import ANY, ObjectNotFound
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryBucket, MemoryStore
-from lakecli.stores.presigning import PresignRequest
+from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.s3.store import S3Store
 from lakecli.stores.wrappers import at_version
 from tests.support.azure_versions import CONTAINER, versioned_azure

@@ -12,7 +12,7 @@ from lakecli.doctor.probe import FetchedUrl
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.stores.contract import ABSENT, ANY, PLAIN, Attributes, Match, ObjectNotFound, Version
 from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads
-from lakecli.stores.presigning import PresignedUrl
+from lakecli.stores.presigned_urls import PresignedUrl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakecli.errors import LakeError
     from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId
     from lakecli.stores.contract import Condition, ObjectInfo
-    from lakecli.stores.presigning import PresignRequest
+    from lakecli.stores.presigned_urls import PresignRequest
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakecli.stores import registry
 from lakecli.stores.contract import ABSENT
 from lakecli.stores.memory import MemoryBucket, MemoryStore
-from lakecli.stores.presigning import PresignedUrl
+from lakecli.stores.presigned_urls import PresignedUrl
 from tests.support.lakes import START
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from lakecli.stores.presigning import PresignRequest
+    from lakecli.stores.presigned_urls import PresignRequest
     from lakecli.stores.uri import NamespaceUri
 
 SECRET: Final = b"CANARY-f8c1-of-the-victim"

@@ -6,7 +6,7 @@ from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from lakecli.stores.presigning import PresignedUrl
+from lakecli.stores.presigned_urls import PresignedUrl
 from tests.support.lakes import serve, through
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.contract import Repository
     from lakecli.stores.contract import ObjectStore
-    from lakecli.stores.presigning import PresignRequest
+    from lakecli.stores.presigned_urls import PresignRequest
 
 
 class SigningStore:

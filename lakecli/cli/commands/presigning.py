@@ -31,7 +31,7 @@ from lakecli.repository.handoff.manifest import (
     read_manifest,
 )
 from lakecli.repository.reading.addresses import may_change
-from lakecli.stores.presigning import PresignedUrl
+from lakecli.stores.presigned_urls import PresignedUrl
 
 _SLACK: Final = timedelta(seconds=2)
 """Signatures have whole seconds."""

@@ -43,7 +43,7 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound
-from lakecli.stores.presigning import PresignedUrl, PresignRequest
+from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
-from lakecli.stores.azure.login import HOW_TO_LOG_IN, KEY
+from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, KEY
 from lakecli.stores.cloud_errors import (
     BROKEN,
     BUSY,

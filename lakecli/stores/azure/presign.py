@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lakecli.errors import PermissionDenied
-from lakecli.stores.azure.login import HOW_TO_LOG_IN, AzureLogin
-from lakecli.stores.presigning import (
+from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, AzureLogin
+from lakecli.stores.presigned_urls import (
     LONGEST,
     PresignedUrl,
     PresignRequest,

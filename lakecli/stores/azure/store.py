@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import Unsupported
 from lakecli.stores.azure.errors import AzureTranslator
-from lakecli.stores.azure.login import HOW_TO_LOG_IN, AzureLogin, describe, find_login
+from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, AzureLogin, describe, find_login
 from lakecli.stores.azure.names import (
     check_name,
     decode_metadata,
@@ -56,7 +56,7 @@ from lakecli.stores.contract import (
     Version,
     key_bytes,
 )
-from lakecli.stores.presigning import PresignedUrl, PresignRequest
+from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, name_below
 from lakecli.stores.streams import ReadStream, read_exactly
 

@@ -25,7 +25,7 @@ from lakecli.base.validation import Invalid, Record, text
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
 from lakecli.stores.capabilities import Access
 from lakecli.stores.cloud_errors import has_credentials
-from lakecli.stores.presigning import (
+from lakecli.stores.presigned_urls import (
     LONGEST,
     V4,
     PresignedUrl,

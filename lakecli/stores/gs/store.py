@@ -37,7 +37,7 @@ from lakecli.stores.contract import (
 from lakecli.stores.gs.credentials import GsLogin, Signer, describe, unsigned
 from lakecli.stores.gs.errors import GsTranslator
 from lakecli.stores.gs.uploads import GsUploads
-from lakecli.stores.presigning import PresignedUrl, PresignRequest, quoted_path
+from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, etag_of, name_below
 from lakecli.stores.streams import ReadStream, read_exactly
 

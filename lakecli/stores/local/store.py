@@ -51,7 +51,7 @@ from lakecli.stores.local.files import (
 if TYPE_CHECKING:
     from lakecli.stores.capabilities import Access
     from lakecli.stores.local.batch import LocalBatch
-    from lakecli.stores.presigning import PresignedUrl, PresignRequest
+    from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 
 RESERVED = b"/".join((*TEMPORARY, b""))

@@ -11,6 +11,6 @@
     client       the SDK's client, which reads answers within bounds
     versions     conditions and versions of objects, as S3 has them
     uploads      uploads in parts: those that outlive a process, streams, and large copies
-    presign      signed URLs, computed without a request, a service model or a client
+    signing      Signature Version 4: of requests, and of URLs, computed without a request, a service model or a client
     errors       the SDK's errors in lakecli's words
 """

@@ -27,10 +27,10 @@ from urllib.parse import urlsplit
 
 import google_crc32c
 
-from lakecli.stores.presigning import MOMENT, end_of_request
+from lakecli.stores.presigned_urls import MOMENT, end_of_request
 from lakecli.stores.responses import MAX_ANSWER, UnusableAnswerError, log_response, size_of_part
 from lakecli.stores.s3.connection import S3Connection
-from lakecli.stores.s3.presign import AWS4, signature
+from lakecli.stores.s3.signing import AWS4, signature
 from lakecli.stores.s3.settings import AccessKeys, S3Config, ca_bundle_of
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.errors import UsageError
 from lakecli.stores.cloud_errors import has_credentials
-from lakecli.stores.presigning import quoted_path
+from lakecli.stores.presigned_urls import quoted_path
 from lakecli.stores.responses import UnusableAnswerError, region_of
 
 if TYPE_CHECKING:

@@ -34,12 +34,12 @@ from lakecli.stores.contract import (
     ObjectStore,
     Version,
 )
-from lakecli.stores.presigning import PresignedUrl, PresignRequest
+from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 from lakecli.stores.responses import check_moves, name_below, required, version_id_of
 from lakecli.stores.s3 import versions
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import S3Translator, status_of
-from lakecli.stores.s3.presign import presign
+from lakecli.stores.s3.signing import presign
 from lakecli.stores.s3.reading import S3Reader, info_of
 from lakecli.stores.s3.uploads import SINGLE_LIMIT, S3Uploads
 from lakecli.stores.s3.versions import arguments_of, headers_of, version_of

@@ -15,7 +15,7 @@ from lakecli.repository.handoff.documents import FORMATS, ShellScript
 from lakecli.repository.handoff.links import ObjectLinks, open_handoff, presign_entry
 from lakecli.repository.reading.addresses import remember
 from lakecli.repository.staged.stager import Stager
-from lakecli.stores.presigning import PresignedUrl, PresignRequest, response_headers
+from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest, response_headers
 from tests.support.lakes import checksums, entry_of, stage, stage_entries, unclaimed
 
 if TYPE_CHECKING:

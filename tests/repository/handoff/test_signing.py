@@ -10,7 +10,7 @@ from lakecli.base.model import Entry
 from lakecli.errors import LakeError, PermissionDenied
 from lakecli.repository.handoff import links
 from lakecli.repository.handoff.links import BATCH, THREADS
-from lakecli.stores.presigning import PresignedUrl
+from lakecli.stores.presigned_urls import PresignedUrl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,7 +6,7 @@ import pytest
 
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, UsageError
 from lakecli.stores.azure.client import AzureClient
-from lakecli.stores.azure.login import AzureLogin, find_login
+from lakecli.stores.azure.credentials import AzureLogin, find_login
 from lakecli.stores.azure.store import AzureStore
 from lakecli.stores.responses import ServerDate
 

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied
-from lakecli.stores.presigning import (
+from lakecli.stores.presigned_urls import (
     LONGEST,
     V4,
     PresignedUrl,
