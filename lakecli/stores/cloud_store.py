@@ -30,10 +30,11 @@ from lakecli.stores.contract import (
     check_range,
     put_content,
 )
-from lakecli.stores.responses import ServerDate
+from lakecli.stores.responses import ServerDate, check_moves
 from lakecli.stores.streams import batches
 
 T = TypeVar("T")
+Position = TypeVar("Position")
 
 
 class Refusal(NamedTuple):
@@ -166,6 +167,24 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
             if found is None:
                 return
             yield found
+
+    def follow_pages(
+        self, ask: Callable[[Position], tuple[Iterable[T], Position | None]], position: Position
+    ) -> Iterator[T]:
+        """Yield what the pages of a listing have, and translate errors while each is requested.
+
+        Args:
+            ask: returns a page, and the position of the next one; a false one after the last.
+            position: of the first page.
+        """
+        while True:
+            with self.translated():
+                found, following = ask(position)
+                check_moves(position, following)
+            yield from found
+            if not following:
+                return
+            position = following
 
     def full(self, key: str) -> str:
         """Return the name of an object in the bucket.

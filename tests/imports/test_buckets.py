@@ -120,7 +120,7 @@ def test_pinning_works_in_parts(
     store.delete(["gone"])
     monkeypatch.setattr(buckets, "FIRST_PAGES", 5)
     monkeypatch.setattr(buckets, "LISTING_PARTS", 6)
-    monkeypatch.setattr("lakecli.stores.s3.versions.PAGE_SIZE", 7)
+    monkeypatch.setattr("lakecli.stores.s3.reading.PAGE_SIZE", 7)
     report = run(repository, store.uri, pins=True)
     assert report.parts > 3
     current = {info.key: version for info, version in versions_of(store).list_versions()}

@@ -58,7 +58,7 @@ class TestS3Store(UploadsContract, ObjectStoreContract):
 
     @pytest.fixture(autouse=True)
     def small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("lakecli.stores.s3.versions.PAGE_SIZE", 25)
+        monkeypatch.setattr("lakecli.stores.s3.reading.PAGE_SIZE", 25)
 
     @pytest.fixture(params=PREFIXES)
     def make_store(self, request: pytest.FixtureRequest, bucket: str) -> Callable[[], ObjectStore]:

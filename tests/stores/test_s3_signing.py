@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.stores.s3.direct import UNSIGNED, signed
 from lakecli.stores.s3.settings import AccessKeys
+from lakecli.stores.s3.signing import UNSIGNED, signed_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ def test_the_sdk_signs_in_the_same_way(token: str) -> None:
         ({}, {"range": "bytes=1-2", "x-amz-checksum-mode": "ENABLED"}),
         (EMPTY, UNSIGNED),
     ):
-        ours = signed(
+        ours = signed_headers(
             *(keys, "r-1", NOW),
             method=method,
             path="/bucket/k-1_2.x",
@@ -78,7 +78,7 @@ def test_whatever_differs_from_the_last_request_is_signed() -> None:
         headers: Mapping[str, str] = HOST,
         payload: str = EMPTY,
     ) -> str:
-        return signed(
+        return signed_headers(
             *(keys, region, now),
             method=method,
             path=path,

@@ -119,7 +119,7 @@ def test_a_version_of_another_object_is_not_found(store: ObjectStore) -> None:
 def test_current_versions_are_listed_in_order(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakecli.stores.s3.versions.PAGE_SIZE", 4)
+    monkeypatch.setattr("lakecli.stores.s3.reading.PAGE_SIZE", 4)
     names = [f"{letter}/{number}" for letter in "aeé" for number in range(3)]
     for _ in range(2):
         for name in reversed(names):

@@ -21,8 +21,7 @@ from azure.storage.blob import BlobBlock, BlobServiceClient, ContentSettings, Ex
 
 from lakecli.base.retry import COPIES, REQUESTS, Retries, random_number
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, AzureLogin
-from lakecli.stores.azure.presign import end_of
+from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, AzureLogin, end_of
 from lakecli.stores.bounded_requests import bound_answers
 from lakecli.stores.contract import Absent, Attributes, Condition, Match, Version
 from lakecli.stores.presigned_urls import LONGEST

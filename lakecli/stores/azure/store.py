@@ -23,8 +23,14 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import Unsupported
+from lakecli.stores.azure.credentials import (
+    HOW_TO_LOG_IN,
+    AzureLogin,
+    describe,
+    find_login,
+    presign,
+)
 from lakecli.stores.azure.errors import AzureTranslator
-from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, AzureLogin, describe, find_login
 from lakecli.stores.azure.names import (
     check_name,
     decode_metadata,
@@ -34,7 +40,6 @@ from lakecli.stores.azure.names import (
     version_of,
     version_time,
 )
-from lakecli.stores.azure.presign import presign
 from lakecli.stores.azure.uploads import AzureUploads
 from lakecli.stores.capabilities import (
     PART_SIZE,

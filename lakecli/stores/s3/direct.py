@@ -27,11 +27,10 @@ from urllib.parse import urlsplit
 
 import google_crc32c
 
-from lakecli.stores.presigned_urls import MOMENT, end_of_request
 from lakecli.stores.responses import MAX_ANSWER, UnusableAnswerError, log_response, size_of_part
 from lakecli.stores.s3.connection import S3Connection
-from lakecli.stores.s3.signing import AWS4, signature
 from lakecli.stores.s3.settings import AccessKeys, S3Config, ca_bundle_of
+from lakecli.stores.s3.signing import UNSIGNED, signed_headers
 
 if TYPE_CHECKING:
     from lakecli.stores.s3.direct_http import DirectHttp, HttpResponse
@@ -48,52 +47,6 @@ _VARIABLES: Final = {
 _OTHER_ENDPOINTS: Final = ("use_dualstack_endpoint", "use_fips_endpoint")
 _DIRECTORY_BUCKET: Final = "--x-s3"
 _HOST: Final = re.compile("[0-9A-Za-z:][0-9A-Za-z.:_-]*", re.ASCII)
-
-UNSIGNED: Final = "UNSIGNED-PAYLOAD"
-"""Stands for the digest of a body that something else protects."""
-
-_UNSIGNED_HEADERS: Final = {"Accept-Encoding": "identity", "User-Agent": "lakecli"}
-"""Headers that proxies may change."""
-
-
-def signed(
-    keys: AccessKeys,
-    region: str,
-    now: datetime,
-    *,
-    method: str,
-    path: str,
-    query: str,
-    headers: Mapping[str, str],
-    payload: str,
-) -> dict[str, str]:
-    """Return the headers that a request is sent with.
-
-    Args:
-        keys: that sign.
-        region: of the bucket.
-        now: the moment of signing, in UTC.
-        method: of HTTP.
-        path: of the URL, percent-encoded.
-        query: of the URL, sorted and percent-encoded.
-        headers: the request's own, by lower-case names, with that of the host.
-        payload: SHA-256 of the body in hex, or `UNSIGNED`.
-    """
-    moment = now.strftime(MOMENT)
-    scope = f"{moment[:8]}/{region}/{AWS4.service}"
-    named = {**headers, "x-amz-content-sha256": payload, "x-amz-date": moment}
-    if keys.token:
-        named["x-amz-security-token"] = keys.token
-    canonical = f"{method}\n{path}\n{query}\n{end_of_request(named, payload)}"
-    digest = sha256(canonical.encode()).hexdigest()
-    made = signature(keys.secret_key, scope, f"{AWS4.algorithm}\n{moment}\n{scope}\n{digest}")
-    authorization = (
-        f"{AWS4.algorithm} Credential={keys.access_key}/{scope}, "
-        f"SignedHeaders={';'.join(sorted(named))}, Signature={made}"
-    )
-    sent = {name.title(): value for name, value in named.items()}
-    return sent | _UNSIGNED_HEADERS | {"Authorization": authorization}
-
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCII)
 _CHANGED = ("//", "/.")
@@ -347,7 +300,7 @@ class DirectRequests:
         payload: str = _EMPTY_SHA256,
     ) -> HttpResponse | None:
         """Return the answer, or ``None`` if the SDK has to send the request."""
-        sent = signed(
+        sent = signed_headers(
             settings.keys(),
             settings.config.region,
             self._clock(),

@@ -1,7 +1,10 @@
-"""Reading objects from S3, whole, in part, and as files; and listing a bucket.
+"""Reading objects from S3, whole, in part, and as files; listing a bucket; and versions.
 
 Plain requests come first; where they do not suffice, the SDK sends the request again. The SDK takes
 five times the processor time for a page of a listing, and 250 ms before the first one.
+
+Versions for conditions are ETags. Versions with IDs are kept by buckets that have versioning
+enabled.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 from urllib.parse import quote, unquote_plus
 
 from lakecli.stores.cloud_errors import MISSING, Translator
-from lakecli.stores.contract import ObjectInfo, Version
+from lakecli.stores.contract import Absent, Condition, Match, ObjectInfo, Version, key_bytes
 from lakecli.stores.responses import (
     MAX_ANSWER,
     UnusableAnswerError,
     date_of,
+    etag_of,
     name_below,
     read_xml,
     required,
@@ -27,11 +31,9 @@ from lakecli.stores.responses import (
     token_of,
     version_id_of,
 )
-from lakecli.stores.s3 import versions
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.direct import DirectRequests, NoSuchKeyError
 from lakecli.stores.s3.errors import status_of
-from lakecli.stores.s3.versions import version_of, wanted
 from lakecli.stores.streams import ReadStream, read_exactly
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASC
 _OF_OBJECTS: Final = frozenset({"Key", "Size", "LastModified", "ETag"})
 _OF_PAGES: Final = frozenset({"IsTruncated", "NextContinuationToken", "EncodingType"})
 
+PAGE_SIZE: Final = 1_000
+"""Objects in one page of a listing or one batch of deletions, at most."""
+
 READ_TRIES = 3
 """Responses that may break off before an object counts as unreachable."""
 
@@ -55,6 +60,31 @@ class Page(NamedTuple):
 
     objects: list[ObjectInfo]
     next_token: str
+
+
+def headers_of(condition: Condition) -> dict[str, str]:
+    """Return the arguments of a conditional request."""
+    match condition:
+        case Absent():
+            return {"IfNoneMatch": "*"}
+        case Match():
+            return {"IfMatch": condition.checked()}
+        case _:
+            return {}
+
+
+def version_of(answer: Mapping[str, Any]) -> Version:
+    """Return the version that a response names, or ``""``.
+
+    Raises:
+        UnusableAnswerError: the ETag could not be sent back in a header.
+    """
+    return Version(etag_of(str(answer.get("ETag", ""))))
+
+
+def _wanted(version_id: str) -> dict[str, str]:
+    """Return the parameters of a request for a version; none for the current object."""
+    return {"VersionId": version_id} if version_id else {}
 
 
 class S3Reader:
@@ -106,7 +136,7 @@ class S3Reader:
         wanted_span = {"Range": span} if span else {}
         try:
             answer = self._connection.client().get_object(
-                Bucket=self._bucket, Key=full, **wanted_span, **wanted(version_id)
+                Bucket=self._bucket, Key=full, **wanted_span, **_wanted(version_id)
             )
         except ClientError as error:
             if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
@@ -132,7 +162,7 @@ class S3Reader:
     def open(self, full: str, *, version_id: str = "") -> BinaryIO:
         """Open an object for one pass of reading."""
         answer = self._connection.client().get_object(
-            Bucket=self._bucket, Key=full, **wanted(version_id)
+            Bucket=self._bucket, Key=full, **_wanted(version_id)
         )
         _size_of(answer)
         return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
@@ -169,7 +199,7 @@ class S3Reader:
             if headers and info:
                 return info, version_id_of(headers.get("x-amz-version-id", "null"))
         answer = self._connection.client().head_object(
-            Bucket=self._bucket, Key=full, **wanted(version_id)
+            Bucket=self._bucket, Key=full, **_wanted(version_id)
         )
         info = info_of(answer, key, size=required(answer, "ContentLength"))
         return info, version_id_of(answer.get("VersionId", "null"))
@@ -188,7 +218,7 @@ class S3Reader:
             answer = self._connection.client().list_objects_v2(
                 Bucket=self._bucket,
                 Prefix=prefix,
-                MaxKeys=versions.PAGE_SIZE,
+                MaxKeys=PAGE_SIZE,
                 **({"ContinuationToken": token} if token else begin),
             )
             objects = [
@@ -203,13 +233,40 @@ class S3Reader:
             name_below(prefix, info.key)
         return page
 
+    def versions_page(
+        self, prefix: str, *, after: str, position: Mapping[str, str]
+    ) -> tuple[list[tuple[ObjectInfo, str]], Mapping[str, str] | None]:
+        """Return a page of current versions with their IDs, and the position of the next page.
+
+        Args:
+            prefix: of the full names, which is left out of the keys.
+            after: the full name after which the listing begins; some servers include it.
+            position: of the page.
+        """
+        page = self._connection.client().list_object_versions(
+            Bucket=self._bucket, Prefix=prefix, MaxKeys=PAGE_SIZE, **position
+        )
+        found = []
+        for item in page.get("Versions", ()):
+            full = name_below(prefix, required(item, "Key"))
+            # A deleted object has no current version.
+            if required(item, "IsLatest") and key_bytes(full) > key_bytes(after):
+                info = info_of(item, full[len(prefix) :], size=required(item, "Size"))
+                found.append((info, version_id_of(item.get("VersionId"))))
+        if not page["IsTruncated"]:
+            return found, None
+        following = {"KeyMarker": str(required(page, "NextKeyMarker"))}
+        if page.get("NextVersionIdMarker"):
+            following["VersionIdMarker"] = token_of(page["NextVersionIdMarker"])
+        return found, following
+
     def _plain_page(self, prefix: str, after: str, token: str) -> Page | None:
         """Return a page, or ``None`` if the SDK has to ask for it."""
         parameters = {
             "continuation-token": token,
             "encoding-type": "url",
             "list-type": "2",
-            "max-keys": str(versions.PAGE_SIZE),
+            "max-keys": str(PAGE_SIZE),
             "prefix": prefix,
             "start-after": "" if token else after,
         }

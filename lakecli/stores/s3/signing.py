@@ -1,12 +1,15 @@
-"""Signed URLs for S3, computed without a request, a service model or a client.
+"""Signature Version 4: of URLs, and in the headers of requests.
 
-The SDK's signer takes 60 ms to load and five times as long for each URL; tests compare the two.
+Both are computed without the SDK, whose signer takes 60 ms to load, five times as long for each
+URL, and 0.1 ms for each request; tests compare the two.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from hashlib import sha256
 from hmac import digest
 from typing import Final
 from urllib.parse import urlsplit
@@ -14,9 +17,11 @@ from urllib.parse import urlsplit
 from lakecli.errors import PermissionDenied
 from lakecli.stores.presigned_urls import (
     LONGEST,
+    MOMENT,
     V4,
     PresignedUrl,
     PresignRequest,
+    end_of_request,
     lifetime_of,
     v4_url,
 )
@@ -26,7 +31,7 @@ AWS4: Final = V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-def presign(
+def signed_url(
     keys: AccessKeys,
     request: PresignRequest,
     *,
@@ -36,7 +41,7 @@ def presign(
     keys_end: datetime | None = None,
     version_id: str = "",
 ) -> PresignedUrl:
-    """Sign the URL of an object.
+    """Return the URL of an object, signed.
 
     Args:
         keys: whose permissions the holder of the URL has, for this object.
@@ -72,11 +77,57 @@ def presign(
         lifetime=lifetime,
         parameters={"X-Amz-Security-Token": keys.token, "versionId": version_id},
     )
-    end = f"X-Amz-Signature={signature(keys.secret_key, made.scope, made.text)}"
+    end = f"X-Amz-Signature={_signature(keys.secret_key, made.scope, made.text)}"
     return PresignedUrl(f"{url}?{made.query}&{end}", made.expires_at, made.headers)
 
 
-def signature(secret_key: str, scope: str, text: str) -> str:
+UNSIGNED: Final = "UNSIGNED-PAYLOAD"
+"""Stands for the digest of a body that something else protects."""
+
+_UNSIGNED_HEADERS: Final = {"Accept-Encoding": "identity", "User-Agent": "lakecli"}
+"""Headers that proxies may change."""
+
+
+def signed_headers(
+    keys: AccessKeys,
+    region: str,
+    now: datetime,
+    *,
+    method: str,
+    path: str,
+    query: str,
+    headers: Mapping[str, str],
+    payload: str,
+) -> dict[str, str]:
+    """Return the headers that a request is sent with.
+
+    Args:
+        keys: that sign.
+        region: of the bucket.
+        now: the moment of signing, in UTC.
+        method: of HTTP.
+        path: of the URL, percent-encoded.
+        query: of the URL, sorted and percent-encoded.
+        headers: the request's own, by lower-case names, with that of the host.
+        payload: SHA-256 of the body in hex, or `UNSIGNED`.
+    """
+    moment = now.strftime(MOMENT)
+    scope = f"{moment[:8]}/{region}/{AWS4.service}"
+    named = {**headers, "x-amz-content-sha256": payload, "x-amz-date": moment}
+    if keys.token:
+        named["x-amz-security-token"] = keys.token
+    canonical = f"{method}\n{path}\n{query}\n{end_of_request(named, payload)}"
+    digest = sha256(canonical.encode()).hexdigest()
+    made = _signature(keys.secret_key, scope, f"{AWS4.algorithm}\n{moment}\n{scope}\n{digest}")
+    authorization = (
+        f"{AWS4.algorithm} Credential={keys.access_key}/{scope}, "
+        f"SignedHeaders={';'.join(sorted(named))}, Signature={made}"
+    )
+    sent = {name.title(): value for name, value in named.items()}
+    return sent | _UNSIGNED_HEADERS | {"Authorization": authorization}
+
+
+def _signature(secret_key: str, scope: str, text: str) -> str:
     """Return the signature of a text, in hex."""
     return digest(_signing_key(secret_key, scope), text.encode(), "sha256").hex()
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from http import HTTPStatus
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.retry import REQUESTS, Retries
@@ -33,16 +33,15 @@ from lakecli.stores.contract import (
     ObjectNotFound,
     ObjectStore,
     Version,
+    key_bytes,
 )
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
-from lakecli.stores.responses import check_moves, name_below, required, version_id_of
-from lakecli.stores.s3 import versions
+from lakecli.stores.responses import required
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import S3Translator, status_of
-from lakecli.stores.s3.signing import presign
-from lakecli.stores.s3.reading import S3Reader, info_of
+from lakecli.stores.s3.reading import PAGE_SIZE, S3Reader, headers_of, version_of
+from lakecli.stores.s3.signing import signed_url
 from lakecli.stores.s3.uploads import SINGLE_LIMIT, S3Uploads
-from lakecli.stores.s3.versions import arguments_of, headers_of, version_of
 from lakecli.stores.streams import parts_of, read_exactly, size_left, spooled
 
 _NOT_IN_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # compiled on first use
@@ -61,7 +60,7 @@ class S3Store(CloudStore, OpensRanges):
 
     cloud = "S3"
     translator: S3Translator
-    delete_size = versions.PAGE_SIZE
+    delete_size = PAGE_SIZE
 
     def __init__(
         self, bucket: str, prefix: str = "", *, region: str = "", account: Account = NO_ACCOUNT
@@ -146,63 +145,47 @@ class S3Store(CloudStore, OpensRanges):
         Raises:
             Unsupported: the store lists in another order, as S3 Express does.
         """
-        first = self.start + after if after else ""
-        token, last = "", b""
-        while True:
-            with self.translated():
-                page = self._reader.page(self.start + prefix, after=first, token=token)
-            for info in page.objects:
-                name = info.key.encode("utf-8", "surrogateescape")
-                if name <= last:
-                    raise self.translator.no_order()
-                last = name
-                yield info._replace(key=info.key[len(self.start) :])
-            if not page.next_token:
-                return
-            token = page.next_token
+        first, last = self.start + after if after else "", b""
+        for info in self.follow_pages(
+            lambda token: self._reader.page(self.start + prefix, after=first, token=token), ""
+        ):
+            name = key_bytes(info.key)
+            if name <= last:
+                raise self.translator.no_order()
+            last = name
+            yield info._replace(key=info.key[len(self.start) :])
 
     def check_versions(self) -> None:
         """Make sure that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
         with self.translated():
-            status = versions.status_of(self._connection.client(), self.bucket)
-        if status != versions.ENABLED:
+            answer = self._connection.client().get_bucket_versioning(Bucket=self.bucket)
+        status = answer.get("Status")
+        if status != "Enabled":
             raise not_versioned(self.root, "is suspended" if status else "was never enabled")
 
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
-        """Yield the current versions and their IDs; see `capabilities.VersionedStore`."""
-        return versions.joined(
-            self.list(after=after), self._listed_versions(after), self._current_version
+        """Yield the current versions and their IDs; see `capabilities.VersionedStore`.
+
+        Servers differ in where a listing of versions begins, and a missing object would be removed
+        from a branch. So the plain listing decides which objects exist.
+        """
+        floor = self.start + after
+        listed = self.follow_pages(
+            lambda position: self._reader.versions_page(self.start, after=floor, position=position),
+            {"KeyMarker": floor} if after else {},
         )
-
-    def _current_version(self, key: str) -> tuple[ObjectInfo, str] | None:
-        try:
-            return self._head(key, "")
-        except ObjectNotFound:
-            return None
-
-    def _listed_versions(self, after: str) -> Iterator[tuple[ObjectInfo, str]]:
-        """Yield current versions as the store lists them, which may leave some out."""
-        position: dict[str, str] | None = {"KeyMarker": self.start + after} if after else {}
-        while position is not None:
-            with self.translated():
-                page = self._connection.client().list_object_versions(
-                    Bucket=self.bucket, Prefix=self.start, MaxKeys=versions.PAGE_SIZE, **position
-                )
-                found = [
-                    (
-                        info_of(
-                            item,
-                            name_below(self.start, item["Key"])[len(self.start) :],
-                            size=required(item, "Size"),
-                        ),
-                        version_id_of(item.get("VersionId")),
-                    )
-                    for item in versions.current(page, after=self.start + after)
-                ]
-                following = versions.next_page(page)
-                check_moves(position, following)
-            yield from found
-            position = following
+        waiting = next(listed, None)
+        for info in self.list(after=after):
+            while waiting is not None and key_bytes(waiting[0].key) < key_bytes(info.key):
+                waiting = next(listed, None)
+            if waiting is not None and waiting[0].key == info.key:
+                yield waiting
+                continue
+            try:
+                found = self._head(info.key, "")
+            except ObjectNotFound:
+                continue  # it is gone since
+            yield found
 
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
         del versions  # see `DeletesMatching`: an ETag is no condition for a deletion
@@ -245,7 +228,7 @@ class S3Store(CloudStore, OpensRanges):
         if not isinstance(source, S3Store) or source.endpoint != self.endpoint:
             return False  # elsewhere, a bucket of that name is another one
         # Without any argument the copy would have the attributes of the original.
-        arguments = {"Metadata": {}, **arguments_of(attributes)}
+        arguments = {"Metadata": {}, **_arguments_of(attributes)}
         with source.translated(source_key) as origin:
             self.uploads().copy({"Bucket": source.bucket, "Key": origin}, key, arguments)
         return True
@@ -253,12 +236,12 @@ class S3Store(CloudStore, OpensRanges):
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
-        """Sign a URL offline; see `presign.presign`."""
+        """Sign a URL offline; see `signing.signed_url`."""
         with self.translated(key):
             config = self._connection.config
             keys, keys_end = self._connection.find_keys()
         url = config.object_url(self.bucket, self.full(key))
-        return presign(
+        return signed_url(
             keys,
             request,
             url=url,
@@ -327,7 +310,7 @@ class S3Store(CloudStore, OpensRanges):
         conditions = headers_of(condition)
         with self.translated(key, may_be_absent=bool(conditions)) as full:
             answer = self._connection.client(max_attempts=1 if conditions else None).put_object(
-                Bucket=self.bucket, Key=full, Body=body, **conditions, **arguments_of(attributes)
+                Bucket=self.bucket, Key=full, Body=body, **conditions, **_arguments_of(attributes)
             )
             version = version_of(answer)
         return version or self.head(key).version
@@ -341,9 +324,15 @@ class S3Store(CloudStore, OpensRanges):
         if not isinstance(condition, AnyVersion):
             self._check_absent(key)
         parts = parts_of(first, body)
-        return self.uploads().send(key, parts, condition, arguments_of(attributes))
+        return self.uploads().send(key, parts, condition, _arguments_of(attributes))
 
     def check_bucket(self) -> None:
         """Make sure that the bucket exists."""
         with self.translated():
             self._connection.client().head_bucket(Bucket=self.bucket)
+
+
+def _arguments_of(attributes: Attributes) -> dict[str, Any]:
+    """Return the arguments of a request that writes an object with these attributes."""
+    named = {"ContentType": attributes.content_type, "Metadata": dict(attributes.metadata)}
+    return {name: value for name, value in named.items() if value}

@@ -14,13 +14,14 @@ import google_crc32c
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import CloudStore
 from lakecli.stores.contract import ANY, NO_METADATA, Condition, Version
-from lakecli.stores.responses import check_moves, required, upload_id_of
+from lakecli.stores.responses import required, upload_id_of
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import status_of
-from lakecli.stores.s3.versions import headers_of, version_of
+from lakecli.stores.s3.reading import headers_of, version_of
 from lakecli.stores.streams import send_all
 
 T = TypeVar("T")
+_Position = dict[str, Any]
 
 SINGLE_LIMIT = 5 << 30
 """Bytes in one PUT or one copy, at most."""
@@ -175,57 +176,46 @@ class S3Uploads:
 
     def abort(self, key: str, upload: UploadId) -> None:
         """Delete an upload and its parts; a missing one is fine."""
-        try:
-            with self._of(key, upload) as target:
-                self._connection.client().abort_multipart_upload(**target)
-        except UploadNotFound:
-            return
+        with suppress(UploadNotFound), self._of(key, upload) as target:
+            self._connection.client().abort_multipart_upload(**target)
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix`, a page at a time."""
-        position: dict[str, Any] = {}
-        while True:
-            with self._store.translated():
-                page = self._connection.client().list_multipart_uploads(
-                    Bucket=self._bucket, Prefix=self._store.start + prefix, **position
+        full, start = self._store.start + prefix, len(self._store.start)
+
+        def ask(position: _Position) -> tuple[list[UnfinishedUpload], _Position | None]:
+            page = self._connection.client().list_multipart_uploads(
+                Bucket=self._bucket, Prefix=full, **position
+            )
+            found = [
+                UnfinishedUpload(
+                    required(item, "Key")[start:],
+                    UploadId(upload_id_of(item.get("UploadId"))),
+                    required(item, "Initiated"),
                 )
-                found = [
-                    UnfinishedUpload(
-                        required(item, "Key")[len(self._store.start) :],
-                        UploadId(upload_id_of(item.get("UploadId"))),
-                        required(item, "Initiated"),
-                    )
-                    for item in page.get("Uploads", ())
-                    # Not every server filters.
-                    if str(item.get("Key")).startswith(self._store.start + prefix)
-                ]
-                following = page.get("IsTruncated") and {
-                    "KeyMarker": required(page, "NextKeyMarker"),
-                    "UploadIdMarker": upload_id_of(page.get("NextUploadIdMarker")),
-                }
-                check_moves(position, following)
-            yield from found
-            if not following:
-                return
-            position = following
+                for item in page.get("Uploads", ())
+                if str(item.get("Key")).startswith(full)  # not every server filters
+            ]
+            return found, page.get("IsTruncated") and {
+                "KeyMarker": required(page, "NextKeyMarker"),
+                "UploadIdMarker": upload_id_of(page.get("NextUploadIdMarker")),
+            }
+
+        return self._store.follow_pages(ask, {})
 
     def _list(self, key: str, upload: UploadId) -> Iterator[dict[str, Any]]:
-        position: dict[str, Any] = {}
-        while True:
+        def ask(position: _Position) -> tuple[list[dict[str, Any]], _Position | None]:
             with self._of(key, upload) as target:
                 page = self._connection.client().list_parts(**target, **position)
                 found = page.get("Parts", ())
                 for item in found:
                     for name in ("PartNumber", "Size", "ETag", "LastModified"):
                         required(item, name)
-                following = page.get("IsTruncated") and {
+                return found, page.get("IsTruncated") and {
                     "PartNumberMarker": required(page, "NextPartNumberMarker")
                 }
-                check_moves(position, following)
-            yield from found
-            if not following:
-                return
-            position = following
+
+        return self._store.follow_pages(ask, {})
 
     @contextmanager
     def _of(
