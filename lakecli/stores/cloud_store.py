@@ -7,11 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from io import BytesIO
 from threading import BoundedSemaphore, Lock
 from typing import BinaryIO, ClassVar, NamedTuple, TypeVar
 
 from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.stores.capabilities import (
+    PART_SIZE,
     CopiesFrom,
     DeletesMatching,
     HasUploads,
@@ -21,7 +23,12 @@ from lakecli.stores.capabilities import (
 )
 from lakecli.stores.cloud_errors import Translator
 from lakecli.stores.contract import (
+    ABSENT,
+    PLAIN,
+    Absent,
+    Attributes,
     BucketNotFound,
+    Condition,
     ConditionFailed,
     ObjectInfo,
     ObjectNotFound,
@@ -31,7 +38,7 @@ from lakecli.stores.contract import (
     put_content,
 )
 from lakecli.stores.responses import ServerDate, check_moves
-from lakecli.stores.streams import batches
+from lakecli.stores.streams import batches, read_exactly
 
 T = TypeVar("T")
 Position = TypeVar("Position")
@@ -152,22 +159,6 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
             raise
         self._bucket_exists = True
 
-    def each_page(self, ask: Callable[[], Iterator[Iterable[T]]]) -> Iterator[list[T]]:
-        """Yield the pages of a listing, and translate errors while each is requested.
-
-        Args:
-            ask: begins the listing.
-        """
-        with self.translated():
-            pages = ask()
-        while True:
-            with self.translated():
-                page = next(pages, None)
-                found = None if page is None else list(page)
-            if found is None:
-                return
-            yield found
-
     def follow_pages(
         self, ask: Callable[[Position], tuple[Iterable[T], Position | None]], position: Position
     ) -> Iterator[T]:
@@ -252,7 +243,49 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
 
 class MatchingCloudStore(CloudStore, DeletesMatching):
-    """A cloud that deletes on the condition of a version."""
+    """A cloud that honours a version as the condition of each request: all but S3."""
+
+    def put(
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
+    ) -> Version:
+        """Write an object, in parts if it has 8 MiB or more; see `ObjectStore.put`."""
+        if isinstance(body, bytes | bytearray | memoryview):
+            body = BytesIO(body)
+        first = read_exactly(body, PART_SIZE)
+        if len(first) < PART_SIZE:
+            return self._put_whole(key, first, condition, attributes)
+        if isinstance(condition, Absent):
+            self._check_absent(key)
+        return self._put_stream(key, first, body, condition, attributes)
+
+    def put_new(self, key: str, body: bytes) -> bool:
+        """Write `body` unless the key exists; a retry is safe, as the key names the contents."""
+        try:
+            self._put_whole(key, body, ABSENT, PLAIN, may_repeat=True)
+        except ConditionFailed:
+            return False
+        return True
+
+    @abstractmethod
+    def _put_whole(
+        self,
+        key: str,
+        data: bytes,
+        condition: Condition,
+        attributes: Attributes,
+        *,
+        may_repeat: bool = False,
+    ) -> Version:
+        """Write an object by one request, which may be repeated if it has no condition.
+
+        With `may_repeat` it may be repeated in any case, although it may have had effect.
+        """
+
+    @abstractmethod
+    def _put_stream(
+        self, key: str, first: bytes, rest: BinaryIO, condition: Condition, attributes: Attributes
+    ) -> Version:
+        """Write an object in parts, of which the beginning has been read."""
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
         """Delete objects that still have these versions; see `DeletesMatching`."""

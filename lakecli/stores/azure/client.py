@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import md5
 from http import HTTPStatus
@@ -29,9 +29,7 @@ from lakecli.stores.responses import (
     RangeIgnoredError,
     ServerDate,
     UnusableAnswerError,
-    date_of,
     read_xml,
-    required,
     token_of,
 )
 from lakecli.stores.streams import parts_of, send_all
@@ -222,8 +220,8 @@ class AzureClient:
         size: int,
         md5: str = "",
         may_repeat: bool = False,
-    ) -> datetime:
-        """Send a block by one request; return the store's time.
+    ) -> None:
+        """Send a block by one request.
 
         Args:
             name: of the blob.
@@ -236,9 +234,7 @@ class AzureClient:
         options: dict[str, Any] = {} if may_repeat else dict(_ONCE)
         if md5:
             options["headers"] = {"Content-MD5": md5}
-        answer = self._blob(name).stage_block(block, body, length=size, **options)
-        moment: datetime = required(answer, "date")
-        return moment
+        self._blob(name).stage_block(block, body, length=size, **options)
 
     def staged(self, name: str) -> list[StagedBlock]:
         """Return the uncommitted blocks of a blob."""
@@ -252,36 +248,22 @@ class AzureClient:
         )
         return str(answer["etag"])
 
-    def ask_for_time(self) -> datetime:
-        """Return the store's time; needs a container and only the right to list it."""
-        dates: list[datetime] = []
-
-        def note(response: Any) -> None:  # noqa: ANN401 - the SDK's
-            found = date_of(response.http_response.headers.get("Date", ""))
-            if found is None:
-                raise UnusableAnswerError("it has no date")
-            dates.append(found)
-
-        listed = self._container.list_blobs(results_per_page=1, raw_response_hook=note)
-        next(listed.by_page(), None)
-        return dates[-1]
-
-    def pages(self, prefix: str, *include: str) -> Iterator[Iterator[BlobProperties]]:
-        """Yield pages of the blobs under `prefix`.
+    def page(
+        self, prefix: str, *include: str, position: str
+    ) -> tuple[list[BlobProperties], str | None]:
+        """Return a page of the blobs under `prefix`, and the position of the next page.
 
         Args:
             prefix: of their names.
             include: what is listed, too: ``metadata``, all ``versions``, or ``uncommittedblobs``,
                 of which there are uncommitted blocks only.
+            position: of the page; ``""`` for the first one.
         """
         pages: Any = self._container.list_blobs(
             name_starts_with=prefix or None, include=[*include], results_per_page=PAGE_SIZE
-        ).by_page()
-        token = None
-        for page in pages:
-            if pages.continuation_token:
-                token = token_of(pages.continuation_token, token)
-            yield page
+        ).by_page(position or None)
+        found = [*next(pages, ())]
+        return found, pages.continuation_token and token_of(pages.continuation_token)
 
     def ask_for_container(self) -> None:
         """Send a request that fails without a container; needs only the right to list it."""

@@ -197,7 +197,7 @@ _VERSION: Final = "2022-11-02"
 _PERMISSIONS: Final = {"GET": "r", "PUT": "cw"}
 
 
-def presign(
+def sas_url(
     login: AzureLogin,
     request: PresignRequest,
     *,
@@ -207,7 +207,7 @@ def presign(
     delegated: UserDelegationKey | None,
     version_id: str = "",
 ) -> PresignedUrl:
-    """Sign the URL of a blob.
+    """Return the URL of a blob with a shared access signature.
 
     Args:
         login: with the account's key, unless there is a delegated one.

@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from io import BytesIO
+from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -28,7 +28,7 @@ from lakecli.stores.azure.credentials import (
     AzureLogin,
     describe,
     find_login,
-    presign,
+    sas_url,
 )
 from lakecli.stores.azure.errors import AzureTranslator
 from lakecli.stores.azure.names import (
@@ -42,7 +42,6 @@ from lakecli.stores.azure.names import (
 )
 from lakecli.stores.azure.uploads import AzureUploads
 from lakecli.stores.capabilities import (
-    PART_SIZE,
     Access,
     Renews,
     WritesGarbled,
@@ -50,9 +49,7 @@ from lakecli.stores.capabilities import (
 )
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
 from lakecli.stores.contract import (
-    ABSENT,
     PLAIN,
-    Absent,
     Attributes,
     Condition,
     ConditionFailed,
@@ -63,7 +60,7 @@ from lakecli.stores.contract import (
 )
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, name_below
-from lakecli.stores.streams import ReadStream, read_exactly
+from lakecli.stores.streams import ReadStream
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties, StorageStreamDownloader
@@ -92,14 +89,13 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
     def __init__(
         self, account: str, container: str, prefix: str = "", *, attempts: int = REQUESTS.attempts
     ) -> None:
-        translator = AzureTranslator(account, container, lambda: self._login().host)
+        translator = AzureTranslator(account, container, lambda: self._login.host)
         super().__init__(f"az://{account}/{container}", prefix, translator, ServerDate())
         self.account = account
         self.container = container
         self._bucket_exists = True  # Azure's errors tell a missing container from a missing blob
         self._attempts = attempts
         self._lock = RLock()
-        self._found: AzureLogin | None = None
         self._client: AzureClient | None = None
 
     def check_bucket(self) -> None:
@@ -148,31 +144,30 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
         what = f"{self.uri}/{key}"
         return ConditionFailed(f"object was replaced while it was read: {what!r}")
 
-    def put(
-        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
+    def _put_whole(
+        self,
+        key: str,
+        data: bytes,
+        condition: Condition,
+        attributes: Attributes,
+        *,
+        may_repeat: bool = False,
     ) -> Version:
-        """Write an object; see `ObjectStore.put`.
-
-        Streams of 8 MiB or more are sent in parallel blocks.
-        """
         from lakecli.stores.azure.client import SINGLE_LIMIT
 
-        attributes = attributes._replace(metadata=encode_metadata(attributes.metadata))
-        if isinstance(body, bytes | bytearray | memoryview):
-            first, is_whole = bytes(body), len(body) <= SINGLE_LIMIT
-            if not is_whole:
-                body = BytesIO(first)
-                first = body.read(PART_SIZE)
-        else:
-            first = read_exactly(body, PART_SIZE)
-            is_whole = len(first) < PART_SIZE
-        if is_whole:
-            with self.translated(key, may_be_absent=True) as full:
-                return version_of(self.sdk().write(full, first, attributes, condition))
-        if isinstance(condition, Absent):
-            self._check_absent(key)
+        if len(data) > SINGLE_LIMIT:
+            return self.put(key, data, condition, attributes)
+        attributes = _encoded(attributes)
         with self.translated(key, may_be_absent=True) as full:
-            rest = cast("BinaryIO", body)
+            return version_of(
+                self.sdk().write(full, data, attributes, condition, may_repeat=may_repeat)
+            )
+
+    def _put_stream(
+        self, key: str, first: bytes, rest: BinaryIO, condition: Condition, attributes: Attributes
+    ) -> Version:
+        attributes = _encoded(attributes)
+        with self.translated(key, may_be_absent=True) as full:
             return version_of(self.sdk().write_stream(full, first, rest, attributes, condition))
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
@@ -204,14 +199,15 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
         return (blob for blob in ordered if blob.name.encode() > floor)
 
     def _current(self, prefix: str, *include: str) -> Iterator[BlobProperties]:
-        for page in self.each_page(lambda: self.sdk().pages(prefix, *include)):
-            for blob in page:
-                with self.translated():
-                    name_below(prefix, blob.name or "")
-                is_directory = (blob.metadata or {}).get("hdi_isfolder") == "true"
-                is_old = "versions" in include and blob.version_id and not blob.is_current_version
-                if not is_directory and not is_old:
-                    yield blob
+        for blob in self.follow_pages(
+            lambda position: self.sdk().page(prefix, *include, position=position), ""
+        ):
+            with self.translated():
+                name_below(prefix, blob.name or "")
+            is_directory = (blob.metadata or {}).get("hdi_isfolder") == "true"
+            is_old = "versions" in include and blob.version_id and not blob.is_current_version
+            if not is_directory and not is_old:
+                yield blob
 
     def check_versions(self) -> None:
         """Make sure that objects have versions; see `capabilities.VersionedStore`.
@@ -266,7 +262,7 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
         if not isinstance(source, AzureStore) or source.account != self.account:
             return False
         target = self.full(key)
-        attributes = attributes._replace(metadata=encode_metadata(attributes.metadata))
+        attributes = _encoded(attributes)
         with source.translated(source_key) as origin:
             status = self.sdk().copy(source.container, origin, target, attributes)
             if status != "success":
@@ -281,7 +277,7 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
         Raises:
             Unsupported: the credentials are a SAS token, which cannot sign.
         """
-        login = self._login()
+        login = self._login
         if login.sas_token:
             raise Unsupported(
                 f"cannot presign, {login.source} holds a SAS token and no key",
@@ -291,7 +287,7 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
             delegated = None
             if not login.key:
                 delegated = self.sdk().delegated_key(now=now, lifetime=request.expires_in)
-            return presign(
+            return sas_url(
                 login,
                 request,
                 container=self.container,
@@ -303,7 +299,7 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
 
     def access(self) -> Access:
         """Describe the credentials in use, and where requests go."""
-        return describe(self._login(), os.environ)
+        return describe(self._login, os.environ)
 
     def put_garbled(self, key: str, body: bytes) -> None:
         """Send `body` with the checksum of other bytes.
@@ -318,25 +314,9 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
         """Return the uploads in parts."""
         return AzureUploads(self, self.sdk)
 
-    def put_new(self, key: str, body: bytes) -> bool:
-        """Write `body` unless the key exists; a retry is safe, as the key names the contents."""
-        from lakecli.stores.azure.client import SINGLE_LIMIT
-
-        try:
-            if len(body) > SINGLE_LIMIT:
-                self.put(key, body, ABSENT)
-                return True
-            with self.translated(key, may_be_absent=True) as full:
-                self.sdk().write(full, body, PLAIN, ABSENT, may_repeat=True)
-        except ConditionFailed:
-            return False
-        return True
-
+    @cached_property
     def _login(self) -> AzureLogin:
-        with self._lock:
-            if self._found is None:
-                self._found = find_login(self.account, os.environ)
-            return self._found
+        return find_login(self.account, os.environ)
 
     def sdk(self) -> AzureClient:
         """Return the SDK's client, made by the first request."""
@@ -345,7 +325,7 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
                 from lakecli.stores.azure.client import AzureClient
 
                 self._client = AzureClient(
-                    self._login(),
+                    self._login,
                     self.container,
                     attempts=self._attempts,
                     server_date=self._server_date,
@@ -379,6 +359,10 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
             metadata=metadata or {},
             md5=bytes(blob.content_settings.content_md5 or b"").hex(),
         )
+
+
+def _encoded(attributes: Attributes) -> Attributes:
+    return attributes._replace(metadata=encode_metadata(attributes.metadata))
 
 
 class _DownloadStream(ReadStream):

@@ -16,10 +16,10 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import md5
 from io import BytesIO
-from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from uuid import uuid4
 
@@ -34,6 +34,7 @@ from lakecli.stores.contract import (
     ObjectNotFound,
     Version,
 )
+from lakecli.stores.responses import UnusableAnswerError
 
 if TYPE_CHECKING:
     from lakecli.stores.azure.client import AzureClient, StagedBlock
@@ -66,8 +67,6 @@ class AzureUploads:
     def __init__(self, store: CloudStore, sdk: Callable[[], AzureClient]) -> None:
         self._store = store
         self._sdk = sdk
-        self._lock = Lock()
-        self._seen = 0
 
     def start(self, key: str) -> UploadId:
         """Begin an upload."""
@@ -89,7 +88,7 @@ class AzureUploads:
         with self._store.translated(key) as full:
             name = _name(upload, number, self._now())
             staged = body if isinstance(body, bytes) else stream
-            self._see(self._sdk().stage(full, name, staged, size=size, md5=digest))
+            self._sdk().stage(full, name, staged, size=size, md5=digest)
         return UploadedPart(number, size, name, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
@@ -125,11 +124,8 @@ class AzureUploads:
 
     def abort(self, key: str, upload: UploadId) -> None:
         """Abort an upload; its parts stay for a week, but are no longer found."""
-        try:
+        with suppress(UploadNotFound), self._store.translated(key) as full:
             self._find(key, upload)
-        except UploadNotFound:
-            return
-        with self._store.translated(key) as full:
             self._stage(full, upload, _MARK, _DROPPED)
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
@@ -137,10 +133,12 @@ class AzureUploads:
 
         Each takes a request, and so does each empty object, which looks the same in a listing.
         """
-        full = self._store.start + prefix
-        for page in self._store.each_page(lambda: self._sdk().pages(full, "uncommittedblobs")):
-            for name in [blob.name for blob in page if not blob.size]:
-                key = name[len(self._store.start) :]
+        full, start = self._store.start + prefix, len(self._store.start)
+        for blob in self._store.follow_pages(
+            lambda position: self._sdk().page(full, "uncommittedblobs", position=position), ""
+        ):
+            if not blob.size:
+                key = blob.name[start:]
                 for upload, started in sorted(_alive(self._blocks(key))):
                     yield UnfinishedUpload(key, UploadId(upload), _time(started))
 
@@ -166,7 +164,7 @@ class AzureUploads:
     def _stage(self, full: str, upload: str, number: int, body: bytes) -> None:
         # The mark has one name, so that a later one replaces it.
         name = _name(upload, number, 0)
-        self._see(self._sdk().stage(full, name, body, size=len(body), may_repeat=True))
+        self._sdk().stage(full, name, body, size=len(body), may_repeat=True)
 
     def _check(self, key: str, condition: Condition) -> None:
         """Raise `ConditionFailed` if a condition does not hold."""
@@ -181,16 +179,14 @@ class AzureUploads:
             raise ConditionFailed(f"another version is there, nothing was written: {key!r}")
 
     def _now(self) -> int:
-        """Return the store's time, by its last response."""
-        with self._lock:
-            if self._seen:
-                return self._seen
-        self._see(self._sdk().ask_for_time())
-        return self._seen
-
-    def _see(self, moment: datetime) -> None:
-        with self._lock:
-            self._seen = max(self._seen, int(moment.timestamp()))
+        """Return the store's time in seconds since 1970, by its last response if there is one."""
+        clock = self._store.server_date
+        if clock.now() is None:
+            self._store.check_bucket()
+        now = clock.now()
+        if now is None:
+            raise UnusableAnswerError("it has no date")
+        return int(now.timestamp())
 
 
 def _name(upload: str, number: int, sent: int) -> str:

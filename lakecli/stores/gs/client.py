@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
-from xml.etree.ElementTree import fromstring
 
 import requests
 import urllib3
@@ -175,21 +174,25 @@ class GsClient:
         )
         return blob
 
-    def pages(self, prefix: str, start: str) -> Iterator[Iterator[Blob]]:
-        """Yield pages of the objects under `prefix` whose names are not less than `start`."""
+    def page(self, prefix: str, *, start: str, position: str) -> tuple[list[Blob], str | None]:
+        """Return a page of a listing, and the position of the next page.
+
+        Args:
+            prefix: of the names.
+            start: the first name; ``""`` begins at the prefix.
+            position: of the page; ``""`` for the first one.
+        """
         listed = self._client.list_blobs(
             self._bucket,
             prefix=prefix or None,
             start_offset=start or None,
             fields=PAGE_FIELDS,
             page_size=PAGE_SIZE,
+            page_token=position or None,
             **self._options,
         )
-        token = None
-        for page in listed.pages:
-            if listed.next_page_token:
-                token = token_of(listed.next_page_token, token)
-            yield page
+        found = [*next(listed.pages, ())]
+        return found, listed.next_page_token and token_of(listed.next_page_token)
 
     def keeps_versions(self) -> bool:
         """Return whether the bucket has versioning enabled; needs ``storage.buckets.get``."""
@@ -278,7 +281,7 @@ class GsClient:
                 method, url, data=body, headers=headers, timeout=TIMEOUT
             )
             if answer.status_code >= HTTPStatus.BAD_REQUEST:
-                raise _explained(answer)
+                raise from_http_status(answer.status_code, "", response=answer)  # type: ignore[no-untyped-call]
             return answer
 
         sent: requests.Response = (self._retry(send) if may_repeat else send)()
@@ -437,19 +440,3 @@ def _check_answer(
     is_listing = is_read and _LISTING_PATH.search(url.path) is not None
     if is_read or answer.content:
         read_json(answer.content, _LISTING if is_listing else "")
-
-
-def _explained(answer: requests.Response) -> GoogleAPICallError:
-    """Return the SDK's error for a response of the XML API, with its code and message."""
-    try:
-        document = fromstring(answer.content)  # noqa: S314 - bounded; expat bounds entities
-        code = document.findtext("{*}Code") or ""
-        texts = (document.findtext("{*}Message"), document.findtext("{*}Details"))
-    except SyntaxError:
-        code, texts = "", (None, None)
-    text = " ".join(each for each in texts if each)
-    errors = [{"reason": code, "message": text}]
-    error: GoogleAPICallError = from_http_status(  # type: ignore[no-untyped-call]
-        answer.status_code, text, errors=errors, response=answer
-    )
-    return error

@@ -7,6 +7,7 @@ is quoted.
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 
 from lakecli.errors import (
@@ -107,6 +108,7 @@ _BY_CLASS = {
 
 _PERMISSION = re.compile(r"\bstorage\.[a-z]+\.[A-Za-z]+\b")
 _MISMATCH = re.compile(r"match(es)? calculated|checksum|crc32c|md5", re.IGNORECASE)
+_OF_XML = re.compile("<(Code|Message|Details)>([^<]*)<")
 _LONGEST_TEXT = 300
 
 
@@ -134,7 +136,7 @@ class GsTranslator(Translator):
         status = getattr(response, "status_code", None) or getattr(error, "code", None)
         if not isinstance(status, int) or not has_class(error, _OF_ANSWERS):
             return None
-        reason, text = _explained(error, response)
+        reason, text = explained(error)
         words = self.words_of(reason, status)
         if status == 400 and _MISMATCH.search(text):  # noqa: PLR2004 - Bad Request
             words = GARBLED
@@ -147,18 +149,19 @@ class GsTranslator(Translator):
         return one_line(str(error.args[0] if error.args else ""))[:_LONGEST_TEXT]
 
 
-def _explained(error: Exception, response: Any) -> tuple[str, str]:  # noqa: ANN401 - not typed
-    """Return the reason and the text that the server gave."""
+def explained(error: Exception) -> tuple[str, str]:
+    """Return the reason and the text that the server gave, as JSON or, in its XML API, as XML."""
+    response: Any = getattr(error, "response", None)
     try:
         details = response.json()["error"]
         reasons = details.get("errors") or [{}]
         return str(reasons[0].get("reason", "")), one_line(str(details.get("message", "")))
     except (AttributeError, KeyError, IndexError, TypeError, ValueError):
         pass
-    for details in getattr(error, "errors", None) or ():
-        if isinstance(details, dict):
-            return str(details.get("reason", "")), one_line(str(details.get("message", "")))
     text = getattr(response, "text", "") or ""
+    said = {name: unescape(found) for name, found in _OF_XML.findall(text)}
+    if "Code" in said:
+        return said["Code"], one_line(f"{said.get('Message', '')} {said.get('Details', '')}")
     return "", "" if "<" in text else one_line(text)[:_LONGEST_TEXT]
 
 

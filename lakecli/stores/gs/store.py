@@ -13,13 +13,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from io import BytesIO
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import IntegrityError, UsageError
-from lakecli.stores.capabilities import PART_SIZE, Access, WritesGarbled, not_versioned
+from lakecli.stores.capabilities import Access, WritesGarbled, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
 from lakecli.stores.contract import (
     PLAIN,
@@ -39,7 +38,7 @@ from lakecli.stores.gs.errors import GsTranslator
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, etag_of, name_below
-from lakecli.stores.streams import ReadStream, read_exactly
+from lakecli.stores.streams import ReadStream
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob
@@ -136,25 +135,6 @@ class GsStore(MatchingCloudStore, WritesGarbled):
         )
         return cast("BinaryIO", stream)
 
-    def put(
-        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
-    ) -> Version:
-        """Write an object; see `ObjectStore.put`.
-
-        Bodies of 8 MiB or more go in chunks, one after the other.
-        """
-        generation = _generation_for(condition)
-        if isinstance(body, bytes | bytearray | memoryview):
-            body = BytesIO(body)
-        first = read_exactly(body, PART_SIZE)
-        if len(first) == PART_SIZE:
-            return self._put_stream(key, first, body, attributes, generation)
-        with self.translated(key, may_be_absent=True) as full:
-            blob = self.sdk().write(
-                full, first, attributes, generation=generation, may_repeat=generation is None
-            )
-            return _version_of(blob)
-
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         """Describe one object, or a version of it."""
         with self.reading(key) as full:
@@ -171,21 +151,19 @@ class GsStore(MatchingCloudStore, WritesGarbled):
         """
         floor = self.start + after if after else ""
         wanted, last = self.utf8(self.start + prefix), self.utf8(floor).encode()
-        for page in self.each_page(lambda: self.sdk().pages(wanted, floor)):
-            with self.translated():
-                found = [self._listed(blob, prefix) for blob in page]
-            for name, info in found:
-                if name <= last:
-                    if name == floor.encode():
-                        continue  # a listing starts at a name, but `after` excludes it
-                    raise self.translator.no_order()
-                last = name
-                yield info
 
-    def _listed(self, blob: Blob, prefix: str) -> tuple[bytes, ObjectInfo]:
-        """Return the full name of a listed object in bytes, and its description."""
-        name = name_below(self.start + prefix, blob.name or "")
-        return name.encode(), self._info_of(blob)
+        def ask(position: str) -> tuple[list[tuple[bytes, ObjectInfo]], str | None]:
+            found, following = self.sdk().page(wanted, start=floor, position=position)
+            named = [(name_below(wanted, blob.name or "").encode(), blob) for blob in found]
+            return [(name, self._info_of(blob)) for name, blob in named], following
+
+        for name, info in self.follow_pages(ask, ""):
+            if name <= last:
+                if name == floor.encode():
+                    continue  # a listing starts at a name, but `after` excludes it
+                raise self.translator.no_order()
+            last = name
+            yield info
 
     def check_versions(self) -> None:
         """Make sure that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
@@ -279,15 +257,6 @@ class GsStore(MatchingCloudStore, WritesGarbled):
         """Return the uploads in parts; see `lakecli.stores.capabilities`."""
         return GsUploads(self, self.sdk)
 
-    def put_new(self, key: str, body: bytes) -> bool:
-        """Write `body` unless the key exists; a retry is safe, as the key names the contents."""
-        try:
-            with self.translated(key, may_be_absent=True) as full:
-                _version_of(self.sdk().write(full, body, PLAIN, generation=0, may_repeat=True))
-        except ConditionFailed:
-            return False
-        return True
-
     def sdk(self) -> GsClient:
         """Return the SDK's client, made by the first request."""
         with self._lock:
@@ -302,16 +271,29 @@ class GsStore(MatchingCloudStore, WritesGarbled):
                 )
             return self._client
 
-    def _put_stream(
+    def _put_whole(
         self,
         key: str,
-        first: bytes,
-        rest: BinaryIO,
+        data: bytes,
+        condition: Condition,
         attributes: Attributes,
-        generation: int | None,
+        *,
+        may_repeat: bool = False,
     ) -> Version:
-        if generation == 0:
-            self._check_absent(key)
+        generation = _generation_for(condition)
+        may_repeat = may_repeat or generation is None
+        with self.translated(key, may_be_absent=True) as full:
+            return _version_of(
+                self.sdk().write(
+                    full, data, attributes, generation=generation, may_repeat=may_repeat
+                )
+            )
+
+    def _put_stream(
+        self, key: str, first: bytes, rest: BinaryIO, condition: Condition, attributes: Attributes
+    ) -> Version:
+        """Write an object in chunks, one after the other."""
+        generation = _generation_for(condition)
         try:
             with self.translated(key, may_be_absent=True) as full:
                 blob = self.sdk().write_stream(full, first, rest, attributes, generation=generation)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from io import SEEK_END
 from typing import TYPE_CHECKING, BinaryIO
@@ -19,9 +19,9 @@ from lakecli.errors import IntegrityError, Unsupported
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import CloudStore
 from lakecli.stores.contract import AnyVersion, Condition, Version
+from lakecli.stores.gs.errors import explained
 from lakecli.stores.responses import (
     UnusableAnswerError,
-    check_moves,
     etag_of,
     name_below,
     read_xml,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
 _PIECE = 1 << 20
+_Position = dict[str, str]
 _LONGEST_NUMBER = 18
 
 
@@ -123,56 +124,46 @@ class GsUploads:
 
     def abort(self, key: str, upload: UploadId) -> None:
         """Delete an upload and its parts; a missing one is fine."""
-        try:
-            with self._of(key) as full:
-                self._sdk().ask_xml("DELETE", full, {"uploadId": upload})
-        except UploadNotFound:
-            return
+        with suppress(UploadNotFound), self._of(key) as full:
+            self._sdk().ask_xml("DELETE", full, {"uploadId": upload})
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix`, a page at a time."""
-        position: dict[str, str] = {}
-        while True:
-            wanted = {"uploads": "", "prefix": self._store.start + prefix, "encoding-type": "url"}
-            with self._store.translated():
-                answer = self._sdk().ask_xml("GET", "", wanted | position)
-                page = read_xml(answer.content, "ListMultipartUploadsResult", "IsTruncated")
-                spelled = unquote if page.findtext("{*}EncodingType") == "url" else str
-                found = []
-                for item in page.iterfind("{*}Upload"):
-                    name = name_below(wanted["prefix"], spelled(_text(item, "Key")))
-                    upload = UploadId(upload_id_of(_text(item, "UploadId")))
-                    found.append(
-                        UnfinishedUpload(
-                            name[len(self._store.start) :], upload, _time(item, "Initiated")
-                        )
-                    )
-                is_last = page.findtext("{*}IsTruncated") != "true"
-                if not is_last:
-                    following = {
-                        "key-marker": spelled(_text(page, "NextKeyMarker")),
-                        "upload-id-marker": upload_id_of(_text(page, "NextUploadIdMarker")),
-                    }
-                    check_moves(position, following)
-                    position = following
-            yield from found
-            if is_last:
-                return
+        full, start = self._store.start + prefix, len(self._store.start)
+        wanted = {"uploads": "", "prefix": full, "encoding-type": "url"}
+
+        def ask(position: _Position) -> tuple[list[UnfinishedUpload], _Position | None]:
+            answer = self._sdk().ask_xml("GET", "", wanted | position)
+            page = read_xml(answer.content, "ListMultipartUploadsResult", "IsTruncated")
+            spelled = unquote if page.findtext("{*}EncodingType") == "url" else str
+            found = [
+                UnfinishedUpload(
+                    name_below(full, spelled(_text(item, "Key")))[start:],
+                    UploadId(upload_id_of(_text(item, "UploadId"))),
+                    _time(item, "Initiated"),
+                )
+                for item in page.iterfind("{*}Upload")
+            ]
+            if page.findtext("{*}IsTruncated") != "true":
+                return found, None
+            return found, {
+                "key-marker": spelled(_text(page, "NextKeyMarker")),
+                "upload-id-marker": upload_id_of(_text(page, "NextUploadIdMarker")),
+            }
+
+        return self._store.follow_pages(ask, {})
 
     def _list(self, key: str, upload: UploadId) -> Iterator[Element]:
-        position: dict[str, str] = {}
-        while True:
+        def ask(position: _Position) -> tuple[list[Element], _Position | None]:
             with self._of(key) as full:
                 answer = self._sdk().ask_xml("GET", full, {"uploadId": upload} | position)
                 page = read_xml(answer.content, "ListPartsResult", "IsTruncated")
-                is_last = page.findtext("{*}IsTruncated") != "true"
-                if not is_last:
+                following = None
+                if page.findtext("{*}IsTruncated") == "true":
                     following = {"part-number-marker": str(_number(page, "NextPartNumberMarker"))}
-                    check_moves(position, following)
-                    position = following
-            yield from page.iterfind("{*}Part")
-            if is_last:
-                return
+                return page.findall("{*}Part"), following
+
+        return self._store.follow_pages(ask, {})
 
     @contextmanager
     def _of(self, key: str) -> Iterator[str]:
@@ -183,7 +174,7 @@ class GsUploads:
             try:
                 yield full
             except GoogleAPICallError as error:
-                if error.errors and error.errors[0].get("reason") in _GONE:
+                if explained(error)[0] in _GONE:
                     raise UploadNotFound(f"no such upload in parts: {key!r}") from error
                 raise
 
