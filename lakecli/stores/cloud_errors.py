@@ -37,6 +37,9 @@ SILENT: Final = Words(Unreachable, "{host} did not answer in time: {what}", "{ag
 REFUSED: Final = Words(Refused, "{host} refused the request ({code}): {what}: {text}")
 UNABLE: Final = Words(Unsupported, "{host} cannot do this ({code}): {what}")
 
+BY_STATUS: Final = {404: MISSING, 405: UNABLE, 408: BUSY, 412: LOST, 429: BUSY, 501: UNABLE}
+"""What a status means in all clouds; some mean more in one of them."""
+
 DAMAGED: Final = (
     "repeat the command; if it happens again, suspect the server or the network in between"
 )

@@ -58,14 +58,8 @@ def etag_of(text: str) -> str:
     return _checked(_ETAG, text, "the ETag").strip('"')
 
 
-def token_of(text: object, last: object = "") -> str:
-    """Return the position of the next page of a listing.
-
-    Args:
-        text: the position.
-        last: the position of the page that names it.
-    """
-    check_moves(last, text)
+def token_of(text: object) -> str:
+    """Return the position of the next page of a listing."""
     return _checked(_TOKEN, text, "the position of the next page")
 
 

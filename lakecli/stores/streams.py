@@ -57,8 +57,6 @@ Answer = TypeVar("Answer")
 PART_WORKERS = 4
 """Parts in flight; with the one being read, an upload holds five parts in memory."""
 
-SPOOL_SIZE = 1 << 20
-
 
 def read_exactly(body: BinaryIO, size: int) -> bytes:
     """Read `size` bytes, fewer only at the end of the stream."""
@@ -89,7 +87,7 @@ def spooled(body: BinaryIO) -> BinaryIO:
     from tempfile import TemporaryFile
 
     file = TemporaryFile()  # noqa: SIM115 - the caller closes it
-    copyfileobj(body, file, SPOOL_SIZE)
+    copyfileobj(body, file)
     file.seek(0)
     return cast("BinaryIO", file)
 
@@ -163,10 +161,34 @@ def open_range(store: ObjectStore, key: str, *, start: int, length: int) -> Bina
     """
     if isinstance(store, OpensRanges):
         return store.open_range(key, start=start, length=length)
-    return cast("BinaryIO", _Pieces(store, key, start, start + length))
+    return cast("BinaryIO", _Range(store, key, start, start + length))
 
 
-class _Pieces(ReadStream):
+class PieceStream(ReadStream):
+    """A stream that reads piece by piece; subclasses return the next one, an empty one at the end.
+
+    Attributes:
+        ahead: what was read of the store and not yet by the caller.
+    """
+
+    ahead = memoryview(b"")
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes; with -1 all that are left."""
+        if size < 0:
+            return b"".join(iter(lambda: self.read(READ_SIZE), b""))
+        if not self.ahead:
+            self.ahead = memoryview(self.next_piece())
+        data = bytes(self.ahead[:size])
+        self.ahead = self.ahead[size:]
+        return data
+
+    def next_piece(self) -> bytes:
+        """Return the next piece."""
+        raise NotImplementedError
+
+
+class _Range(PieceStream):
     """A part of an object, read by several requests."""
 
     def __init__(self, store: ObjectStore, key: str, start: int, end: int) -> None:
@@ -174,15 +196,9 @@ class _Pieces(ReadStream):
         self._key = key
         self._position = start
         self._end = end
-        self._ahead = b""
 
-    def read(self, size: int = -1) -> bytes:
-        """Read up to `size` bytes; with -1 all that are left."""
-        if size < 0:
-            return b"".join(iter(lambda: self.read(READ_SIZE), b""))
-        if not self._ahead and self._position < self._end:
-            length = min(READ_SIZE, self._end - self._position)
-            self._ahead = self._store.get(self._key, start=self._position, length=length)
-            self._position += len(self._ahead)
-        piece, self._ahead = self._ahead[:size], self._ahead[size:]
+    def next_piece(self) -> bytes:
+        length = min(READ_SIZE, self._end - self._position)
+        piece = self._store.get(self._key, start=self._position, length=length) if length else b""
+        self._position += len(piece)
         return piece

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from heapq import merge
-from typing import BinaryIO, NoReturn, TypeVar
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from lakecli.errors import Refused, Unsupported
 from lakecli.stores.capabilities import VersionedStore, versions_of
@@ -32,7 +32,6 @@ from lakecli.stores.contract import (
     key_bytes,
 )
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
-from lakecli.stores.streams import open_range
 
 T = TypeVar("T")
 
@@ -134,6 +133,7 @@ class ReadOnlyStore:
     def __init__(self, store: ObjectStore, *, hint: str) -> None:
         self._store = store
         self._hint = hint
+        self._options: dict[str, Any] = {}
 
     @property
     def uri(self) -> str:
@@ -142,7 +142,7 @@ class ReadOnlyStore:
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
         """See `ObjectStore.get`."""
-        return self._store.get(key, start=start, length=length)
+        return self._store.get(key, start=start, length=length, **self._options)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """See `ObjectStore.get_versioned`."""
@@ -150,15 +150,11 @@ class ReadOnlyStore:
 
     def open(self, key: str) -> BinaryIO:
         """See `ObjectStore.open`."""
-        return self._store.open(key)
-
-    def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
-        """See `lakecli.stores.streams.open_range`."""
-        return open_range(self._store, key, start=start, length=length)
+        return self._store.open(key, **self._options)
 
     def head(self, key: str) -> ObjectInfo:
         """See `ObjectStore.head`."""
-        return self._store.head(key)
+        return self._store.head(key, **self._options)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """See `ObjectStore.list`."""
@@ -168,7 +164,7 @@ class ReadOnlyStore:
         """See `ObjectStore.presign`; a URL for writing is refused."""
         if request.method != "GET":
             self.put()
-        return self._store.presign(key, request, now=now)
+        return self._store.presign(key, request, now=now, **self._options)
 
     def local_path(self, key: str) -> str | None:
         """See `ObjectStore.local_path`."""
@@ -185,8 +181,8 @@ class ReadOnlyStore:
     put_new = delete = copy = batch = put
 
 
-class AtVersion:
-    """A read-only store whose reads are of one version of an object.
+class AtVersion(ReadOnlyStore):
+    """A store whose reads are of one version of an object; an ID is of one object only.
 
     Args:
         store: keeps versions.
@@ -194,43 +190,15 @@ class AtVersion:
     """
 
     def __init__(self, store: VersionedStore, version_id: str) -> None:
-        self._store = store
-        self._version_id = version_id
-
-    @property
-    def uri(self) -> str:
-        """The URI of the namespace."""
-        return self._store.uri
-
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """Return a range of the version."""
-        return self._store.get(key, start=start, length=length, version_id=self._version_id)
+        super().__init__(store, hint="")
+        self._options = {"version_id": version_id}
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return the bytes and the version, by two requests; a version does not change."""
         return self.get(key, length=length), self.head(key).version
 
-    def open(self, key: str) -> BinaryIO:
-        """Open the version for one pass of reading."""
-        return self._store.open(key, version_id=self._version_id)
-
-    def head(self, key: str) -> ObjectInfo:
-        """Describe the version."""
-        return self._store.head(key, version_id=self._version_id)
-
-    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
-        """Sign a URL of the version."""
-        if request.method != "GET":
-            self.put()
-        return self._store.presign(key, request, now=now, version_id=self._version_id)
-
-    def local_path(self, key: str) -> str | None:
-        """Return ``None``: no directory keeps versions."""
-        del key
-        return None
-
     def put(self, *_args: object, **_options: object) -> NoReturn:
-        """Refuse: versions do not change, and an ID is of one object, so there is no listing.
+        """Refuse.
 
         Raises:
             Unsupported: always.

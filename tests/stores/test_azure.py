@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import IntegrityError, PermissionDenied, Unsupported, UsageError
-from lakecli.stores.azure.client import READ_SIZE
 from lakecli.stores.azure.names import decode_metadata, encode_metadata, in_byte_order
 from lakecli.stores.azure.store import AzureStore
 from lakecli.stores.capabilities import PART_SIZE, UploadNotFound, store_time
@@ -28,6 +27,7 @@ from lakecli.stores.contract import (
     Version,
 )
 from lakecli.stores.registry import prepare_namespace
+from lakecli.stores.streams import READ_SIZE
 from tests.stores.contract import ODD_NAMES, PREFIXES, Chunked, ObjectStoreContract
 from tests.stores.uploads_contract import CheckedPartsContract, part_of
 from tests.support.azurite import ACCOUNT, KEY, connection_string, new_container

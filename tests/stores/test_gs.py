@@ -20,8 +20,9 @@ from lakecli.stores.contract import (
     Match,
     Version,
 )
-from lakecli.stores.gs.store import READ_SIZE, GsStore
+from lakecli.stores.gs.store import GsStore
 from lakecli.stores.registry import prepare_namespace
+from lakecli.stores.streams import READ_SIZE
 from tests.stores.contract import ODD_NAMES, PREFIXES, Chunked, ObjectStoreContract
 from tests.stores.uploads_contract import CheckedPartsContract
 from tests.support.gcs import GcsServer, new_gcs_bucket

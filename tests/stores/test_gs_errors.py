@@ -20,7 +20,8 @@ from lakecli.errors import (
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, Match, ObjectNotFound, Version
 from lakecli.stores.gs.errors import GsTranslator
-from lakecli.stores.gs.store import READ_SIZE, GsStore
+from lakecli.stores.gs.store import GsStore
+from lakecli.stores.streams import READ_SIZE
 from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods
 from tests.support.servers import Answer, StubServer
 

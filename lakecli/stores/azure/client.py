@@ -32,7 +32,7 @@ from lakecli.stores.responses import (
     read_xml,
     token_of,
 )
-from lakecli.stores.streams import parts_of, send_all
+from lakecli.stores.streams import READ_SIZE, parts_of, send_all
 
 if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential
@@ -52,9 +52,6 @@ _DOCUMENTS = {
     ("POST", "userdelegationkey"): ("UserDelegationKey", "SignedExpiry", "Value"),
 }
 """What answers are, by the method and the parameter ``comp``, and what must be in them."""
-
-READ_SIZE = 4 << 20
-"""Bytes that a download asks for at once, and holds."""
 
 PAGE_SIZE = 1_000
 
@@ -264,10 +261,6 @@ class AzureClient:
         ).by_page(position or None)
         found = [*next(pages, ())]
         return found, pages.continuation_token and token_of(pages.continuation_token)
-
-    def ask_for_container(self) -> None:
-        """Send a request that fails without a container; needs only the right to list it."""
-        next(self._container.list_blobs(results_per_page=1).by_page(), None)
 
     def delete(self, names: Sequence[str], etags: Sequence[str] = ()) -> list[tuple[str, int, str]]:
         """Delete blobs by one request; return those that failed, with a status and a code.

@@ -17,12 +17,12 @@ from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, KEY
 from lakecli.stores.cloud_errors import (
     BROKEN,
     BUSY,
+    BY_STATUS,
     GARBLED,
     LOST,
     MISSING,
     REFUSED,
     SILENT,
-    UNABLE,
     Translator,
     Words,
     one_line,
@@ -84,16 +84,7 @@ _BY_CODE = {
     "TargetConditionNotMet": LOST,
     "UnauthorizedBlobOverwrite": LOST,
 }
-_BY_STATUS = {
-    401: _BAD_LOGIN,
-    403: _DENIED,
-    404: MISSING,
-    405: UNABLE,
-    408: BUSY,
-    412: LOST,
-    429: BUSY,
-    501: UNABLE,
-}
+_BY_STATUS = {**BY_STATUS, 401: _BAD_LOGIN, 403: _DENIED}
 
 _BY_CLASS = {
     "AzureError": Words(Refused, "the SDK of Azure refused the request ({code}): {text}"),

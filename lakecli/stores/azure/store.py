@@ -101,7 +101,7 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
     def check_bucket(self) -> None:
         """Make sure that the container exists; see `CloudStore.check_bucket`."""
         with self.translated():
-            self.sdk().ask_for_container()
+            self.sdk().page(self.start, position="")
 
     def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes:
         """Return a range of a blob; Azure has no suffix reads, so its size is requested first."""

@@ -200,16 +200,6 @@ class GsClient:
         bucket.reload(**self._options)
         return bool(bucket.versioning_enabled)
 
-    def ask_for_bucket(self) -> None:
-        """Send a request that fails if there is no bucket; needs only the right to list it."""
-        listed = self._client.list_blobs(
-            self._bucket,
-            max_results=1,
-            fields="kind,items(name)",
-            **self._options,
-        )
-        next(iter(listed), None)
-
     def delete(
         self, names: Sequence[str], generations: Sequence[int | None] = ()
     ) -> list[tuple[str, int]]:

@@ -20,12 +20,11 @@ from lakecli.errors import (
 from lakecli.stores.cloud_errors import (
     BROKEN,
     BUSY,
+    BY_STATUS,
     DAMAGED,
     GARBLED,
-    LOST,
     MISSING,
     SILENT,
-    UNABLE,
     Translator,
     Words,
     has_class,
@@ -51,16 +50,10 @@ _NO_BUCKET = Words(
 )
 _VANISHED = Words(Unreachable, "{host} lost an unfinished upload: {what}", "repeat the command")
 _BY_STATUS = {
-    401: _DENIED,
-    403: _DENIED,
-    404: MISSING,
-    405: UNABLE,
-    408: BUSY,
+    **BY_STATUS,
+    **dict.fromkeys((401, 403), _DENIED),
     409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
     410: _VANISHED,
-    412: LOST,
-    429: BUSY,
-    501: UNABLE,
 }
 _BY_REASON = dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded"), BUSY)
 _OF_ANSWERS = frozenset({"GoogleAPICallError", "InvalidResponse"})

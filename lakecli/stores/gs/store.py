@@ -38,15 +38,12 @@ from lakecli.stores.gs.errors import GsTranslator
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, etag_of, name_below
-from lakecli.stores.streams import ReadStream
+from lakecli.stores.streams import READ_SIZE, PieceStream
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob
 
     from lakecli.stores.gs.client import GsClient, ObjectPiece
-
-READ_SIZE = 4 << 20
-"""Bytes in one request of a stream, which it holds in memory."""
 
 LONGEST_NAME = 1_024
 """Bytes in the name of an object."""
@@ -87,7 +84,7 @@ class GsStore(MatchingCloudStore, WritesGarbled):
     def check_bucket(self) -> None:
         """Make sure that the bucket exists; see `CloudStore.check_bucket`."""
         with self.translated():
-            self.sdk().ask_for_bucket()
+            self.sdk().page(self.start, start="", position="")
         self._bucket_exists = True
 
     def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes:
@@ -336,7 +333,7 @@ class GsStore(MatchingCloudStore, WritesGarbled):
         )
 
 
-class _ObjectStream(ReadStream):
+class _ObjectStream(PieceStream):
     """An object as a file: read piece by piece, all of one generation, verified at its end.
 
     Args:
@@ -347,7 +344,10 @@ class _ObjectStream(ReadStream):
         generation: to read; ``None`` for the current one.
 
     Raises:
-        ObjectNotFound: no such object.
+        ObjectNotFound: no such object. What `read` raises:
+        Unreachable: the connection broke, again and again.
+        IntegrityError: the bytes do not have the checksum that the store keeps.
+        ConditionFailed: another object has this name by now.
     """
 
     def __init__(
@@ -371,34 +371,20 @@ class _ObjectStream(ReadStream):
             self._generation = find_generation()
             first = read_piece(0, READ_SIZE, self._generation)
         self._expected = first.crc32c
-        self._piece = memoryview(b"")
         self._is_last = False
-        self._take(first)
+        self.ahead = memoryview(self._checked(first))
 
-    def read(self, size: int = -1) -> bytes:
-        """Read up to `size` bytes, or all that are left.
-
-        Raises:
-            Unreachable: the connection broke, again and again.
-            IntegrityError: the bytes do not have the checksum that the store keeps.
-            ConditionFailed: another object has this name by now.
-        """
-        if size < 0:
-            return b"".join(iter(lambda: self.read(READ_SIZE), b""))
-        if not self._piece and not self._is_last:
-            self._take(self._next_piece())
-        data = bytes(self._piece[:size])
-        self._piece = self._piece[size:]
-        return data
-
-    def _next_piece(self) -> ObjectPiece:
+    def next_piece(self) -> bytes:
+        if self._is_last:
+            return b""
         try:
-            return self._read_piece(self._offset, self._offset + READ_SIZE, self._generation)
+            piece = self._read_piece(self._offset, self._offset + READ_SIZE, self._generation)
         except ObjectNotFound:
             raise ConditionFailed(f"object was replaced while it was read: {self._name}") from None
+        return self._checked(piece)
 
-    def _take(self, piece: ObjectPiece) -> None:
-        self._piece = memoryview(piece.data)
+    def _checked(self, piece: ObjectPiece) -> bytes:
+        """Return the bytes of a piece; compare the checksum of all of them after the last."""
         self._offset += len(piece.data)
         self._sum.update(piece.data)
         self._is_last = len(piece.data) < READ_SIZE
@@ -408,6 +394,7 @@ class _ObjectStream(ReadStream):
                 f"received other bytes than their checksum says: {self._name}",
                 hint="repeat the command; if it happens again, suspect the network in between",
             )
+        return piece.data
 
 
 def _generation_of(version_id: str) -> int | None:

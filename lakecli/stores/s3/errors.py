@@ -16,6 +16,7 @@ from lakecli.errors import (
 from lakecli.stores.cloud_errors import (
     BROKEN,
     BUSY,
+    BY_STATUS,
     DAMAGED,
     GARBLED,
     LOST,
@@ -98,18 +99,11 @@ _BY_CODE = {
     **dict.fromkeys(_CREDENTIALS, _DENIED),
 }
 _BY_STATUS = {
-    301: _ELSEWHERE,
-    302: _ELSEWHERE,
-    307: _ELSEWHERE,
-    308: _ELSEWHERE,
-    401: _DENIED,
-    403: _DENIED,
-    404: MISSING,
-    405: _UNABLE,
-    408: BUSY,
+    **BY_STATUS,
+    **dict.fromkeys((301, 302, 307, 308), _ELSEWHERE),
+    **dict.fromkeys((401, 403), _DENIED),
+    **dict.fromkeys((405, 501), _UNABLE),
     409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
-    429: BUSY,
-    501: _UNABLE,
     507: _FULL,
 }
 _CONDITION_STATUS = frozenset({404, 409, 412})

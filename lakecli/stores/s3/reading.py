@@ -228,7 +228,7 @@ class S3Reader:
             is_last = not answer["IsTruncated"]
             page = Page(objects, "" if is_last else token_of(answer.get("NextContinuationToken")))
         if page.next_token:
-            token_of(page.next_token, token)
+            token_of(page.next_token)
         for info in page.objects:
             name_below(prefix, info.key)
         return page
