@@ -10,7 +10,7 @@ won race as lost. Their callers read back. Every other request is repeated by `r
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from threading import RLock
@@ -118,19 +118,7 @@ class GsStore(MatchingCloudStore, WritesGarbled):
 
     def open(self, key: str, *, version_id: str = "") -> BinaryIO:
         """Open an object, or a version of it, for one pass of reading."""
-        full = self.full(key)
-
-        def read_piece(start: int, end: int, generation: int | None) -> ObjectPiece:
-            with self.reading(key):
-                return self.sdk().read(full, start=start, end=end, generation=generation)
-
-        stream = _ObjectStream(
-            repr(f"gs://{self.bucket}/{full}"),
-            read_piece=read_piece,
-            find_generation=lambda: int(self.head(key).version),
-            generation=_generation_of(version_id),
-        )
-        return cast("BinaryIO", stream)
+        return cast("BinaryIO", _ObjectStream(self, key, _generation_of(version_id)))
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         """Describe one object, or a version of it."""
@@ -337,10 +325,8 @@ class _ObjectStream(PieceStream):
     """An object as a file: read piece by piece, all of one generation, verified at its end.
 
     Args:
-        name: for messages.
-        read_piece: reads bytes ``[start, end)`` of a generation, or of the current one; called for
-            the first piece at once, then for one after the other.
-        find_generation: called if a large object comes without its generation.
+        store: has the object.
+        key: of the object.
         generation: to read; ``None`` for the current one.
 
     Raises:
@@ -350,38 +336,41 @@ class _ObjectStream(PieceStream):
         ConditionFailed: another object has this name by now.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        read_piece: Callable[[int, int, int | None], ObjectPiece],
-        find_generation: Callable[[], int],
-        generation: int | None = None,
-    ) -> None:
+    def __init__(self, store: GsStore, key: str, generation: int | None) -> None:
         from google_crc32c import Checksum
 
-        self._name = name
-        self._read_piece = read_piece
+        self._store = store
+        self._key = key
         self._offset = 0
         self._sum: Any = Checksum()  # type: ignore[no-untyped-call]
-        first = read_piece(0, READ_SIZE, generation)
+        first = self._read(generation)
         self._generation = generation or first.generation
         if self._generation is None and len(first.data) == READ_SIZE:
             # The next pieces must be of the same generation, so read this one by its generation.
-            self._generation = find_generation()
-            first = read_piece(0, READ_SIZE, self._generation)
+            self._generation = int(store.head(key).version)
+            first = self._read(self._generation)
         self._expected = first.crc32c
         self._is_last = False
         self.ahead = memoryview(self._checked(first))
+
+    def _read(self, generation: int | None) -> ObjectPiece:
+        start = self._offset
+        with self._store.reading(self._key) as full:
+            sdk = self._store.sdk()
+            return sdk.read(full, start=start, end=start + READ_SIZE, generation=generation)
 
     def next_piece(self) -> bytes:
         if self._is_last:
             return b""
         try:
-            piece = self._read_piece(self._offset, self._offset + READ_SIZE, self._generation)
+            return self._checked(self._read(self._generation))
         except ObjectNotFound:
-            raise ConditionFailed(f"object was replaced while it was read: {self._name}") from None
-        return self._checked(piece)
+            raise ConditionFailed(
+                f"object was replaced while it was read: {self._named()}"
+            ) from None
+
+    def _named(self) -> str:
+        return repr(f"{self._store.root}/{self._store.full(self._key)}")
 
     def _checked(self, piece: ObjectPiece) -> bytes:
         """Return the bytes of a piece; compare the checksum of all of them after the last."""
@@ -391,7 +380,7 @@ class _ObjectStream(PieceStream):
         actual = b64encode(self._sum.digest()).decode()
         if self._is_last and self._expected and self._expected != actual:
             raise IntegrityError(
-                f"received other bytes than their checksum says: {self._name}",
+                f"received other bytes than their checksum says: {self._named()}",
                 hint="repeat the command; if it happens again, suspect the network in between",
             )
         return piece.data
