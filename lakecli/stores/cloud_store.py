@@ -8,9 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from io import BytesIO
-from threading import BoundedSemaphore, Lock
-from typing import BinaryIO, ClassVar, NamedTuple, TypeVar
+from threading import BoundedSemaphore, Lock, RLock
+from typing import BinaryIO, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
+from lakecli.base.retry import REQUESTS
 from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.stores.capabilities import (
     PART_SIZE,
@@ -20,6 +21,7 @@ from lakecli.stores.capabilities import (
     ReportsAccess,
     ShowsClock,
     VersionedStore,
+    WritesGarbled,
 )
 from lakecli.stores.cloud_errors import Translator
 from lakecli.stores.contract import (
@@ -40,7 +42,16 @@ from lakecli.stores.contract import (
 from lakecli.stores.responses import ServerDate, check_moves
 from lakecli.stores.streams import batches, read_exactly
 
+
+class SdkClient(Protocol):
+    """The requests of an SDK."""
+
+    def write_garbled(self, name: str, data: bytes) -> None:
+        """Write an object by a request with the checksum of other bytes."""
+
+
 T = TypeVar("T")
+Client = TypeVar("Client", bound=SdkClient)
 Position = TypeVar("Position")
 
 
@@ -242,8 +253,43 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
             raise ConditionFailed(f"object is there already, nothing was written: {key!r}")
 
 
-class MatchingCloudStore(CloudStore, DeletesMatching):
-    """A cloud that honours a version as the condition of each request: all but S3."""
+class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Client]):
+    """A cloud that honours a version as the condition of each request: all but S3.
+
+    Args:
+        root: URI of the bucket.
+        prefix: of every key, without a slash at its end; may be empty.
+        translator: of the SDK's errors.
+
+    Attributes:
+        attempts: of each request that may be repeated.
+    """
+
+    attempts: int = REQUESTS.attempts
+
+    def __init__(self, root: str, prefix: str, translator: Translator) -> None:
+        super().__init__(root, prefix, translator, ServerDate())
+        self._lock = RLock()
+        self._client: Client | None = None
+
+    def sdk(self) -> Client:
+        """Return what sends the requests of the SDK, made by the first one."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._new_client()
+            return self._client
+
+    @abstractmethod
+    def _new_client(self) -> Client: ...
+
+    def put_garbled(self, key: str, body: bytes) -> None:
+        """Send `body` with the checksum of other bytes.
+
+        Raises:
+            IntegrityError: as it should be.
+        """
+        with self.translated(key) as full:
+            self.sdk().write_garbled(full, body)
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN

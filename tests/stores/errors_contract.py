@@ -12,7 +12,7 @@ import io
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import pytest
 
@@ -26,10 +26,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakecli.errors import LakeError
+    from lakecli.stores.cloud_store import MatchingCloudStore
     from lakecli.stores.contract import Condition, ObjectStore
     from tests.support.servers import Answer, Request, StubServer
 
     Call = Callable[[ObjectStore], object]
+
+
+Store = TypeVar("Store", bound="MatchingCloudStore[Any]")
+
+
+def with_attempts(attempts: int, store: Store) -> Store:
+    """Return a store that sends each request at most so often."""
+    store.attempts = attempts
+    return store
 
 
 class Failure(NamedTuple):

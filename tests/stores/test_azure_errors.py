@@ -27,7 +27,13 @@ from lakecli.stores.contract import (
     ObjectNotFound,
     Version,
 )
-from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods
+from tests.stores.errors_contract import (
+    ErrorContract,
+    ErrorTable,
+    Failure,
+    methods,
+    with_attempts,
+)
 from tests.support.azurite import ACCOUNT, KEY, connection_string
 from tests.support.servers import Answer, StubServer
 
@@ -68,19 +74,19 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
 
 @pytest.fixture
 def store(server: StubServer) -> AzureStore:
-    return AzureStore(ACCOUNT, "container", "prefix", attempts=1)
+    return with_attempts(1, AzureStore(ACCOUNT, "container", "prefix"))
 
 
 @pytest.fixture
 def persistent(server: StubServer, impatient: None) -> AzureStore:
-    return AzureStore(ACCOUNT, "container", "prefix", attempts=3)
+    return with_attempts(3, AzureStore(ACCOUNT, "container", "prefix"))
 
 
 @pytest.fixture
 def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], AzureStore]:
     def make(url: str) -> AzureStore:
         monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection_string(url))
-        return AzureStore(ACCOUNT, "container", attempts=1)
+        return with_attempts(1, AzureStore(ACCOUNT, "container"))
 
     return make
 
@@ -246,7 +252,7 @@ def test_an_answer_without_an_etag_is_no_version(store: AzureStore, server: Stub
 
 @pytest.mark.usefixtures("impatient")
 def test_of_a_conditional_upload_only_the_end_is_sent_once(server: StubServer) -> None:
-    store = AzureStore(ACCOUNT, "container", attempts=2)
+    store = with_attempts(2, AzureStore(ACCOUNT, "container"))
     busy = azure_error(503, "ServerBusy")
     server.answers = [busy, OK, busy, OK]
     with pytest.raises(Unreachable, match="ServerBusy"):

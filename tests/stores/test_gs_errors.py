@@ -22,7 +22,13 @@ from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, Match, ObjectNo
 from lakecli.stores.gs.errors import GsTranslator
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.streams import READ_SIZE
-from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods
+from tests.stores.errors_contract import (
+    ErrorContract,
+    ErrorTable,
+    Failure,
+    methods,
+    with_attempts,
+)
 from tests.support.servers import Answer, StubServer
 
 if TYPE_CHECKING:
@@ -78,19 +84,19 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
 
 @pytest.fixture
 def store(server: StubServer) -> GsStore:
-    return GsStore("bucket", "prefix", attempts=1)
+    return with_attempts(1, GsStore("bucket", "prefix"))
 
 
 @pytest.fixture
 def persistent(server: StubServer, impatient: None) -> GsStore:
-    return GsStore("bucket", "prefix", attempts=3)
+    return with_attempts(3, GsStore("bucket", "prefix"))
 
 
 @pytest.fixture
 def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], GsStore]:
     def make(url: str) -> GsStore:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
-        return GsStore("bucket", attempts=1)
+        return with_attempts(1, GsStore("bucket"))
 
     return make
 
@@ -221,7 +227,7 @@ def test_an_answer_without_a_generation_is_no_version(store: GsStore, server: St
 
 @pytest.mark.usefixtures("impatient")
 def test_of_a_conditional_upload_only_the_last_chunk_is_sent_once(server: StubServer) -> None:
-    store = GsStore("bucket", attempts=2)
+    store = with_attempts(2, GsStore("bucket"))
     busy = gs_error(503, "backendError")
     begun = Answer(headers={"Location": f"{server.url}/upload?upload_id=secret"})
     more = Answer(308, headers={"Range": f"bytes=0-{PART_SIZE - 1}"})
@@ -311,7 +317,7 @@ def test_an_answer_longer_than_the_range_is_refused(store: GsStore, server: Stub
 
 @pytest.mark.usefixtures("impatient")
 def test_deletions_that_fail_are_repeated_or_named(server: StubServer) -> None:
-    store = GsStore("bucket", "prefix", attempts=2)
+    store = with_attempts(2, GsStore("bucket", "prefix"))
     busy = gs_error(503, "backendError")
     server.answers = [busy, batch_answer(204, 404, 503), busy, Answer(204), EMPTY]
     store.delete(["a", "gone", "busy"])

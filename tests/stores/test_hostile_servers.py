@@ -15,6 +15,7 @@ from lakecli.stores.gs.store import GsStore
 from lakecli.stores.registry import open_store
 from lakecli.stores.s3.direct import DirectRequests
 from lakecli.stores.s3.store import S3Store
+from tests.stores.errors_contract import with_attempts
 from tests.stores.hostile_contract import HostileContract, HostileTable
 from tests.support.azurite import ACCOUNT, connection_string
 from tests.support.servers import Answer, StubServer
@@ -211,7 +212,7 @@ class TestGoogle(HostileContract):
     @pytest.fixture
     def store(self, server: StubServer, monkeypatch: pytest.MonkeyPatch) -> GsStore:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-        return GsStore("bucket", "prefix", attempts=1)
+        return with_attempts(1, GsStore("bucket", "prefix"))
 
     def test_an_upload_does_not_go_on_at_another_server(
         self, store: GsStore, server: StubServer, elsewhere: StubServer
@@ -256,4 +257,4 @@ class TestAzure(HostileContract):
     @pytest.fixture
     def store(self, server: StubServer, monkeypatch: pytest.MonkeyPatch) -> AzureStore:
         monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection_string(server.url))
-        return AzureStore(ACCOUNT, "container", "prefix", attempts=1)
+        return with_attempts(1, AzureStore(ACCOUNT, "container", "prefix"))

@@ -18,10 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
-from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from lakecli.base.retry import REQUESTS
 from lakecli.errors import Unsupported
 from lakecli.stores.azure.credentials import (
     HOW_TO_LOG_IN,
@@ -44,7 +42,6 @@ from lakecli.stores.azure.uploads import AzureUploads
 from lakecli.stores.capabilities import (
     Access,
     Renews,
-    WritesGarbled,
     not_versioned,
 )
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
@@ -59,7 +56,7 @@ from lakecli.stores.contract import (
     key_bytes,
 )
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
-from lakecli.stores.responses import ServerDate, UnusableAnswerError, name_below
+from lakecli.stores.responses import UnusableAnswerError, name_below
 from lakecli.stores.streams import ReadStream
 
 if TYPE_CHECKING:
@@ -72,31 +69,25 @@ TRIES: Final = 5
 """Attempts to read or renew an object that is replaced again and again."""
 
 
-class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
+class AzureStore(MatchingCloudStore["AzureClient"], Renews):
     """A namespace in a container.
 
     Args:
         account: the storage account.
         container: its name.
         prefix: of every key, without a slash at its end; may be empty.
-        attempts: of each request that may be repeated.
     """
 
     cloud = "Azure"
     delete_size = 256
     translator: AzureTranslator
 
-    def __init__(
-        self, account: str, container: str, prefix: str = "", *, attempts: int = REQUESTS.attempts
-    ) -> None:
+    def __init__(self, account: str, container: str, prefix: str = "") -> None:
         translator = AzureTranslator(account, container, lambda: self._login.host)
-        super().__init__(f"az://{account}/{container}", prefix, translator, ServerDate())
+        super().__init__(f"az://{account}/{container}", prefix, translator)
         self.account = account
         self.container = container
         self._bucket_exists = True  # Azure's errors tell a missing container from a missing blob
-        self._attempts = attempts
-        self._lock = RLock()
-        self._client: AzureClient | None = None
 
     def check_bucket(self) -> None:
         """Make sure that the container exists; see `CloudStore.check_bucket`."""
@@ -301,36 +292,20 @@ class AzureStore(MatchingCloudStore, Renews, WritesGarbled):
         """Describe the credentials in use, and where requests go."""
         return describe(self._login, os.environ)
 
-    def put_garbled(self, key: str, body: bytes) -> None:
-        """Send `body` with the checksum of other bytes.
-
-        Raises:
-            IntegrityError: as it should be.
-        """
-        with self.translated(key) as full:
-            self.sdk().write_garbled(full, body)
-
     def uploads(self) -> AzureUploads:
         """Return the uploads in parts."""
-        return AzureUploads(self, self.sdk)
+        return AzureUploads(self)
 
     @cached_property
     def _login(self) -> AzureLogin:
         return find_login(self.account, os.environ)
 
-    def sdk(self) -> AzureClient:
-        """Return the SDK's client, made by the first request."""
-        with self._lock:
-            if self._client is None:
-                from lakecli.stores.azure.client import AzureClient
+    def _new_client(self) -> AzureClient:
+        from lakecli.stores.azure.client import AzureClient
 
-                self._client = AzureClient(
-                    self._login,
-                    self.container,
-                    attempts=self._attempts,
-                    server_date=self._server_date,
-                )
-            return self._client
+        return AzureClient(
+            self._login, self.container, attempts=self.attempts, server_date=self.server_date
+        )
 
     def full(self, key: str) -> str:
         """Return the name of a blob; see `CloudStore.full`."""

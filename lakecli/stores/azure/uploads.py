@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import md5
@@ -25,7 +25,7 @@ from uuid import uuid4
 
 from lakecli.errors import IntegrityError
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
-from lakecli.stores.cloud_store import CloudStore
+from lakecli.stores.cloud_store import MatchingCloudStore
 from lakecli.stores.contract import (
     Absent,
     AnyVersion,
@@ -61,12 +61,10 @@ class AzureUploads:
 
     Args:
         store: of the namespace.
-        sdk: returns the SDK's client.
     """
 
-    def __init__(self, store: CloudStore, sdk: Callable[[], AzureClient]) -> None:
+    def __init__(self, store: MatchingCloudStore[AzureClient]) -> None:
         self._store = store
-        self._sdk = sdk
 
     def start(self, key: str) -> UploadId:
         """Begin an upload."""
@@ -88,7 +86,7 @@ class AzureUploads:
         with self._store.translated(key) as full:
             name = _name(upload, number, self._now())
             staged = body if isinstance(body, bytes) else stream
-            self._sdk().stage(full, name, staged, size=size, md5=digest)
+            self._store.sdk().stage(full, name, staged, size=size, md5=digest)
         return UploadedPart(number, size, name, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
@@ -111,7 +109,7 @@ class AzureUploads:
             self._find(key, upload)
             with self._store.translated(key, may_be_absent=True) as full:
                 try:
-                    etag = self._sdk().commit(full, [part.tag for part in parts], condition)
+                    etag = self._store.sdk().commit(full, [part.tag for part in parts], condition)
                 except HttpResponseError as error:
                     if getattr(error, "error_code", None) == "InvalidBlockList":
                         raise _unknown(key) from error
@@ -135,7 +133,7 @@ class AzureUploads:
         """
         full, start = self._store.start + prefix, len(self._store.start)
         for blob in self._store.follow_pages(
-            lambda position: self._sdk().page(full, "uncommittedblobs", position=position), ""
+            lambda position: self._store.sdk().page(full, "uncommittedblobs", position=position), ""
         ):
             if not blob.size:
                 key = blob.name[start:]
@@ -156,7 +154,7 @@ class AzureUploads:
     def _blocks(self, key: str) -> list[_Block]:
         try:
             with self._store.translated(key) as full:
-                staged = self._sdk().staged(full)
+                staged = self._store.sdk().staged(full)
         except ObjectNotFound:
             return []
         return list(_understood(staged))
@@ -164,7 +162,7 @@ class AzureUploads:
     def _stage(self, full: str, upload: str, number: int, body: bytes) -> None:
         # The mark has one name, so that a later one replaces it.
         name = _name(upload, number, 0)
-        self._sdk().stage(full, name, body, size=len(body), may_repeat=True)
+        self._store.sdk().stage(full, name, body, size=len(body), may_repeat=True)
 
     def _check(self, key: str, condition: Condition) -> None:
         """Raise `ConditionFailed` if a condition does not hold."""

@@ -13,12 +13,10 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from lakecli.base.retry import REQUESTS
 from lakecli.errors import IntegrityError, UsageError
-from lakecli.stores.capabilities import Access, WritesGarbled, not_versioned
+from lakecli.stores.capabilities import Access, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
 from lakecli.stores.contract import (
     PLAIN,
@@ -37,7 +35,7 @@ from lakecli.stores.gs.credentials import GsLogin, Signer, describe, unsigned
 from lakecli.stores.gs.errors import GsTranslator
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest, quoted_path
-from lakecli.stores.responses import ServerDate, UnusableAnswerError, etag_of, name_below
+from lakecli.stores.responses import UnusableAnswerError, etag_of, name_below
 from lakecli.stores.streams import READ_SIZE, PieceStream
 
 if TYPE_CHECKING:
@@ -58,27 +56,23 @@ NO_GENERATION = 1
 """No object ever has it: generations count microseconds since 1970."""
 
 
-class GsStore(MatchingCloudStore, WritesGarbled):
+class GsStore(MatchingCloudStore["GsClient"]):
     """A namespace in a bucket.
 
     Args:
         bucket: its name.
         prefix: of every key, without a slash at its end; may be empty.
-        attempts: of each request that may be repeated.
     """
 
     cloud = "Google Cloud Storage"
     delete_size = 100
     translator: GsTranslator
 
-    def __init__(self, bucket: str, prefix: str = "", *, attempts: int = REQUESTS.attempts) -> None:
+    def __init__(self, bucket: str, prefix: str = "") -> None:
         self._login = GsLogin()
         translator = GsTranslator(f"gs://{bucket}", lambda: self._login.host)
-        super().__init__(f"gs://{bucket}", prefix, translator, ServerDate())
+        super().__init__(f"gs://{bucket}", prefix, translator)
         self.bucket = bucket
-        self._attempts = attempts
-        self._lock = RLock()
-        self._client: GsClient | None = None
         self._signing: tuple[Signer, str] | None = None
 
     def check_bucket(self) -> None:
@@ -229,32 +223,16 @@ class GsStore(MatchingCloudStore, WritesGarbled):
         with self.translated():
             return describe(self._login)
 
-    def put_garbled(self, key: str, body: bytes) -> None:
-        """Send `body` with the checksum of other bytes.
-
-        Raises:
-            IntegrityError: as it should be.
-        """
-        with self.translated(key) as full:
-            self.sdk().write_garbled(full, body)
-
     def uploads(self) -> GsUploads:
         """Return the uploads in parts; see `lakecli.stores.capabilities`."""
-        return GsUploads(self, self.sdk)
+        return GsUploads(self)
 
-    def sdk(self) -> GsClient:
-        """Return the SDK's client, made by the first request."""
-        with self._lock:
-            if self._client is None:
-                from lakecli.stores.gs.client import GsClient
+    def _new_client(self) -> GsClient:
+        from lakecli.stores.gs.client import GsClient
 
-                self._client = GsClient(
-                    self._login,
-                    self.bucket,
-                    attempts=self._attempts,
-                    server_date=self._server_date,
-                )
-            return self._client
+        return GsClient(
+            self._login, self.bucket, attempts=self.attempts, server_date=self.server_date
+        )
 
     def _put_whole(
         self,

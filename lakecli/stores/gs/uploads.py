@@ -7,7 +7,7 @@ condition, and unfinished uploads are kept and billed until a lifecycle rule del
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from io import SEEK_END
@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from lakecli.errors import IntegrityError, Unsupported
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
-from lakecli.stores.cloud_store import CloudStore
+from lakecli.stores.cloud_store import MatchingCloudStore
 from lakecli.stores.contract import AnyVersion, Condition, Version
 from lakecli.stores.gs.errors import explained
 from lakecli.stores.responses import (
@@ -43,17 +43,15 @@ class GsUploads:
 
     Args:
         store: of the namespace.
-        sdk: returns the SDK's client.
     """
 
-    def __init__(self, store: CloudStore, sdk: Callable[[], GsClient]) -> None:
+    def __init__(self, store: MatchingCloudStore[GsClient]) -> None:
         self._store = store
-        self._sdk = sdk
 
     def start(self, key: str) -> UploadId:
         """Begin an upload."""
         with self._of(key) as full:
-            answer = self._sdk().ask_xml("POST", full, {"uploads": ""})
+            answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})
             return UploadId(
                 upload_id_of(
                     _text(read_xml(answer.content, "InitiateMultipartUploadResult"), "UploadId")
@@ -67,7 +65,7 @@ class GsUploads:
         sent = body if isinstance(body, bytes) else _Body(body)
         digest = b64encode(crc32c.to_bytes(4)).decode()
         with self._of(key) as full:
-            answer = self._sdk().ask_xml(
+            answer = self._store.sdk().ask_xml(
                 "PUT",
                 full,
                 {"partNumber": str(number), "uploadId": upload},
@@ -116,7 +114,9 @@ class GsUploads:
             SubElement(item, "PartNumber").text = str(part.number)
             SubElement(item, "ETag").text = f'"{part.tag}"'
         with self._of(key) as full:
-            answer = self._sdk().ask_xml("POST", full, {"uploadId": upload}, body=tostring(wanted))
+            answer = self._store.sdk().ask_xml(
+                "POST", full, {"uploadId": upload}, body=tostring(wanted)
+            )
             # Missing if the request failed midway.
             _text(read_xml(answer.content, "CompleteMultipartUploadResult"), "ETag")
         generation = answer.headers.get("x-goog-generation")
@@ -125,7 +125,7 @@ class GsUploads:
     def abort(self, key: str, upload: UploadId) -> None:
         """Delete an upload and its parts; a missing one is fine."""
         with suppress(UploadNotFound), self._of(key) as full:
-            self._sdk().ask_xml("DELETE", full, {"uploadId": upload})
+            self._store.sdk().ask_xml("DELETE", full, {"uploadId": upload})
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix`, a page at a time."""
@@ -133,7 +133,7 @@ class GsUploads:
         wanted = {"uploads": "", "prefix": full, "encoding-type": "url"}
 
         def ask(position: _Position) -> tuple[list[UnfinishedUpload], _Position | None]:
-            answer = self._sdk().ask_xml("GET", "", wanted | position)
+            answer = self._store.sdk().ask_xml("GET", "", wanted | position)
             page = read_xml(answer.content, "ListMultipartUploadsResult", "IsTruncated")
             spelled = unquote if page.findtext("{*}EncodingType") == "url" else str
             found = [
@@ -156,7 +156,7 @@ class GsUploads:
     def _list(self, key: str, upload: UploadId) -> Iterator[Element]:
         def ask(position: _Position) -> tuple[list[Element], _Position | None]:
             with self._of(key) as full:
-                answer = self._sdk().ask_xml("GET", full, {"uploadId": upload} | position)
+                answer = self._store.sdk().ask_xml("GET", full, {"uploadId": upload} | position)
                 page = read_xml(answer.content, "ListPartsResult", "IsTruncated")
                 following = None
                 if page.findtext("{*}IsTruncated") == "true":
