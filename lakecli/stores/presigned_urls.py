@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -65,6 +66,8 @@ LONGEST: Final = timedelta(days=7)
 
 _NOT_PLAIN: Final = re.compile(r"[^ !#$&-\[\]-~]")
 """What a file name does not have in the plain form: not printable ASCII, or quoted there."""
+
+_NOT_IN_QUERY: Final = re.compile(r"[^A-Za-z0-9_.~-]+")
 
 MOMENT: Final = "%Y%m%dT%H%M%SZ"
 """How V4 signatures write a time."""
@@ -128,6 +131,20 @@ def content_disposition(file_name: str, *, attachment: bool = False) -> str:
 def quoted_path(path: str) -> str:
     """Return a path percent-encoded as V4 signatures and Azure want it."""
     return quote(path, safe="/~")
+
+
+@lru_cache(64)
+def _quoted(value: str) -> str:
+    """Return a value of a query, percent-encoded.
+
+    Most values are those of the URL before. For the others, `quote` takes three times as long.
+    """
+    return _NOT_IN_QUERY.sub(lambda found: _quoted_run(found[0]), value)
+
+
+@lru_cache(64)
+def _quoted_run(text: str) -> str:
+    return quote(text, safe="")
 
 
 def end_of_request(headers: Mapping[str, str], payload: str) -> str:
@@ -199,9 +216,7 @@ def v4_url(
         **{f"response-{header}": value for header, value in response_headers(request).items()},
         **parameters,
     }
-    written = "&".join(
-        f"{each}={quote(value, safe='~')}" for each, value in sorted(query.items()) if value
-    )
+    written = "&".join(f"{each}={_quoted(value)}" for each, value in sorted(query.items()) if value)
     canonical = f"{request.method}\n{path}\n{written}\n{end_of_request(signed, 'UNSIGNED-PAYLOAD')}"
     text = f"{v4.algorithm}\n{moment}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
     return V4Url(written, scope, text, start + timedelta(seconds=seconds), headers)

@@ -358,10 +358,13 @@ def test_responses_show_the_stores_clock(store: S3Store) -> None:
     assert abs(shown - modified) < timedelta(minutes=1)
 
 
-def test_a_key_that_is_gone_has_no_current_version(store: S3Store) -> None:
+def test_a_key_that_is_not_among_the_versions_is_described_unless_it_is_gone(
+    store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     version = store.put("k", b"1", ABSENT)
-    found = store._current_version("k")
-    assert found is not None
-    assert found[0].version == version
+    listed = list(store.list())
+    monkeypatch.setattr(store._reader, "versions_page", lambda *_, **__: ([], None))
+    monkeypatch.setattr(store, "list", lambda **_: iter(listed))
+    assert [info.version for info, _ in store.list_versions()] == [version]
     store.delete(["k"])
-    assert store._current_version("k") is None
+    assert list(store.list_versions()) == []

@@ -340,11 +340,18 @@ def _signed(items: Iterator[SigningItem], pool: ThreadPoolExecutor) -> Iterator[
     batches = 0
     while batch := list(islice(items, min(1 + batches // THREADS, BATCH))):
         batches += 1
+        if not waiting and not any(map(_lacks_signature, batch)):
+            yield from batch
+            continue
         waiting.append(pool.submit(_sign, batch))
         if len(waiting) > 2 * THREADS:
             yield from waiting.popleft().result()
     while waiting:
         yield from waiting.popleft().result()
+
+
+def _lacks_signature(item: SigningItem) -> bool:
+    return isinstance(item[2], PresignedUrl) and item[2].unsigned is not None
 
 
 def _sign(items: Sequence[SigningItem]) -> list[SigningItem]:

@@ -141,6 +141,7 @@ def _signing_key(secret_key: str, scope: str) -> bytes:
     return key
 
 
+@lru_cache(maxsize=4)
 def _host_of(url: str) -> str:
     """Return the Host header that clients send with a URL."""
     parts = urlsplit(url)
