@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
 _PIECE = 1 << 20
 _Position = dict[str, str]
+_BEGINNING: _Position = {}
 _LONGEST_NUMBER = 18
 
 
@@ -151,7 +152,7 @@ class GsUploads:
                 "upload-id-marker": upload_id_of(_text(page, "NextUploadIdMarker")),
             }
 
-        return self._store.follow_pages(ask, {})
+        return self._store.follow_pages(ask, _BEGINNING)
 
     def _list(self, key: str, upload: UploadId) -> Iterator[Element]:
         def ask(position: _Position) -> tuple[list[Element], _Position | None]:
@@ -163,7 +164,7 @@ class GsUploads:
                     following = {"part-number-marker": str(_number(page, "NextPartNumberMarker"))}
                 return page.findall("{*}Part"), following
 
-        return self._store.follow_pages(ask, {})
+        return self._store.follow_pages(ask, _BEGINNING)
 
     @contextmanager
     def _of(self, key: str) -> Iterator[str]:

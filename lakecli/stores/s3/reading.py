@@ -235,7 +235,7 @@ class S3Reader:
 
     def versions_page(
         self, prefix: str, *, after: str, position: Mapping[str, str]
-    ) -> tuple[list[tuple[ObjectInfo, str]], Mapping[str, str] | None]:
+    ) -> tuple[list[tuple[ObjectInfo, str]], dict[str, str] | None]:
         """Return a page of current versions with their IDs, and the position of the next page.
 
         Args:

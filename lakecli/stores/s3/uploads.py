@@ -22,6 +22,7 @@ from lakecli.stores.streams import send_all
 
 T = TypeVar("T")
 _Position = dict[str, Any]
+_BEGINNING: _Position = {}
 
 SINGLE_LIMIT = 5 << 30
 """Bytes in one PUT or one copy, at most."""
@@ -201,7 +202,7 @@ class S3Uploads:
                 "UploadIdMarker": upload_id_of(page.get("NextUploadIdMarker")),
             }
 
-        return self._store.follow_pages(ask, {})
+        return self._store.follow_pages(ask, _BEGINNING)
 
     def _list(self, key: str, upload: UploadId) -> Iterator[dict[str, Any]]:
         def ask(position: _Position) -> tuple[list[dict[str, Any]], _Position | None]:
@@ -215,7 +216,7 @@ class S3Uploads:
                     "PartNumberMarker": required(page, "NextPartNumberMarker")
                 }
 
-        return self._store.follow_pages(ask, {})
+        return self._store.follow_pages(ask, _BEGINNING)
 
     @contextmanager
     def _of(
