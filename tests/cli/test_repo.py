@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.commands.repo import repo_create
+from lakecli.cli.line.declare import declaration
 from lakecli.repository.repo import DEFAULT_BRANCH, DEFAULT_RANGE_ENTRIES
 
 if TYPE_CHECKING:
@@ -72,10 +73,9 @@ def test_create_refuses_an_unwritable_directory(cli: Cli) -> None:
 
 
 def test_the_help_names_the_defaults() -> None:
-    assert repo_create.__kwdefaults__ == {
-        "default_branch": DEFAULT_BRANCH,
-        "range_entries": DEFAULT_RANGE_ENTRIES,
-    }
+    declared = declaration(repo_create).parameters
+    assert declared["default_branch"].default == DEFAULT_BRANCH
+    assert declared["range_entries"].default == DEFAULT_RANGE_ENTRIES
 
 
 def test_list_pages_repositories(cli: Cli, golden: Golden) -> None:
