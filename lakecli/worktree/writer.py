@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from threading import Lock
@@ -82,7 +82,8 @@ class Expected(Enum):
     BASE = "base"
 
 
-class WantedFile(NamedTuple):
+@dataclass(frozen=True)
+class WantedFile:
     """A file to write.
 
     Attributes:
@@ -95,7 +96,12 @@ class WantedFile(NamedTuple):
     entry: Entry
     expected: Expected | FileState
 
-    @property
+    @cached_property
+    def digest(self) -> str | None:
+        """The BLAKE3 of its bytes, where the address of its object says it."""
+        return digest_of(self.entry)
+
+    @cached_property
     def name(self) -> bytes:
         """The name of the file while it is not complete."""
         entry = self.entry
@@ -213,7 +219,7 @@ class Writer:
                 self.report.failures += self._fetcher.failures
                 self._fetcher.failures.clear()
                 self.report.can_repeat |= self._fetcher.was_refused
-                self._sync([each.name for each in fetched], descriptor)
+                self._sync(fetched, descriptor)
                 self._on_step("publish")
                 self._publish(fetched, descriptor)
         self._sync_names()
@@ -241,14 +247,14 @@ class Writer:
                     os.unlink(name, dir_fd=descriptor)
             os.rmdir(incoming)
 
-    def _sync(self, names: list[bytes], directory: int) -> None:
+    def _sync(self, fetched: list[WantedFile], directory: int) -> None:
         """Make fetched files durable."""
-        if len(names) > FEW:
+        if len(fetched) > FEW:
             sync_file_system(directory)
             return
-        for name in names:
+        for each in fetched:
             flags = os.O_RDONLY | os.O_NOFOLLOW
-            with closing(os.open(name, flags, dir_fd=directory)) as descriptor:
+            with closing(os.open(each.name, flags, dir_fd=directory)) as descriptor:
                 sync_file(descriptor)
 
     def _publish(self, fetched: list[WantedFile], incoming: int) -> None:
@@ -300,7 +306,8 @@ class Writer:
             self.report.impossible.append((path, reason))
             return
         state = state_of(os.stat(name, dir_fd=directory, follow_symlinks=False))
-        self._states.append((path, state, unseen_file(entry).digest))
+        digest = NO_DIGEST if wanted.digest is None else bytes.fromhex(wanted.digest)
+        self._states.append((path, state, digest))
         self.published.append(wanted)
         self.report.downloaded += 1
         self.report.size += entry.size
@@ -399,7 +406,7 @@ class Fetcher:
         fetched: list[WantedFile] = []
 
         def fetch(wanted: WantedFile) -> None:
-            if self._try(wanted, partial(self._method(wanted.entry), wanted, place)):
+            if self._try(wanted, partial(self._method(wanted), wanted, place)):
                 fetched.append(wanted)
 
         if self._is_local:
@@ -410,20 +417,20 @@ class Fetcher:
         fetched.sort(key=_place_of)
         return fetched
 
-    def _method(self, entry: Entry) -> Callable[[WantedFile, _Incoming], None]:
+    def _method(self, wanted: WantedFile) -> Callable[[WantedFile, _Incoming], None]:
         """Return how an object is fetched."""
-        if not self._is_local or digest_of(entry) is None:
+        if not self._is_local or wanted.digest is None:
             return self._fetch
-        if self._links(entry):
+        if self._links(wanted.entry):
             return self._link
-        return self._copy if entry.size <= SMALL else self._fetch
+        return self._copy if wanted.entry.size <= SMALL else self._fetch
 
     def _fetch(self, wanted: WantedFile, place: _Incoming) -> None:
         """Fetch an object beside, unless an earlier command has."""
         entry, name = wanted.entry, wanted.name
         if os.fsdecode(name) in place.present:
             here = place.destination.state_of(
-                name, size=entry.size, digest=digest_of(entry), mtime=entry.file_mtime
+                name, size=entry.size, digest=wanted.digest, mtime=entry.file_mtime
             )
             if here is FileComparison.SAME:
                 self._progress.advance(items=1, size=entry.size)
@@ -460,7 +467,7 @@ class Fetcher:
                 self._can_reflink = False
                 self._fetch(wanted, place)
                 return
-            if digest_at(name, directory) != digest_of(entry):
+            if digest_at(name, directory) != wanted.digest:
                 os.unlink(name, dir_fd=directory)
                 raise damaged(self._worktree.repository.uri, store, key)
             if mode is not LinkMode.HARDLINK:  # the time is that of the object

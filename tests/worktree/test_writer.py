@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import threading
+from dataclasses import replace
 from hashlib import md5
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -605,7 +606,7 @@ def test_a_missing_bucket_ends_it_if_it_is_that_of_the_repository(
         fetcher._try(wanted, fetch)
     assert fetcher.failures == []
     imported = wanted.entry._replace(physical_address="s3://elsewhere/1")
-    assert not fetcher._try(wanted._replace(entry=imported), fetch)
+    assert not fetcher._try(replace(wanted, entry=imported), fetch)
     assert fetcher.failures == [(b"a", "no bucket")]
 
 
