@@ -17,7 +17,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
 from threading import Event, Lock, Thread
 from typing import Final
 
@@ -82,16 +81,6 @@ class OpenTree:
         self.ranges: list[OpenRange | None] = [None] * count
         self.records = [_NO_RECORDS] * (count + 1)  # the last one is of keys after all ranges
 
-    def in_memory(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the value of each key whose block is in memory, and ``None`` for the others.
-
-        Of ten million records most of a lookup is waiting for memory. The processor begins the
-        next lookups while it waits, if they are near in the code: so all keys are hashed before.
-        """
-        deque(map(hash, keys), 0)
-        ranges = list(map(self.records.__getitem__, map(bisect_left, repeat(self.keys), keys)))
-        return list(map(dict.get, ranges, keys))
-
 
 FETCH_AFTER: Final = 8
 """Blocks read one by one from a range in the bucket before it is fetched whole."""
@@ -101,9 +90,6 @@ FILL_AT_ONCE: Final = 64
 
 MOST_TREES: Final = 4
 """Trees whose open ranges are kept by position, for refs that are read alternately."""
-
-BATCH: Final = 1_000
-"""Keys that are looked up at a time. Other threads wait meanwhile, a millisecond at most."""
 
 _ADMIT_EVERY = 16
 _RECORD_SIZE = 150
@@ -186,18 +172,7 @@ class PointReader:
             IntegrityError: a table that had to be read is missing or damaged.
         """
         known = self._trees.get(tree) or self._open_tree(tree)
-        values: list[bytes | None] = []
-        for start in range(0, len(keys), BATCH):
-            batch = keys[start : start + BATCH]
-            found = known.in_memory(batch)
-            missed = 0 if all(found) else found.count(None)
-            self._reads[MEMORY] += len(batch) - missed
-            if missed:
-                for at, value in enumerate(found):
-                    if value is None:  # an earlier miss may have read its block
-                        found[at] = self._find_in(known, batch[at])
-            values += found
-        return values
+        return [self._find_in(known, key) for key in keys]
 
     def fill(self, tree: MetarangeId, *, prefix: bytes, is_stopped: Callable[[], bool]) -> bool:
         """Read the records of a tree into memory, in key order, while there is room.
