@@ -24,11 +24,11 @@ The local store keeps the moves that this clone has read.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from itertools import islice
+from typing import Final, Literal, NamedTuple
 
 from lakecli.base.ids import CommitId, PackId, WriteId
 from lakecli.base.layout import (
@@ -70,10 +70,8 @@ from lakecli.stores.contract import (
     get_bounded,
 )
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
 PARALLEL_READS: Final = 16
+_READ_AHEAD: Final = 8 * PARALLEL_READS
 
 
 class ListedRef(NamedTuple):
@@ -112,7 +110,6 @@ def read_refs(
     store: ObjectStore,
     wanted: Iterable[ListedRef],
     *,
-    parallelism: int = PARALLEL_READS,
     on_bad: Callable[[InvalidRecord], None] | None = None,
 ) -> Iterator[RemoteRef]:
     """Yield refs in the order of `wanted`, one GET each; absent refs are left out.
@@ -120,7 +117,6 @@ def read_refs(
     Args:
         store: of the namespace.
         wanted: the refs.
-        parallelism: requests at a time.
         on_bad: called with each object that is not a valid ref, which is then left out; without it,
             `NotOurs` is raised.
 
@@ -138,26 +134,18 @@ def read_refs(
                 listed.kind, listed.name, ref_key(listed.kind, listed.name), error.message
             )
 
-    reading: deque[Future[RemoteRef | InvalidRecord | None]] = deque()
-
-    def take() -> Iterator[RemoteRef]:
-        found = reading.popleft().result()
-        if isinstance(found, InvalidRecord):
-            assert on_bad is not None
-            on_bad(found)
-        elif found is not None:
-            yield found
-
     from concurrent.futures import ThreadPoolExecutor  # it loads logging, at every start
 
-    pool = ThreadPoolExecutor(parallelism)
+    remaining = iter(wanted)
+    pool = ThreadPoolExecutor(PARALLEL_READS)
     try:
-        for listed in wanted:
-            reading.append(pool.submit(read, listed))
-            if len(reading) == 2 * parallelism:
-                yield from take()
-        while reading:
-            yield from take()
+        while batch := list(islice(remaining, _READ_AHEAD)):
+            for found in pool.map(read, batch):
+                if isinstance(found, InvalidRecord):
+                    assert on_bad is not None
+                    on_bad(found)
+                elif found is not None:
+                    yield found
     finally:
         pool.shutdown(cancel_futures=True)
 
