@@ -32,8 +32,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
-from operator import lt
+from itertools import chain
 from typing import NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, h, record_id, tree_id
@@ -123,44 +122,30 @@ class Changes:
 
     def __init__(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
         self._rest = iter(changes)
-        self._keys: list[bytes] = []
-        self._values: list[bytes | None] = []
-        self._at: int
-        self.key: bytes | None
-        self._fill()
+        self.key: bytes | None = None
+        self._value: bytes | None = None
+        self.pop()
 
     def pop(self) -> bytes | None:
         """Return the value of the next change and move past it."""
-        value = self._values[self._at]
-        self._step(self._at + 1)
+        last, value = self.key, self._value
+        self.key, self._value = next(self._rest, (None, None))
+        if last is not None and self.key is not None and self.key <= last:
+            raise ValueError("changes that are not in ascending order of their paths")
         return value
 
     def before(self, limit: bytes | None) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
         """Yield, in chunks, all changes with keys less than `limit`; ``None`` is no limit."""
-        while self.key is not None and (limit is None or self.key < limit):
-            start = self._at
-            end = len(self._keys) if limit is None else bisect_left(self._keys, limit, start)
-            chunk = self._keys[start:end], self._values[start:end]
-            self._step(end)
-            yield chunk
-
-    def _step(self, at: int) -> None:
-        self._at = at
-        if at < len(self._keys):
-            self.key = self._keys[at]
-        else:
-            self._fill()
-
-    def _fill(self) -> None:
-        last = self._keys[-1:]
-        chunk = list(islice(self._rest, CHUNK_SIZE))
-        self._keys = [key for key, _ in chunk]
-        self._values = [value for _, value in chunk]
-        ordered = last + self._keys
-        if not all(map(lt, ordered, islice(ordered, 1, None))):
-            raise ValueError("changes that are not in ascending order of their paths")
-        self._at = 0
-        self.key = self._keys[0] if chunk else None
+        keys: list[bytes] = []
+        values: list[bytes | None] = []
+        while (key := self.key) is not None and (limit is None or key < limit):
+            keys.append(key)
+            values.append(self.pop())
+            if len(keys) == CHUNK_SIZE:
+                yield keys, values
+                keys, values = [], []
+        if keys:
+            yield keys, values
 
 
 class Application:

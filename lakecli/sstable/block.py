@@ -252,15 +252,6 @@ def _find_run(payload: bytes, end: int, wanted: bytes) -> int:
 
 def _wide_header(payload: bytes, position: int) -> tuple[int, int, int, int]:
     """Decode an entry's header of any width: three numbers and the position after them."""
-    shared, more, unshared, size = _header(payload, position)
-    if shared >= CONTINUES > more | unshared and (
-        size < CONTINUES or payload[position + 4] < CONTINUES
-    ):
-        # A shared prefix of 128 bytes or more, as in deep paths, and the rest short.
-        shared += (more - 1) << 7
-        if size < CONTINUES:
-            return shared, unshared, size, position + 4
-        return shared, unshared, size + ((payload[position + 4] - 1) << 7), position + 5
     shared, position = decode_canonical_varint(payload, position)
     unshared, position = decode_canonical_varint(payload, position)
     size, position = decode_canonical_varint(payload, position)

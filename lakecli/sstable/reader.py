@@ -453,11 +453,6 @@ def _decode_handle(data: bytes, position: int, *, end: int) -> tuple[tuple[int, 
 
 def _decode_index_handle(handle: bytes) -> tuple[int, int]:
     """Decode the offset and the size of a block."""
-    if len(handle) == 5:  # noqa: PLR2004 - the usual size: an offset of three bytes, a size of two
-        first, second, third, low, high = handle
-        if (first & second & low) >= CONTINUES > (third | high):
-            offset = first & 0x7F | (second & 0x7F) << 7 | third << 14
-            return offset, low & 0x7F | high << 7
     numbers = []
     number = shift = 0
     for byte in handle:
