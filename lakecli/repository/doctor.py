@@ -20,15 +20,7 @@ from lakecli.base import layout
 from lakecli.base.directories import make_private
 from lakecli.committed.cache import kept_reads, reads_text, size_of
 from lakecli.doctor import probe
-from lakecli.doctor.checks import (
-    CONDITIONS_FIX,
-    Check,
-    CheckVerdict,
-    failed,
-    ok,
-    skipped,
-    warning,
-)
+from lakecli.doctor.checks import CONDITIONS_FIX, Check, CheckVerdict, failed, ok, skipped, warning
 from lakecli.errors import (
     ConflictError,
     ErrorKind,

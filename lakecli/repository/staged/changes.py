@@ -35,14 +35,10 @@ from lakecli.committed.diff import diff
 from lakecli.committed.points import PointReader
 from lakecli.committed.values import identity_of, is_same
 from lakecli.errors import DirtyBranch
-from lakecli.kv import operations as log
 from lakecli.kv.local_store import WriteTransaction
-from lakecli.kv.operations import StagingChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.journal import operation_log, unsent_moves
-from lakecli.repository.journal.intents import check_none_sent
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
@@ -99,12 +95,14 @@ def iter_staged_conflicts(view: View) -> Iterator[tuple[bytes, bytes | None]]:
 
 def _older_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
     """Yield the areas that were started on an older commit of the head's history, with it."""
+    from lakecli.repository.journal.operation_log import started_on
+
     refs = RefStore(view.txn, view.repository.key)
     for place, token in enumerate(view.tokens):
-        started_on = operation_log.started_on(view.txn, token)
-        if started_on is None or started_on == view.commit.id:
+        started = started_on(view.txn, token)
+        if started is None or started == view.commit.id:
             continue
-        base = refs.find_commit(started_on)
+        base = refs.find_commit(started)
         # After an undo the head may stand before the commit that the area was started on.
         if (
             base is not None
@@ -238,6 +236,11 @@ def _unstage(
     unchanged: list[tuple[bytes, bytes]],
 ) -> bool:
     """Remove the records that have not changed since; return ``False`` if the head has."""
+    # `status`, which reads only, is among the commands that scripts call most.
+    from lakecli.kv.operations import StagingChange, save_images
+    from lakecli.repository.journal import intents, operation_log
+    from lakecli.repository.journal.unsent_moves import FOLLOWED
+
     refs = RefStore(txn, repository.key)
     branch = refs.find_branch(seen.name)
     if branch is None or branch.commit_id != seen.commit_id:
@@ -253,15 +256,15 @@ def _unstage(
         return True
     covers = any(token in branch.sealed_tokens for token, _ in found)
     if covers:
-        check_none_sent(txn, repository, branch.name)
+        intents.check_none_sent(txn, repository, branch.name)
     operation = operation_log.append(
         txn,
         repository,
-        kind=unsent_moves.FOLLOWED,
+        kind=FOLLOWED,
         staging=[StagingChange(branch.name, token) for token, _ in found],
     )
     for token, paths in found:
-        log.save_images(txn, operation.id, token, paths)
+        save_images(txn, operation.id, token, paths)
         for path in paths:
             area.remove(txn, token, path)
     if covers:
