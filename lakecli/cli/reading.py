@@ -92,7 +92,7 @@ def read_repository(text: str, context: Context) -> LakeUri:
 def read_ref(text: str, context: Context) -> LakeUri:
     """Read a URI that names a branch, a tag or a ref expression; a trailing slash is allowed.
 
-    Without ``lakefs://`` it is a ref of the repository that is meant here, see `default_uri`.
+    Without ``lakefs://`` it is a ref of the repository that is meant here, see `base_of`.
     """
     return uri.parse_ref(
         text, base=base_of(text, context), anywhere=_takes_namespace(text, context)
