@@ -27,7 +27,7 @@ MAX_DEPTH: Final = 32
 MAX_DIGITS: Final = 40
 """Characters of a number, at most."""
 
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{\]}]', re.DOTALL)
+_TOKENS: Final = rb'"(?:[^"\\]|\\.)*"?|[\[{\]}]'
 
 
 class Unparsable(ValueError):
@@ -160,7 +160,7 @@ def _check_depth(data: bytes) -> None:
     if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return
     depth = 0
-    for found in _TOKENS.finditer(data):
+    for found in re.finditer(_TOKENS, data, re.DOTALL):
         token = found[0]
         if token in (b"[", b"{"):
             depth += 1

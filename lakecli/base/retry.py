@@ -9,8 +9,6 @@ of a delay that doubles each time ("full jitter"), so that clients which a busy 
 together do not come back together. The SDKs repeat their requests by `REQUESTS`.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

@@ -8,14 +8,12 @@ All sources are parameters; nothing here reads the environment.
 The committer: from the settings, else from git's configuration, else the user of the machine.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.errors import UsageError
@@ -48,20 +46,21 @@ class OriginKind(StrEnum):
     DEFAULT = "default"
 
 
-class Setting(NamedTuple):
+class Setting:
     """One setting and the source of its value.
 
-    Attributes:
+    Args:
         key: of the setting.
         text: as written, or ``None`` if it is unset.
         origin: the kind of source.
         place: the flag, the variable or the file; ``""`` for a default.
     """
 
-    key: Key
-    text: str | None
-    origin: OriginKind
-    place: str
+    def __init__(self, key: Key, text: str | None, origin: OriginKind, place: str) -> None:
+        self.key = key
+        self.text = text
+        self.origin = origin
+        self.place = place
 
 
 class Settings:

@@ -12,7 +12,7 @@ import pytest
 from lakecli.cli import commands
 from lakecli.cli.line.argv import GLOBAL_OPTIONS, Globals, normalise, split
 from lakecli.cli.line.build import build
-from lakecli.cli.line.declare import declaration
+from lakecli.cli.line.declare import Declaration
 from lakecli.cli.line.describe import CommandHelp, describe_all
 from lakecli.cli.manual.help import command_help
 from lakecli.cli.tree import COMMANDS, GROUPS, is_prefix
@@ -82,7 +82,7 @@ def test_every_example_can_be_typed(command: CommandHelp) -> None:
         end = next((i for i, word in enumerate(words) if word in (">", "&&", ";")), len(words))
         found, rest = split(words[1:end], given, is_prefix=is_prefix)
         assert " ".join(found) == command.words, line
-        declared = declaration(COMMANDS[command.words].load())
+        declared = Declaration(COMMANDS[command.words].load())
         arguments = normalise(
             rest, given, declared.option_syntax(), ends_at_word=declared.runs_a_command
         )
@@ -92,7 +92,7 @@ def test_every_example_can_be_typed(command: CommandHelp) -> None:
 
 @every_command
 def test_descriptions_match_what_typer_reads(command: CommandHelp) -> None:
-    declared = declaration(COMMANDS[command.words].load())
+    declared = Declaration(COMMANDS[command.words].load())
     shown: list[Any] = [
         each
         for each in build(declared, command.words).typer.params

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakecli.cli.line.action import plain
 from lakecli.cli.line.argv import Globals, normalise, split
 from lakecli.cli.line.build import Built, build, usage_of
-from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter, declaration
+from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter
 from lakecli.cli.line.describe import describe_all
 from lakecli.cli.tree import COMMANDS, is_prefix
 
@@ -71,12 +71,13 @@ def probe(words: str) -> Probe:
         defaults = {each.name: each.default for each in parameters.values()}
         seen.append(defaults | values)
 
-    declared = declaration(COMMANDS[words].load())
+    declared = Declaration(COMMANDS[words].load())
     parameters = {
         name: each._replace(read=each.read and (lambda text, _: text))
         for name, each in declared.parameters.items()
     }
-    noted = Declaration(note, parameters, {})
+    noted = Declaration(note)
+    noted.parameters = parameters
     return Probe(words, noted, build(noted, words), seen)
 
 
@@ -100,8 +101,8 @@ def spellings(parameter: Parameter) -> list[list[str]]:
     syntax = parameter.syntax(mark)
     if not syntax.takes_value:
         return [[flag] for flag in (*syntax.flags, *filter(None, [syntax.negative]))]
-    if syntax.alone is not None:
-        return [[f"{flag}={text}"] for flag in syntax.flags for text in (syntax.alone, "x")]
+    if syntax.bare is not None:
+        return [[f"{flag}={text}"] for flag in syntax.flags for text in (syntax.bare, "x")]
     text = text_for(parameter)
     return [[flag, text] for flag in syntax.flags] + [
         [f"{flag}={text}" if flag.startswith("--") else flag + text] for flag in syntax.flags
@@ -142,7 +143,8 @@ def test_typer_knows_the_same_options(probed: Probe) -> None:
         for option in probed.built.typer.params
         if option.param_type_name == "option"
     ]
-    assert [each[:3] for each in probed.declared.option_syntax()] == of_typer
+    ours = probed.declared.option_syntax()
+    assert [(each.flags, each.negative, each.takes_value) for each in ours] == of_typer
 
 
 @given(data=st.data())

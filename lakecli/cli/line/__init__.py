@@ -18,7 +18,7 @@ A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is read in 
 
 1. `argv.split` takes the words of the command (``fs ls``) off the line, and the global options
    before and between them (``--json``). Only the module of this command is imported.
-2. `declare.declaration` reads the parameters of its function into a `Declaration`.
+2. `declare.Declaration` reads the parameters of its function.
 3. `argv.normalise` takes the other global options out, and turns lakectl's spellings, such as
    ``-r=false`` and ``-n=5``, into Typer's. It needs the declaration, since the command's options
    decide which words are values.

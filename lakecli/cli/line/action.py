@@ -17,7 +17,6 @@ from lakecli.cli.line.declare import (
     Declaration,
     Option,
     Parameter,
-    declaration,
     is_path,
 )
 from lakecli.cli.tree import COMMANDS, PAGED
@@ -39,7 +38,7 @@ def find_action(words: str, rest: Sequence[str], given: Globals) -> Callable[[Co
     Raises:
         UsageError: a global option is malformed.
     """
-    declared = declaration(COMMANDS[words].load())
+    declared = Declaration(COMMANDS[words].load())
     arguments = normalise(
         rest, given, declared.option_syntax(), ends_at_word=declared.runs_a_command
     )

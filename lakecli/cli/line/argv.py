@@ -9,28 +9,29 @@ of the command and the global options before and between them; `normalise` then 
 with the options of the command. It never changes values of options or anything after ``--``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from lakecli.errors import UsageError
 
 
-class GlobalOption(NamedTuple):
+class GlobalOption:
     """An option that every command takes.
 
-    Attributes:
+    Args:
         name: the field of `Globals` that it sets.
         flags: its spellings, the short one first.
         metavar: the name of its value; ``None`` for a boolean.
         summary: its help.
     """
 
-    name: str
-    flags: tuple[str, ...]
-    metavar: str | None
-    summary: str
+    def __init__(
+        self, name: str, flags: tuple[str, ...], metavar: str | None, summary: str
+    ) -> None:
+        self.name = name
+        self.flags = flags
+        self.metavar = metavar
+        self.summary = summary
 
 
 GLOBAL_OPTIONS: Final = (
@@ -148,21 +149,29 @@ def split(
     return words, rest
 
 
-class OptionSyntax(NamedTuple):
+class OptionSyntax:
     """The syntax of an option of a command.
 
-    Attributes:
+    Args:
         flags: all spellings, except the negative one.
         negative: the spelling for false, if there is one.
         takes_value: whether it has a value; else it is a boolean.
-        alone: the value of an option that may be given without one; another value needs the form
+        bare: the value of an option that may be given without one; another value needs the form
             ``--flag=value``.
     """
 
-    flags: tuple[str, ...]
-    negative: str | None
-    takes_value: bool
-    alone: str | None = None
+    def __init__(
+        self,
+        flags: tuple[str, ...],
+        negative: str | None,
+        *,
+        takes_value: bool,
+        bare: str | None = None,
+    ) -> None:
+        self.flags = flags
+        self.negative = negative
+        self.takes_value = takes_value
+        self.bare = bare
 
 
 def normalise(
@@ -217,8 +226,8 @@ class _Line:
                 self._given.take(flag, value if equals else None, self.todo)
             else:
                 self.done.append(word)
-        elif option.alone is not None:
-            self.done.append(word if equals else f"{word}={option.alone}")
+        elif option.bare is not None:
+            self.done.append(word if equals else f"{word}={option.bare}")
         elif option.takes_value:
             # Flag and value stay one word, so that no value is mistaken for a flag.
             self.done.append(word if equals or not self.todo else f"{word}={self.todo.pop(0)}")

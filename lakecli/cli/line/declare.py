@@ -25,16 +25,17 @@ REQUIRED: Final = object()
 """The default of a parameter that must be given."""
 
 
-class Argument(NamedTuple):
+class Argument:
     """Marks a parameter as an argument of the command line.
 
-    Attributes:
+    Args:
         metavar: its name in the help.
         help: one line of help.
     """
 
-    metavar: str
-    help: str
+    def __init__(self, metavar: str, help: str) -> None:
+        self.metavar = metavar
+        self.help = help
 
 
 class Option:
@@ -144,10 +145,11 @@ class Parameter(NamedTuple):
         """Return the spelling of the option that it is."""
         first, _, negative = option.flags[0].partition("/")
         flags = (first, *option.flags[1:])
-        return OptionSyntax(flags, negative or None, self.type is not bool, option.bare)
+        takes_value = self.type is not bool
+        return OptionSyntax(flags, negative or None, takes_value=takes_value, bare=option.bare)
 
 
-class Declaration(NamedTuple):
+class Declaration:
     """A command as its function declares it.
 
     Attributes:
@@ -156,9 +158,17 @@ class Declaration(NamedTuple):
         groups: by name, parameters that are classes of `params`.
     """
 
-    function: Callable[..., int | None]
-    parameters: Mapping[str, Parameter]
-    groups: Mapping[str, Any]
+    def __init__(self, function: Callable[..., int | None]) -> None:
+        self.function = function
+        self.parameters: dict[str, Parameter] = {}
+        self.groups: dict[str, Any] = {}
+        for name, annotation, default in _parameters_of(function):
+            is_class = isinstance(annotation, type) and issubclass(annotation, tuple)
+            if is_class and not isinstance(default, Declared):
+                self.groups[name] = annotation
+                self.parameters |= {each.name: each for each in _fields_of(annotation)}
+            else:
+                self.parameters[name] = _parameter(name, annotation, default)
 
     @property
     def runs_a_command(self) -> bool:
@@ -192,21 +202,6 @@ class Declaration(NamedTuple):
         for name, group in self.groups.items():
             values[name] = group(**{each: values.pop(each) for each in group._fields})
         return self.function(context, **values) or 0
-
-
-def declaration(function: Callable[..., int | None]) -> Declaration:
-    """Read the declaration of the function of a command."""
-    parameters: dict[str, Parameter] = {}
-    groups = {}
-    for name, annotation, default in _parameters_of(function):
-        is_class = isinstance(annotation, type) and issubclass(annotation, tuple)
-        if is_class and not isinstance(default, Declared):
-            groups[name] = annotation
-            for each in _fields_of(annotation):
-                parameters[each.name] = each
-        else:
-            parameters[name] = _parameter(name, annotation, default)
-    return Declaration(function, parameters, groups)
 
 
 def _parameters_of(function: Callable[..., int | None]) -> Iterator[tuple[str, Any, object]]:

@@ -17,7 +17,6 @@ from lakecli.cli.line.declare import (
     Argument,
     Declaration,
     Parameter,
-    declaration,
 )
 from lakecli.cli.reading import Kind
 from lakecli.cli.tree import COMMANDS
@@ -103,7 +102,7 @@ def describe_all() -> list[CommandHelp]:
 
 def describe_command(words: str) -> CommandHelp:
     """Describe the command of these words."""
-    return describe(declaration(COMMANDS[words].load()), words)
+    return describe(Declaration(COMMANDS[words].load()), words)
 
 
 def describe(declared: Declaration, words: str) -> CommandHelp:

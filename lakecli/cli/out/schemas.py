@@ -69,10 +69,8 @@ def _type_name(hint: Any) -> str:  # noqa: ANN401 - a type as `get_type_hints` r
     if hint in _NAMES:
         return _NAMES[hint]
     arguments = get_args(hint)
-    if get_origin(hint) is Required:
+    if get_origin(hint) in (Required, NotRequired):
         return _type_name(arguments[0])
-    if get_origin(hint) is NotRequired:
-        return f"{_type_name(arguments[0])} optional"
     if get_origin(hint) is Sequence:
         return f"list of {_type_name(arguments[0])}"
     if arguments:
@@ -97,7 +95,8 @@ def _fields(record: Any) -> Record:  # noqa: ANN401 - mypy has no name for a Typ
     hints = get_type_hints(record, localns=_CLASSES | {"Path": Path}, include_extras=True)
     fields = {}
     for name, hint in hints.items():
-        is_optional = name not in record.__required_keys__ and get_origin(hint) is not Required
+        is_whole = name in record.__required_keys__ and get_origin(hint) is not NotRequired
+        is_optional = not is_whole and get_origin(hint) is not Required
         fields[name] = _type_name(hint) + " optional" * is_optional, meanings.get(name, "")
     also = _ALSO.get(record)
     for name, (type_, meaning) in ({} if also is None else _fields(also)).items():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from lakecli.cli.line.argv import GLOBAL_OPTIONS
-from lakecli.cli.line.declare import declaration
+from lakecli.cli.line.declare import Declaration
 from lakecli.cli.tree import COMMANDS as PRESENT
 
 
@@ -85,7 +85,7 @@ def options_present() -> set[str]:
     """Return every option of lakecli: alone if it is global, else behind its command."""
     present = {flag for option in GLOBAL_OPTIONS for flag in option.flags}
     for words, command in PRESENT.items():
-        for option in declaration(command.load()).option_syntax():
+        for option in Declaration(command.load()).option_syntax():
             present |= {f"{words} {flag}" for flag in option.flags}
     return present
 
