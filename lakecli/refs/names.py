@@ -19,8 +19,6 @@ The times in ``main@{…}``: ISO 8601, a word such as ``yesterday``, or how long
 an offset is UTC, and a date without a time is its midnight.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta

@@ -7,8 +7,6 @@ Git; names of branches and tags are compared exactly.
 Where braces follow, the base is a branch or a tag, and may be one that only the bucket has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import islice

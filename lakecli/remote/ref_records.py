@@ -12,8 +12,6 @@ sequence numbers. A rewrite keeps the fields that this version does not know, in
 moves. A greater ``format`` is refused: only a newer lakecli can read it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -64,7 +62,7 @@ _MOVE: Final = Record(
 )
 
 
-def move_of(value: object) -> RecordedMove:
+def move_of(value: object) -> "RecordedMove":
     """Validate and return a move; raises `Invalid`."""
     fields = _MOVE.read(value)
     assert isinstance(value, dict)

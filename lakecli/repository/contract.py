@@ -4,8 +4,6 @@
 which makes them, has to import it. `Home` and `Runtime` are what comes in from outside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
@@ -42,7 +40,7 @@ DEFAULT_CACHE_SIZE = 10 << 30
 DEFAULT_MEMORY_SIZE = 1 << 30
 
 
-def _open_store(uri: str, region: str, *, account: Account = NO_ACCOUNT) -> ObjectStore:
+def _open_store(uri: str, region: str, *, account: Account = NO_ACCOUNT) -> "ObjectStore":
     from lakecli.stores.registry import open_store
 
     return open_store(uri, region=region, account=account)
@@ -64,12 +62,12 @@ class Home(NamedTuple):
         memory_size: the limit of the parts of trees that a repository keeps in memory, in bytes.
     """
 
-    store: StrPath
-    cache: StrPath
+    store: "StrPath"
+    cache: "StrPath"
     cache_size: int = DEFAULT_CACHE_SIZE
     memory_size: int = DEFAULT_MEMORY_SIZE
 
-    def objects_of(self, uuid: RepositoryUuid) -> Path:
+    def objects_of(self, uuid: RepositoryUuid) -> "Path":
         """Return the directory of what is committed on top of a borrowed namespace."""
         from pathlib import Path
 
@@ -80,7 +78,7 @@ def _show_nothing(_entries: int) -> AbstractContextManager[Progress]:
     return nullcontext(NO_PROGRESS)
 
 
-def _give_at_once(answer: GivenLater) -> None:
+def _give_at_once(answer: "GivenLater") -> None:
     answer.give()
 
 
@@ -110,15 +108,15 @@ class Runtime(NamedTuple):
     command: str = ""
     on_step: Callable[[str], None] = ignore_step
     trusted: Callable[[str], Sequence[str]] = lambda _repository: ()
-    open_store: Callable[[str, str], ObjectStore] = _open_store
+    open_store: "Callable[[str, str], ObjectStore]" = _open_store
     prepare_namespace: Callable[[str], str] = _prepare_namespace
     elapsed: Callable[[], float] = elapsed
     sleep: Callable[[float], None] = sleep
     show_rebuild: Callable[[int], AbstractContextManager[Progress]] = _show_nothing
     account: Callable[[str], Account] = lambda _repository: NO_ACCOUNT
-    on_answer: Callable[[GivenLater], None] = _give_at_once
+    on_answer: "Callable[[GivenLater], None]" = _give_at_once
 
-    def for_repository(self, name: str) -> Runtime:
+    def for_repository(self, name: str) -> "Runtime":
         """Return a runtime that opens stores as a repository's settings say."""
         account = self.account(name)
         if account == NO_ACCOUNT:
@@ -128,7 +126,7 @@ class Runtime(NamedTuple):
             prepare_namespace=partial(_prepare_namespace, account=account),
         )
 
-    def find_store(self, uri: str) -> tuple[ObjectStore, str]:
+    def find_store(self, uri: str) -> "tuple[ObjectStore, str]":
         """Return the store of a namespace that exists, and the region of its bucket.
 
         A missing directory is not made: it may be a disk that is not mounted.
@@ -165,16 +163,16 @@ class OwnLake(Protocol):
     def random_number(self) -> float:
         """Return a random number from 0 to 1."""
 
-    def for_repository(self, name: str) -> OwnLake:
+    def for_repository(self, name: str) -> "OwnLake":
         """Return this lake, opening stores as a repository's settings say."""
 
     def close(self) -> None:
         """Close the local store; safe to repeat."""
 
-    def handle(self, record: RepositoryRecord) -> Repository:
+    def handle(self, record: RepositoryRecord) -> "Repository":
         """Return a handle to the repository that a record describes; nothing is read."""
 
-    def repository(self, name: str, *, mover: BranchMover | None = None) -> Repository:
+    def repository(self, name: str, *, mover: "BranchMover | None" = None) -> "Repository":
         """Return another repository of this lake.
 
         Raises:
@@ -202,38 +200,38 @@ class Repository(Protocol):
     """The name on this machine."""
     uri: str
     """``lakefs://name``; of a repository that is read without a clone, that of its namespace."""
-    mover: BranchMover | None
+    mover: "BranchMover | None"
     """Moves its branches in the bucket first; ``None``: they move here only."""
     syncs: bool
     """Whether what moves here goes to the bucket without a push: the setting ``sync``."""
     key: bytes
     """The 16 bytes that its rows in the local store begin with."""
-    notices: list[Notice]
+    notices: "list[Notice]"
     """What verbs found out, for the caller to show and to clear."""
-    store_in_use: ObjectStore | None
+    store_in_use: "ObjectStore | None"
     """The storage namespace if it was used already, else ``None``."""
-    reads: Reads | None
+    reads: "Reads | None"
     """How many reads of trees each tier answered; ``None`` if there were none."""
 
     def at(self, ref: str, path: str = "") -> str:
         """Return the URI of a path, or of all of a ref, as it is typed."""
 
-    def notify(self, notice: Notice) -> None:
+    def notify(self, notice: "Notice") -> None:
         """Add a notice for the caller, unless it is there already."""
 
     def is_here(self) -> bool:
         """Tell whether this machine still has the repository, under this name."""
 
     @property
-    def store(self) -> ObjectStore:
+    def store(self) -> "ObjectStore":
         """The storage namespace; the first use imports its adapter, and sends no request."""
 
     @property
-    def addresses(self) -> AddressResolver:
+    def addresses(self) -> "AddressResolver":
         """Resolves the physical addresses of entries."""
 
     @property
-    def trees(self) -> TreeStore:
+    def trees(self) -> "TreeStore":
         """The committed trees in the storage namespace, cached in the lake's home."""
 
     def note_reads(self) -> None:
@@ -243,14 +241,14 @@ class Repository(Protocol):
         """Drop the trees in memory: a table that could not be read may be there now."""
 
     @property
-    def guard(self) -> ObjectGuard:
+    def guard(self) -> "ObjectGuard":
         """Protects what this process takes into use from garbage collection."""
 
 
 class AddressResolver(Protocol):
     """Opens what the addresses of one repository's entries name."""
 
-    def locate(self, address: str) -> tuple[ObjectStore, str]:
+    def locate(self, address: str) -> "tuple[ObjectStore, str]":
         """Return the store and the key of an object.
 
         Raises:
@@ -305,7 +303,7 @@ class LocalMove(NamedTuple):
         }
 
     @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> LocalMove:
+    def from_fields(cls, fields: Mapping[str, Any]) -> "LocalMove":
         """Return what an intent stores; raises `ValueError`, `KeyError` or `TypeError`."""
         sealed, left = (
             tuple(StagingToken(bytes.fromhex(token)) for token in fields[name])
@@ -348,8 +346,8 @@ class Finished(NamedTuple):
             first, and it will never be made; ``open``: it is made when the command is repeated.
     """
 
-    intent: Intent
-    state: MoveOutcome
+    intent: "Intent"
+    state: "MoveOutcome"
 
     def text(self) -> str:
         """Return what became of the move, in words."""

@@ -1,7 +1,5 @@
 """Show history: the log of a ref expression, and the commit that one names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -71,7 +69,7 @@ def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Itera
 @contextmanager
 def log_graph(
     repository: Repository, ref: str, options: LogOptions
-) -> Iterator[Iterator[GraphLine]]:
+) -> "Iterator[Iterator[GraphLine]]":
     """Open the drawing of the commits that `log` yields.
 
     Commits that are not shown still connect those that are.
@@ -145,7 +143,7 @@ def _touches(
     )
 
 
-def rev_parse(repository: Repository, ref: str) -> Resolved:
+def rev_parse(repository: Repository, ref: str) -> "Resolved":
     """Return what a ref expression names, with each modifier's step.
 
     Raises:

@@ -1,7 +1,5 @@
 """List objects: all of them, or those of a name, size or time."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ The bucket is not read: branches are compared with its state at the last fetch. 
 exist in this clone only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple

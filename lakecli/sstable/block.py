@@ -7,8 +7,6 @@ are one loop each, with one call per header and none per field.
 Runs of data blocks: many blocks of a table, handled at the cost of one.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from itertools import islice, repeat

@@ -13,8 +13,6 @@ Adapters translate their SDK's errors into lakecli's:
 What only some stores can do is in `capabilities`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
@@ -199,7 +197,7 @@ class ObjectStore(Protocol):
             ObjectNotFound: no such `source`.
         """
 
-    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+    def presign(self, key: str, request: "PresignRequest", *, now: datetime) -> "PresignedUrl":
         """Sign a URL, usually without a request.
 
         Raises:
@@ -209,7 +207,7 @@ class ObjectStore(Protocol):
     def local_path(self, key: str) -> str | None:
         """Return the path of the file of this machine that holds the object, or ``None``."""
 
-    def batch(self) -> WriteBatch:
+    def batch(self) -> "WriteBatch":
         """Start a batch of create-only writes that become durable together."""
 
 

@@ -14,8 +14,6 @@ Nothing is decoded: a percent sign, ``?`` or ``#`` is an ordinary character, exc
 ``https://`` form, which is a URL. Trailing slashes are ignored.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

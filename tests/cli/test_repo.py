@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.commands.repo import repo_create
-from lakecli.cli.line.declare import declaration
+from lakecli.cli.line.declare import Declaration
 from lakecli.repository.repo import DEFAULT_BRANCH, DEFAULT_RANGE_ENTRIES
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_create_refuses_an_unwritable_directory(cli: Cli) -> None:
 
 
 def test_the_help_names_the_defaults() -> None:
-    declared = declaration(repo_create).parameters
+    declared = Declaration(repo_create).parameters
     assert declared["default_branch"].default == DEFAULT_BRANCH
     assert declared["range_entries"].default == DEFAULT_RANGE_ENTRIES
 

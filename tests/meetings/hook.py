@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.cli.line import build, declare
+from lakecli.cli.line import action, build, declare
 from lakecli.kv import lmdb_environment
 from lakecli.kv.local_store import LocalStore
 from lakecli.repository.transfer.parallel import Workers
@@ -48,7 +48,7 @@ class Hook:
     def build_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Build each command's parser once, and look up the file system of a home only once."""
         monkeypatch.setattr(build, "build", functools.cache(build.build))
-        monkeypatch.setattr(declare, "declaration", functools.cache(declare.declaration))
+        monkeypatch.setattr(action, "Declaration", functools.cache(declare.Declaration))
         monkeypatch.setattr(lmdb_environment, "_refuse_network", lambda _directory: None)
 
     def use_one_thread(self, monkeypatch: pytest.MonkeyPatch) -> None:

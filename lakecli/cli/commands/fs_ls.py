@@ -1,7 +1,5 @@
 """``lakecli fs ls``, ``fs find`` and ``fs du``: the objects below a prefix."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from datetime import datetime
@@ -218,12 +216,12 @@ def fs_du(
     repository = context.synced_repository(path, at_op=at_op)
     size_of = human_size if context.out.terminal else str
 
-    def row(usage: PrefixUsage) -> list[str]:
+    def row(usage: "PrefixUsage") -> list[str]:
         name = "total" if usage.prefix is None else quote_path(usage.prefix)
         sizes = [usage.size, usage.physical, *([usage.shared] if shared else [])]
         return [name, str(usage.objects), *map(size_of, sizes)]
 
-    def record(usage: PrefixUsage) -> UsageJson:
+    def record(usage: "PrefixUsage") -> UsageJson:
         return pick(UsageJson, usage, shared=usage.shared if shared else None)
 
     with du(repository, ref_of(path), path.path or b"", depth=depth, shared=shared) as found:

@@ -1,7 +1,5 @@
 """``lakecli rev-parse`` and ``lakecli show commit``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -42,7 +40,7 @@ class ResolvedJson(TypedDict):
     base: str
     base_commit_id: CommitId
     staging: bool
-    steps: Sequence[StepJson]
+    steps: "Sequence[StepJson]"
 
 
 class AskedRefJson(TypedDict):
@@ -78,7 +76,7 @@ class CommitChangesJson(TypedDict):
     """
 
     commit: CommitJson
-    changes: Sequence[ChangeCountsJson]
+    changes: "Sequence[ChangeCountsJson]"
 
 
 @answers(ResolvedJson, each=True)
@@ -152,7 +150,7 @@ def _line(text: str) -> list[str]:
     return [text]
 
 
-def _record(uri: LakeUri, resolved: Resolved) -> ResolvedJson:
+def _record(uri: LakeUri, resolved: "Resolved") -> ResolvedJson:
     from lakecli.cli.out.records import pick
 
     return pick(
@@ -199,7 +197,7 @@ def show_commit(
 
 
 def _show_changes(
-    context: Context, repository: Repository, commit: Commit, *, metarange: bool, depth: int
+    context: Context, repository: "Repository", commit: Commit, *, metarange: bool, depth: int
 ) -> None:
     from lakecli.cli.commands.differences import counts_record, show_counts
     from lakecli.committed.diff import count_changes

@@ -1,7 +1,5 @@
 """``lakecli status``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NotRequired, TypedDict
@@ -50,9 +48,9 @@ class StatusJson(TypedDict):
     pushed_at: datetime | None
     branches: Sequence[BranchStatusJson]
     only_in_bucket: Sequence[RefJson]
-    pending: Sequence[MoveJson]
+    pending: "Sequence[MoveJson]"
     went_back: Sequence[RefNameJson]
-    directory: NotRequired[Path]
+    directory: "NotRequired[Path]"
     changes: NotRequired[Sequence[LocalChangeJson]]
 
 
@@ -140,7 +138,7 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
             show_changes(context, worktree, compared, nothing=nothing)
 
 
-def _finish(context: Context, repository: Repository) -> list[Finished]:
+def _finish(context: Context, repository: "Repository") -> "list[Finished]":
 
     try:
         return finish_interrupted(context, repository)

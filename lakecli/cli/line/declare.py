@@ -6,8 +6,6 @@ parameter of one command says the same in its default, by `argument`, `option` o
 docstring of the package has an example of each.
 """
 
-from __future__ import annotations
-
 import builtins
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,7 +93,7 @@ def option(
     default: object = None,
     min: int | None = None,
     hidden: bool = False,
-    read: Callable[[Any, Context], object] | None = None,
+    read: "Callable[[Any, Context], object] | None" = None,
     kind: Kind | None = None,
 ) -> Any:  # noqa: ANN401 - of the type of the parameter
     """Declare an option of one command; see `Option` and `Parser`."""
@@ -108,7 +106,7 @@ def argument(
     help: str,
     *,
     default: object = REQUIRED,
-    read: Callable[[Any, Context], object] | None = None,
+    read: "Callable[[Any, Context], object] | None" = None,
     kind: Kind | None = None,
 ) -> Any:  # noqa: ANN401 - as above
     """Declare an argument of one command; see `Argument` and `Parser`."""
@@ -133,7 +131,7 @@ class Parameter(NamedTuple):
     type: Any
     mark: Argument | Option
     default: object
-    read: Callable[[Any, Context], object] | None
+    read: "Callable[[Any, Context], object] | None"
     kind: Kind | None
 
     @property
@@ -183,7 +181,7 @@ class Declaration:
             if isinstance(each.mark, Option)
         ]
 
-    def call(self, context: Context, typed: Mapping[str, Any]) -> int:
+    def call(self, context: "Context", typed: Mapping[str, Any]) -> int:
         """Call the function and return the exit code.
 
         Args:
