@@ -21,7 +21,7 @@ from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
-from lakecli.repository.sharing import automatic, sending
+from lakecli.repository.sharing import automatic
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import NonFastForward, StaleLease
 from lakecli.repository.undo.log import iter_log, logged_repository
@@ -602,15 +602,14 @@ class TestProcesses:
         first.catch_up()
         branch.create(first.repository, "new", source="main")
         second = synced(two, "two")
-        pushing = sending.push_note
+        pushing = automatic.push_note
 
         def push(repository: Repository, note: UnsentMove, **options: Any) -> None:
             if repository is first.repository:
                 second.catch_up()
             pushing(repository, note, **options)
 
-        for module in (sending, automatic):
-            monkeypatch.setattr(module, "push_note", push)
+        monkeypatch.setattr(automatic, "push_note", push)
         first.finish()
         assert there(one, "new") == here(one)
         assert position(one, "new") == here(one)
@@ -653,7 +652,7 @@ class TestProcesses:
                 undo(other)
             return unsent_moves.SendDecision.REFUSE, before
 
-        monkeypatch.setattr(sending, "_move", refuse)
+        monkeypatch.setattr(automatic, "_move", refuse)
         with pytest.raises(StaleLease):
             first.finish()
         assert there(one, "v1", RefKind.TAG) == tag.show(one, "v1").commit_id == before
@@ -765,8 +764,7 @@ class TestFollowing:
             tag.create(synced_bob, "t", "main")
         sharing = synced(bob, "bob")
         with monkeypatch.context() as patch:
-            for module in (sending, automatic):
-                patch.setattr(module, "push_note", refuse)
+            patch.setattr(automatic, "push_note", refuse)
             assert [type(each) for each in sharing.catch_up().unsent] == [PermissionDenied]
         sharing.finish()
         assert there(bob, "t", RefKind.TAG) is None  # it moved nothing, so it pushes nothing

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.operations import Operation
     from lakecli.repository.contract import Repository
-    from lakecli.repository.sharing.sending import Sent
+    from lakecli.repository.sharing.automatic import Sent
     from lakecli.repository.undo.pushed import PushedRef
 
 ME: Final = PushOptions("ada <ada@example.com>")

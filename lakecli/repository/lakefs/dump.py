@@ -28,7 +28,7 @@ from lakecli.base.validation import (
     text_that,
 )
 from lakecli.committed.tree_store import TreeStore
-from lakecli.errors import IntegrityError, UsageError
+from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.proto import messages
 from lakecli.proto.varint import Malformed
 from lakecli.refs.names import is_branch_name, is_ref_name
@@ -305,13 +305,18 @@ def format_manifest(manifest: RefsManifest) -> bytes:
     return json.dumps(manifest_fields(manifest), indent=2).encode() + b"\n"
 
 
-def find_manifest(store: ObjectStore) -> RefsManifest | None:
-    """Return the manifest that a lakeFS server left in a namespace, or ``None``.
+def find_manifest(store: ObjectStore) -> RefsManifest:
+    """Return the manifest that a lakeFS server left in a namespace.
 
     Raises:
+        NotFound: there is none.
         UsageError: the object there is no manifest.
     """
     try:
         return parse_manifest(get_bounded(store, MANIFEST_KEY, MAX_SIZE))
     except ObjectNotFound:
-        return None
+        raise NotFound(
+            f"no refs dump in {store.uri}",
+            hint="save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json` and give it: "
+            "--refs refs.json",
+        ) from None

@@ -170,7 +170,7 @@ def clone_from_lakefs(
             hint="clone it, and bring what lakeFS committed since: lakecli clone --from-lakefs "
             f"{uri} lakefs://{name}",
         )
-    manifest = manifest or _needed_manifest(store)
+    manifest = manifest or find_manifest(store)
     record = RepositoryRecord(
         name=name,
         uuid=RepositoryUuid.of_bytes(lake.runtime.new_id()) if owner is None else owner,
@@ -192,8 +192,11 @@ def clone_from_lakefs(
     repository = lake.handle(record)
     with lake.kv.write() as txn:
         _check_free(txn, name, uri)
-        if not take_over:
-            _check_not_claiming(txn, uri)
+        if not take_over and find_intention(txn, uri) is not None:
+            raise Refused(
+                f"this machine is taking over {uri}, or was interrupted while it did",
+                hint="wait for that command, or repeat it: lakecli clone --from-lakefs --take-over",
+            )
         put_repository(txn, record)
         if take_over:
             delete_intention(txn, record)
@@ -263,7 +266,7 @@ def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restor
         CommitUnderWay: another process is sending a commit of a branch that is to move.
     """
     lake = repository.lake
-    manifest = manifest or _needed_manifest(repository.store)
+    manifest = manifest or find_manifest(repository.store)
     with lake.kv.read() as txn:
         known = {commit.id for commit in RefStore(txn, repository.key).iter_commits()}
     dump = _verified(repository, manifest, known=known)
@@ -315,23 +318,6 @@ def _record(repository: Repository, manifest: RefsManifest) -> None:
     if all(each.manifest[:3] != manifest[:3] for each in kept):
         record_id = lake.runtime.new_id().hex()
         keep_dump(repository.store, manifest, record_id, by_lakefs=True)
-
-
-def _needed_manifest(store: ObjectStore) -> RefsManifest:
-    """Return the manifest that a lakeFS server left in a namespace.
-
-    Raises:
-        NotFound: there is none.
-        UsageError: the object there is no manifest.
-    """
-    manifest = find_manifest(store)
-    if manifest is None:
-        raise NotFound(
-            f"no refs dump in {store.uri}",
-            hint="save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json` and give it: "
-            "--refs refs.json",
-        )
-    return manifest
 
 
 def _verified(
@@ -386,15 +372,6 @@ def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
                 hint="bring what is new in a dump: lakecli refs-restore --update "
                 f"lakefs://{other.name}",
             )
-
-
-def _check_not_claiming(txn: ReadTransaction, uri: str) -> None:
-    """Refuse to borrow what another command of this machine is taking over."""
-    if find_intention(txn, uri) is not None:
-        raise Refused(
-            f"this machine is taking over {uri}, or was interrupted while it did",
-            hint="wait for that command, or repeat it: lakecli clone --from-lakefs --take-over",
-        )
 
 
 def _check_empty(txn: ReadTransaction, repository: Repository) -> None:

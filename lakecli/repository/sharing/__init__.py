@@ -5,6 +5,6 @@
     publish       the one way a ref moves in the bucket, with new commits; its refusals
     references    the objects that new commits need are there, or are sent again
     fetch         where refs stand in the bucket, which have changed, and their commits
-    automatic     fetch before a command, branches that move in the bucket first, push after it
-    sending       moves made here that the bucket is still to get
+    automatic     fetch before a command, branches that move in the bucket first, push after it:
+                  moves made here that the bucket is still to get
 """

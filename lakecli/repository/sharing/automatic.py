@@ -3,9 +3,8 @@
 A `Repository` has a `SharedMover` where the setting ``sync`` is ``auto``.
 `SharedMover.catch_up` finishes what an interrupted command left, fetches, and lets local refs
 follow the bucket. Commits, merges and reverts move a branch in the bucket before they move it here.
-Every other move of a ref leaves a note in the transaction that makes it, which `finish` sends
-(`lakecli.repository.sharing.sending`). A command that is killed leaves its notes and the intent of
-its move to the next one.
+Every other move of a ref leaves a note in the transaction that makes it, which `finish` sends. A
+command that is killed leaves its notes and the intent of its move to the next one.
 
 A branch follows the bucket if it has no commits of its own: it stands on an ancestor of the
 bucket's position, or where the bucket itself once stood. Uncommitted changes stay on it; committing
@@ -13,18 +12,31 @@ them finds conflicts. A tag follows if it stands where the bucket's once stood. 
 `op restore` moved back to before a clone, fetch, pull or sync stays there until it moves in the
 bucket again, or until a pull.
 
+A note is sent only where the bucket stands on what the note moved the ref from, where that is a
+fast-forward, or where the bucket never had the ref
+(`lakecli.repository.journal.unsent_moves.judge`). Anything else is refused as `push` refuses it,
+once: the note is deleted. What was done here stays here, except that a ref which was deleted or
+renamed is put back. Undo in the bucket sends notes, too, with or without automatic sharing.
+
 The way of a commit, what makes it durable and what a crash leaves:
-`lakecli.repository.moving.mover`.
+`lakecli.repository.moving.transaction`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
 from lakecli.base.retry import REF_MOVES, Retries
-from lakecli.errors import IntegrityError, LakeError, LostRace, NotFound, Unreachable
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    LostRace,
+    NotFound,
+    OutcomeUnknown,
+    Unreachable,
+)
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
@@ -32,14 +44,116 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import MoveOutcome, iter_known_moves
 from lakecli.repository.contract import CaughtUp, LocalMove, Repository, UnsentMove
-from lakecli.repository.journal import intents, operation_log, unsent_moves
+from lakecli.repository.journal import intents, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.intents import CommitUnderWay, finish_pending
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
+from lakecli.repository.journal.unsent_moves import SendDecision
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.sharing.publish import publish
-from lakecli.repository.sharing.sending import push_note, unsent_notes
+from lakecli.repository.sharing.publish import publish, refused
 from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
+
+
+class SharedMover:
+    """Moves branches in the bucket before they move here, for the length of one command.
+
+    Args:
+        command_id: random bytes that identify the command.
+        who: returns who moves refs, for the shared reflog; called when one is moved.
+        put_back: undoes a deletion or renaming here that the bucket refuses.
+    """
+
+    def __init__(
+        self,
+        command_id: bytes,
+        *,
+        who: Callable[[], str],
+        put_back: Callable[[Repository, UnsentMove, str], bool],
+    ) -> None:
+        self.command_id = command_id
+        self._who = who
+        self._put_back = put_back
+        self._lost = 0
+        self.resumed: list[tuple[UnsentMove, LakeError | None]] = []
+
+    def catch_up(self, repository: Repository) -> CaughtUp:
+        """Finish what earlier commands left, fetch, and let local refs follow."""
+        finished = finish_pending(repository)
+        fetch(repository)
+        errors: list[LakeError] = []
+        self.resumed.clear()
+        for note in unsent_notes(repository):
+            try:
+                push_note(repository, note, who=self._who, put_back=self._put_back)
+            except Unreachable:
+                raise
+            except LakeError as error:
+                errors.append(error)
+                noted = {(each.kind, each.name) for each in unsent_notes(repository)}
+                if (note.kind, note.name) not in noted:
+                    self.resumed.append((note, error))
+            else:
+                self.resumed.append((note, None))
+        follow(repository)
+        return CaughtUp(tuple(finished), tuple(errors))
+
+    def move(
+        self, repository: Repository, branch: Branch, commit: Commit, landing: LocalMove
+    ) -> bool:
+        """Move the branch in the bucket, then land the commit here."""
+        with repository.lake.kv.read() as txn:
+            present = RefStore(txn, repository.key).find_branch(branch.name)
+            if present is None or not is_built_from(present, branch.commit_id, landing.sealed):
+                return False  # another process of this machine has moved it, and may have fetched
+            before = TrackingStore(txn, repository.key).position(RefKind.BRANCH, branch.name)
+            _check_ahead(txn, repository, branch, before)
+        with repository.lake.kv.write() as txn:
+            if not operation_log.are_noted(txn, repository, landing.left):
+                return False
+            operation_log.note_copies(txn, repository, landing.left)
+            RefStore(txn, repository.key).put_commit(commit)
+        result = publish(
+            repository,
+            RefKind.BRANCH,
+            branch.name,
+            before=before,
+            after=commit.id,
+            who=self._who(),
+            why=landing.operation,
+            landing=landing,
+        )
+        if result.outcome == MoveOutcome.APPLIED:
+            self._lost = 0
+            return True
+        lake = repository.lake
+        retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.random_number)
+        retries.pause(self._lost)
+        self._lost += 1
+        fetch(repository)
+        follow(repository)
+        return False
+
+    def finish(self, repository: Repository) -> None:
+        """Send the notes of refs that this command moved here."""
+        for note in unsent_notes(repository):
+            if self.command_id.hex() in note.by:
+                push_note(repository, note, who=self._who, put_back=self._put_back)
+
+
+def _check_ahead(
+    txn: ReadTransaction, repository: Repository, branch: Branch, before: CommitId | None
+) -> None:
+    """Refuse to move a branch in the bucket that lacks what the bucket has.
+
+    Raises:
+        LostRace: they have diverged.
+    """
+    refs = RefStore(txn, repository.key)
+    if before is not None and not is_ancestor(refs, before, branch.commit_id):
+        raise LostRace(
+            f"branch {branch.name} here and in the bucket have diverged",
+            hint=f"merge them: lakecli pull {repository.uri}/{branch.name}",
+        )
 
 
 def follow(repository: Repository) -> int:
@@ -181,103 +295,132 @@ def _was_in_bucket(txn: ReadTransaction, repository: Repository, local: Branch |
     return any(local.commit_id in (move.before, move.after) for move in moves)
 
 
-class SharedMover:
-    """Moves branches in the bucket before they move here, for the length of one command.
+class Sent(NamedTuple):
+    """What became of a note.
+
+    Attributes:
+        verdict: ``NOTHING``: the bucket has the move, or nothing was left to send; ``REFUSE``: the
+            bucket stands elsewhere, and the note is gone.
+        there: the position of the ref in the bucket, as far as is known.
+        way_back: the note of the way back, if another process undid the move here meanwhile.
+    """
+
+    verdict: SendDecision
+    there: CommitId | None
+    way_back: UnsentMove | None = None
+
+
+def unsent_notes(repository: Repository) -> list[UnsentMove]:
+    """Return the notes, deletions last: a renamed branch always has a name in the bucket."""
+    with repository.lake.kv.read() as txn:
+        notes = list(unsent_moves.iter_unsent(txn, repository))
+    return sorted(notes, key=lambda note: note.after is None)
+
+
+def push_note(
+    repository: Repository,
+    note: UnsentMove,
+    *,
+    who: Callable[[], str],
+    put_back: Callable[[Repository, UnsentMove, str], bool] | None = None,
+) -> None:
+    """Make a noted move in the bucket, if that undoes nothing that others did.
 
     Args:
-        command_id: random bytes that identify the command.
-        who: returns who moves refs, for the shared reflog; called when one is moved.
-        put_back: undoes a deletion or renaming here that the bucket refuses.
-    """
-
-    def __init__(
-        self,
-        command_id: bytes,
-        *,
-        who: Callable[[], str],
-        put_back: Callable[[Repository, UnsentMove, str], bool],
-    ) -> None:
-        self.command_id = command_id
-        self._who = who
-        self._put_back = put_back
-        self._lost = 0
-        self.resumed: list[tuple[UnsentMove, LakeError | None]] = []
-
-    def catch_up(self, repository: Repository) -> CaughtUp:
-        """Finish what earlier commands left, fetch, and let local refs follow."""
-        finished = finish_pending(repository)
-        fetch(repository)
-        errors: list[LakeError] = []
-        self.resumed.clear()
-        for note in unsent_notes(repository):
-            try:
-                push_note(repository, note, who=self._who, put_back=self._put_back)
-            except Unreachable:
-                raise
-            except LakeError as error:
-                errors.append(error)
-                noted = {(each.kind, each.name) for each in unsent_notes(repository)}
-                if (note.kind, note.name) not in noted:
-                    self.resumed.append((note, error))
-            else:
-                self.resumed.append((note, None))
-        follow(repository)
-        return CaughtUp(tuple(finished), tuple(errors))
-
-    def move(
-        self, repository: Repository, branch: Branch, commit: Commit, landing: LocalMove
-    ) -> bool:
-        """Move the branch in the bucket, then land the commit here."""
-        with repository.lake.kv.read() as txn:
-            present = RefStore(txn, repository.key).find_branch(branch.name)
-            if present is None or not is_built_from(present, branch.commit_id, landing.sealed):
-                return False  # another process of this machine has moved it, and may have fetched
-            before = TrackingStore(txn, repository.key).position(RefKind.BRANCH, branch.name)
-            _check_ahead(txn, repository, branch, before)
-        with repository.lake.kv.write() as txn:
-            if not operation_log.are_noted(txn, repository, landing.left):
-                return False
-            operation_log.note_copies(txn, repository, landing.left)
-            RefStore(txn, repository.key).put_commit(commit)
-        result = publish(
-            repository,
-            RefKind.BRANCH,
-            branch.name,
-            before=before,
-            after=commit.id,
-            who=self._who(),
-            why=landing.operation,
-            landing=landing,
-        )
-        if result.outcome == MoveOutcome.APPLIED:
-            self._lost = 0
-            return True
-        lake = repository.lake
-        retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.random_number)
-        retries.pause(self._lost)
-        self._lost += 1
-        fetch(repository)
-        follow(repository)
-        return False
-
-    def finish(self, repository: Repository) -> None:
-        """Send the notes of refs that this command moved here."""
-        for note in unsent_notes(repository):
-            if self.command_id.hex() in note.by:
-                push_note(repository, note, who=self._who, put_back=self._put_back)
-
-
-def _check_ahead(
-    txn: ReadTransaction, repository: Repository, branch: Branch, before: CommitId | None
-) -> None:
-    """Refuse to move a branch in the bucket that lacks what the bucket has.
+        repository: the repository of the ref.
+        note: the move.
+        who: returns who moves it, for the shared reflog; called if it is moved.
+        put_back: called with the refused move and who made it; it undoes the operation that
+            deleted or renamed a ref, and tells whether it did. ``None``: what was done here stays.
 
     Raises:
-        LostRace: they have diverged.
+        LostRace, AlreadyExists: it would; the note is gone.
+        OutcomeUnknown, Unreachable, PermissionDenied, …: the note stays.
     """
-    refs = RefStore(txn, repository.key)
-    if before is not None and not is_ancestor(refs, before, branch.commit_id):
-        raise LostRace(
-            f"branch {branch.name} here and in the bucket have diverged",
-            hint=f"merge them: lakecli pull {repository.uri}/{branch.name}",
-        )
+    try:
+        sent = send_note(repository, note, who=who)
+    except OutcomeUnknown:
+        raise
+    except LakeError as error:
+        raise not_yet_sent(repository, note, error) from error
+    if sent.verdict is SendDecision.REFUSE:
+        refusal = not_sent(repository, note, sent.there)
+        if put_back is not None and put_back(repository, note, who()):
+            _reword(refusal, f"{refusal.message}; this is undone here: {note.operation}")
+        raise refusal
+    if sent.way_back is not None:
+        push_note(repository, sent.way_back, who=who)
+
+
+def send_note(repository: Repository, note: UnsentMove, *, who: Callable[[], str]) -> Sent:
+    """Make a noted move in the bucket as `push_note` does, and return what became of it.
+
+    Raises:
+        OutcomeUnknown, Unreachable, PermissionDenied, …: as `publish` raises them; the note stays.
+    """
+    with repository.lake.kv.read() as txn:
+        there = TrackingStore(txn, repository.key).position(note.kind, note.name)
+        if unsent_moves.find_unsent(txn, repository, note.kind, note.name) is None:
+            return Sent(SendDecision.NOTHING, there)  # it was deleted since it was read
+        verdict = unsent_moves.judge(txn, repository, note, there)
+    was_sent = verdict is SendDecision.SEND
+    if was_sent:
+        verdict, there = _move(repository, note, there, who=who)
+    with repository.lake.kv.write() as txn:
+        way_back = None
+        if was_sent and verdict is SendDecision.NOTHING:
+            way_back = unsent_moves.note_taken_back(txn, repository, note)
+            unsent_moves.renew_hold(txn, repository, note.kind, note.name)
+        unsent_moves.forget(txn, repository, note)
+        if verdict is SendDecision.REFUSE:
+            unsent_moves.forget_rest_of_renaming(txn, repository, note)
+    return Sent(verdict, there, way_back)
+
+
+def _move(
+    repository: Repository, note: UnsentMove, there: CommitId | None, *, who: Callable[[], str]
+) -> tuple[SendDecision, CommitId | None]:
+    """Make a move in the bucket; return what became of it, and where the ref stands there."""
+    result = publish(
+        repository,
+        note.kind,
+        note.name,
+        before=there,
+        after=note.after,
+        who=who(),
+        why=note.operation,
+    )
+    if result.outcome == MoveOutcome.APPLIED:
+        return SendDecision.NOTHING, note.after
+    there = None if result.ref is None else result.ref.commit_id
+    with repository.lake.kv.read() as txn:
+        here = RefStore(txn, repository.key).position(note.kind, note.name)
+    if there not in (note.after, here):
+        return SendDecision.REFUSE, there
+    # Another process of this machine has sent it, or has moved the ref on and sent that.
+    tracking.track_now(repository, result.ref)
+    return SendDecision.NOTHING, there
+
+
+def not_yet_sent(repository: Repository, note: UnsentMove, error: LakeError) -> LakeError:
+    """Return an error that says that a ref moved here, though not in the bucket."""
+    _reword(error, f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}")
+    help_first = "" if error.hint is None or isinstance(error, Unreachable) else f"{error.hint}; "
+    error.hint = (
+        f"{help_first}the next command tries again to push it; or undo it: "
+        f"lakecli undo {repository.uri}"
+    )
+    return error
+
+
+def not_sent(repository: Repository, note: UnsentMove, there: CommitId | None) -> LakeError:
+    """Return the error for a move that the bucket does not get."""
+    error = refused(repository, note.kind, note.name, before=there, after=note.after)
+    done = "moved" if note.after else "deleted"
+    _reword(error, f"{note.kind} {note.name} was {done} here, not in the bucket: {error.message}")
+    return error
+
+
+def _reword(error: LakeError, message: str) -> None:
+    error.message = message
+    error.args = (message,)

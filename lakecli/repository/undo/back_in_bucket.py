@@ -33,7 +33,7 @@ from lakecli.repository.contract import Repository, UnsentMove
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import when_none_under_way
 from lakecli.repository.journal.unsent_moves import SendDecision, commit_of, is_local, moves_commit
-from lakecli.repository.sharing.sending import (
+from lakecli.repository.sharing.automatic import (
     Sent,
     not_sent,
     not_yet_sent,
@@ -185,7 +185,7 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
         The refs that the bucket has moved back.
 
     Raises:
-        LostRace, AlreadyExists, …: as of `lakecli.repository.sharing.sending.push_note`.
+        LostRace, AlreadyExists, …: as of `lakecli.repository.sharing.automatic.push_note`.
     """
     resumed = []
     if repository.mover is not None:

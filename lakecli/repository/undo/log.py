@@ -135,12 +135,25 @@ def find_operation(repository: Repository, prefix: str) -> Logged:
         UsageError: `prefix` is not made of hex digits.
         NotFound: there is none, there are several, or it is expired.
     """
+    wanted = prefix.lower()
+    see = f"lakecli op log {repository.uri}"
+    if not wanted or not _DIGITS.issuperset(wanted):
+        raise UsageError(f"not the ID of an operation: {prefix!r}", hint=f"see them: {see}")
     with repository.lake.kv.read() as txn:
-        wanted = find_id(txn, repository, prefix)
+        found = list(islice(log.iter_ids(txn, repository.key, wanted), _MAX_CANDIDATES))
+        if len(found) > 1:
+            lines = "\n".join(f"  {each.hex()}" for each in found)
+            raise NotFound(
+                f"several operations begin with {prefix!r}",
+                hint=f"type more of one of them:\n{lines}",
+            )
         for logged in iter_logged(txn, repository):
-            if logged.operation.id == wanted:
+            if logged.operation.id in found:
                 return logged
-        raise expired(repository, prefix)
+    raise NotFound(
+        f"no operation {prefix} in {repository.uri}",
+        hint=f"operations are kept for {KEPT_FOR.days} days; list them: {see}",
+    )
 
 
 def repository_at(repository: Repository, operation: str) -> Repository:
@@ -162,37 +175,6 @@ def repository_at(repository: Repository, operation: str) -> Repository:
             hint=f"see what was done: lakecli op log {repository.uri}",
         )
     return then
-
-
-def find_id(txn: ReadTransaction, repository: Repository, prefix: str) -> bytes:
-    """Return the ID of an operation by the beginning of it.
-
-    Raises:
-        UsageError: `prefix` is not made of hex digits.
-        NotFound: there is none, or there are several.
-    """
-    wanted = prefix.lower()
-    see = f"lakecli op log {repository.uri}"
-    if not wanted or not _DIGITS.issuperset(wanted):
-        raise UsageError(f"not the ID of an operation: {prefix!r}", hint=f"see them: {see}")
-    found = list(islice(log.iter_ids(txn, repository.key, wanted), _MAX_CANDIDATES))
-    if not found:
-        raise expired(repository, prefix)
-    if len(found) > 1:
-        lines = "\n".join(f"  {each.hex()}" for each in found)
-        raise NotFound(
-            f"several operations begin with {prefix!r}", hint=f"type more of one of them:\n{lines}"
-        )
-    return found[0]
-
-
-def expired(repository: Repository, prefix: str) -> NotFound:
-    """Return the error for an operation that is not in the log, or has expired."""
-    return NotFound(
-        f"no operation {prefix} in {repository.uri}",
-        hint=f"operations are kept for {KEPT_FOR.days} days; list them: "
-        f"lakecli op log {repository.uri}",
-    )
 
 
 def logged_repository(
