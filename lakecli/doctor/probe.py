@@ -8,12 +8,11 @@ writes less than 10 kB. If the store stops answering, or after `TIME_LIMIT`, the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from lakecli.base.layout import DOCTOR
 from lakecli.base.model import NO_METADATA
@@ -45,29 +44,6 @@ CLOCK_LIMIT: Final = timedelta(minutes=15)
 
 LEFT_AFTER: Final = timedelta(hours=1)
 """Older objects were left by a killed run: no run takes as long."""
-
-_NEEDS: Final[dict[str, tuple[str, ...]]] = {
-    "credentials": (),
-    "reachable": (),
-    "list": (),
-    "write": (),
-    "read": (),
-    "overwrite": ("write",),
-    "read-after-write": ("write", "read"),
-    "list-after-write": ("write", "list"),
-    "ranges": ("write", "read"),
-    "create-only": ("write", "read"),
-    "compare-and-set": ("write", "read"),
-    "race": ("write", "read", "create-only", "compare-and-set"),
-    "multipart": ("write", "read"),
-    "checksums": ("write", "multipart"),
-    "presign": ("write", "read"),
-    "clock": (),
-    "delete": (),
-}
-"""All checks, in their order, and those that must not have failed before each is made."""
-
-NAMES: Final = tuple(_NEEDS)
 
 _MAX_LISTED: Final = 1_000
 _URL_LIFETIME: Final = timedelta(days=7)
@@ -145,6 +121,11 @@ def fetch(url: str) -> FetchedUrl:
         ) from error
 
 
+def _on_objects(check: Callable[[ScratchObjects], Check]) -> Callable[[Probe], Check]:
+    """Return a check of the store alone as one of a probe."""
+    return lambda probe: check(probe.scratch)
+
+
 class Probe:
     """One run of the checks.
 
@@ -168,7 +149,7 @@ class Probe:
         self._now = clock
         self._fetch = fetch
         self._greet = greet
-        self._scratch = ScratchObjects(store, f"{DOCTOR}{new_id().hex()}/")
+        self.scratch = ScratchObjects(store, f"{DOCTOR}{new_id().hex()}/")
         self._begun = clock()
         self._obstacle = ""
         self._verdicts: dict[str, CheckVerdict] = {}
@@ -180,64 +161,45 @@ class Probe:
 
         A `LakeError` becomes a failed check. Any other error ends the run after the clean-up.
         """
-        scratch = self._scratch
-        looks: dict[str, Callable[[], Check]] = {
-            "credentials": self._look_at_credentials,
-            "reachable": self._reach,
-            "list": self._look_at_listing,
-            "write": self._write,
-            "read": lambda: checks.check_read(scratch, is_written=self._is_written),
-            "overwrite": partial(checks.check_overwrite, scratch),
-            "read-after-write": partial(checks.check_read_after_write, scratch),
-            "list-after-write": partial(checks.check_list_after_write, scratch),
-            "ranges": partial(checks.check_ranges, scratch),
-            "create-only": partial(checks.check_create_only, scratch),
-            "compare-and-set": partial(checks.check_match, scratch),
-            "race": partial(checks.check_races, scratch),
-            "multipart": partial(checks.check_multipart, scratch),
-            "checksums": partial(checks.check_checksums, scratch),
-            "presign": self._presign,
-            "clock": self._compare_clocks,
-            "delete": self._delete,
-        }
         try:
             for name in NAMES:
-                check = self._look(name, looks[name])
+                check = self._look(name)
                 self._verdicts[name] = check.verdict
                 yield check
         finally:
-            scratch.remove_after_failure()
+            self.scratch.remove_after_failure()
 
     @property
     def store(self) -> ObjectStore:
         """The store that is checked: after the first request, the one that `greet` returned."""
-        return self._scratch.store
+        return self.scratch.store
 
     @property
     def _is_written(self) -> bool:
         return self._sent is not None
 
-    def _look(self, name: str, look: Callable[[], Check]) -> Check:
-        obstacle = self._obstacle_to(name)
+    def _look(self, name: str) -> Check:
+        look, needs = self.CHECKS[name]
+        obstacle = self._obstacle_to(name, needs)
         if obstacle:
             return skipped(name, obstacle)
         try:
-            return look()
+            return look(self)
         except Unreachable as error:
             self._obstacle = self._obstacle or "the store stopped answering"
             return failed(name, error)
         except LakeError as error:
             return failed(name, error)
 
-    def _obstacle_to(self, name: str) -> str:
+    def _obstacle_to(self, name: str, needs: Sequence[str]) -> str:
         """Return why a check is skipped, or ``""``."""
-        if name == "delete" and self._scratch.keys:
+        if name == "delete" and self.scratch.keys:
             return ""  # always
         if not self._obstacle and self._now() - self._begun > TIME_LIMIT:
             self._obstacle = "the earlier checks took too long"
         if self._obstacle:
             return self._obstacle
-        lacking = [need for need in _NEEDS[name] if self._verdicts[need] is CheckVerdict.FAILED]
+        lacking = [need for need in needs if self._verdicts[need] is CheckVerdict.FAILED]
         return f"it needs a check that failed: {', '.join(lacking)}" if lacking else ""
 
     # -- reaching it -------------------------------------------------------------------------
@@ -262,7 +224,7 @@ class Probe:
         try:
             if self._greet is not None:
                 with suppress(PermissionDenied):  # it did answer
-                    self._scratch.store = self._greet()
+                    self.scratch.store = self._greet()
             try:
                 self._listed = list(islice(self.store.list(DOCTOR), _MAX_LISTED))
             except (PermissionDenied, Unsupported) as error:
@@ -299,25 +261,28 @@ class Probe:
 
     def _write(self) -> Check:
         before = self._now()
-        check = checks.check_write(self._scratch)
+        check = checks.check_write(self.scratch)
         self._sent = (before, self._now())
         return check
 
+    def _read(self) -> Check:
+        return checks.check_read(self.scratch, is_written=self._is_written)
+
     def _delete(self) -> Check:
-        keys = sorted(self._scratch.keys)
+        keys = sorted(self.scratch.keys)
         try:
-            self._scratch.remove()
+            self.scratch.remove()
         except LakeError as error:
             fixes = [error.hint] if error.hint else []
             if self._is_written:
-                place = self._place_of(self._scratch.prefix)
+                place = self._place_of(self.scratch.prefix)
                 fixes.append(f"delete the remaining objects under {place}")
             return Check("delete", CheckVerdict.FAILED, error.message, "; ".join(fixes), error.kind)
         if self._obstacle or self._verdicts["read"] is not CheckVerdict.OK or not self._is_written:
             return ok("delete", "allowed")
         # Listings may be late, so each object is requested.
         if self._verdicts["list"] is not CheckVerdict.FAILED:
-            keys = [info.key for info in self.store.list(self._scratch.prefix)]
+            keys = [info.key for info in self.store.list(self.scratch.prefix)]
         for key in keys:
             with suppress(ObjectNotFound):
                 self.store.head(key)
@@ -325,12 +290,12 @@ class Probe:
         return ok("delete", "allowed; nothing was left behind")
 
     def _place_of(self, key: str) -> str:
-        return f"{self.store.uri}/{key[: len(self._scratch.prefix)]}"
+        return f"{self.store.uri}/{key[: len(self.scratch.prefix)]}"
 
     # -- its URLs and its clock --------------------------------------------------------------
 
     def _presign(self) -> Check:
-        key = self._scratch.prefix + checks.OBJECT
+        key = self.scratch.prefix + checks.OBJECT
         if is_local(self.store.uri):
             return skipped("presign", "a directory has no URLs")
         signed = self.store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=self._now())
@@ -360,7 +325,7 @@ class Probe:
 
     def _measure(self) -> timedelta | None:
         """Return how far the store's clock is ahead, 0 if it may be right; ``None``: unknown."""
-        key = self._scratch.prefix + checks.OBJECT
+        key = self.scratch.prefix + checks.OBJECT
         if self._sent is not None and self._verdicts["read"] is CheckVerdict.OK:
             return checks.distance(self.store.head(key).modified_at, *self._sent)
         # There is no object with a time, but every response has one, also a refusal.
@@ -371,6 +336,33 @@ class Probe:
             return None
         date = self._fetch(signed.url).date()
         return None if date is None else checks.distance(date, before, self._now())
+
+    CHECKS: ClassVar[Mapping[str, tuple[Callable[[Probe], Check], tuple[str, ...]]]] = {
+        "credentials": (_look_at_credentials, ()),
+        "reachable": (_reach, ()),
+        "list": (_look_at_listing, ()),
+        "write": (_write, ()),
+        "read": (_read, ()),
+        "overwrite": (_on_objects(checks.check_overwrite), ("write",)),
+        "read-after-write": (_on_objects(checks.check_read_after_write), ("write", "read")),
+        "list-after-write": (_on_objects(checks.check_list_after_write), ("write", "list")),
+        "ranges": (_on_objects(checks.check_ranges), ("write", "read")),
+        "create-only": (_on_objects(checks.check_create_only), ("write", "read")),
+        "compare-and-set": (_on_objects(checks.check_match), ("write", "read")),
+        "race": (
+            _on_objects(checks.check_races),
+            ("write", "read", "create-only", "compare-and-set"),
+        ),
+        "multipart": (_on_objects(checks.check_multipart), ("write", "read")),
+        "checksums": (_on_objects(checks.check_checksums), ("write", "multipart")),
+        "presign": (_presign, ("write", "read")),
+        "clock": (_compare_clocks, ()),
+        "delete": (_delete, ()),
+    }
+    """All checks, in their order, and those that must not have failed before each is made."""
+
+
+NAMES: Final = tuple(Probe.CHECKS)
 
 
 def _shown_time(when: datetime) -> str:
