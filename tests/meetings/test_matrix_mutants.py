@@ -13,8 +13,8 @@ from lakecli.repository import branch, repo
 from lakecli.repository.handle import namespace
 from lakecli.repository.journal import intents, operation_log, unsent_moves
 from lakecli.repository.moving import transaction
+from lakecli.repository.sharing import automatic
 from lakecli.repository.sharing import publish as publishing
-from lakecli.repository.sharing import sending
 from lakecli.repository.undo import take_back, undo
 from lakecli.stores.contract import ABSENT, ConditionFailed
 from tests.meetings.arguments import REPOSITORY, SPECIAL
@@ -126,11 +126,12 @@ def _moves_back_over_others(patch: pytest.MonkeyPatch) -> None:
     publish = publishing.publish
 
     def move(repository: Any, kind: Any, name: str, **options: Any) -> Any:
-        ref = find_ref(repository.store, kind, name)
-        there = None if ref is None else ref.commit_id
-        return publish(repository, kind, name, **{**options, "before": there})
+        if options.get("landing") is None:
+            ref = find_ref(repository.store, kind, name)
+            options["before"] = None if ref is None else ref.commit_id
+        return publish(repository, kind, name, **options)
 
-    patch.setattr(sending, "publish", move)
+    patch.setattr(automatic, "publish", move)
 
 
 def _moves_back_first(patch: pytest.MonkeyPatch) -> None:
