@@ -75,17 +75,14 @@ def fs_cat(
 def _write_many(
     context: Context, root: LakeUri, names: NamesOptions, *, verify: bool, at_op: str
 ) -> None:
-    from lakecli.cli.commands.names_from_file import Missing, iter_found
+    from lakecli.cli.commands.names_from_file import check_found, iter_found
 
     repository = context.synced_repository(root, at_op=at_op)
     end = b"\0" if names.null else b"\n"
-    seen = Missing()
     stdout = context.out.binary()
     with open_reader(repository, ref_of(root)) as reader:
-        for name, entry in iter_found(context, reader, root, names):
-            seen.asked += 1
+        for name, entry in check_found(iter_found(context, reader, root, names)):
             if entry is None:
-                seen.missing += 1
                 stdout.write(b"missing - " + name + end)
             else:
                 pieces = _pieces(repository, entry, verify=verify)
@@ -96,7 +93,6 @@ def _write_many(
                     stdout.write(piece)
                 stdout.write(end)
             stdout.flush()
-    seen.check()
 
 
 def _pieces(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[bytes]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
-from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TypedDict
 
-from lakecli.base.model import Entry
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import (
-    Missing,
     NamesOptions,
     answer,
     are_given,
+    check_found,
     iter_found,
 )
 from lakecli.cli.context import Context
@@ -118,28 +116,13 @@ def _answer_many(
     context: Context, repository: Repository, root: LakeUri, names: NamesOptions
 ) -> None:
 
-    seen = Missing()
     with open_reader(repository, ref_of(root)) as reader:
-        for name, entry in iter_found(context, reader, root, names):
-            seen.asked += 1
+        for name, entry in check_found(iter_found(context, reader, root, names)):
             if entry is None:
-                seen.missing += 1
-                missing: AskedEntryJson = {"path": name, "missing": True}
-                answer(context, missing, partial(_missing_lines, name))
+                missing = [f"Path: {quote_path(name)}", "Missing: true", ""]
+                answer(context, AskedEntryJson(path=name, missing=True), missing)
                 continue
             address = full_address(repository, entry)
             record = entry_record(name, entry, physical_address=address)
-            found = {**record, "missing": False}
-            answer(context, found, partial(_lines, name, entry, address))
-    seen.check()
-
-
-def _lines(name: bytes, entry: Entry, address: str) -> Iterator[str]:
-    yield from entry_lines(name, entry, physical_address=address)
-    yield ""
-
-
-def _missing_lines(name: bytes) -> Iterator[str]:
-    yield f"Path: {quote_path(name)}"
-    yield "Missing: true"
-    yield ""
+            lines = entry_lines(name, entry, physical_address=address)
+            answer(context, {**record, "missing": False}, chain(lines, [""]))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedIOBase
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeVar, cast
 
 from lakecli.base.model import MAX_PATH_SIZE, Entry
 from lakecli.base.uri import LakeUri, as_directory
@@ -23,6 +23,9 @@ from lakecli.errors import NotFound, PartialFailure, PermissionDenied, UsageErro
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.repository.reading.reader import Reader
+
+Q = TypeVar("Q")
+T = TypeVar("T")
 
 STANDARD_INPUT: Final = "-"
 
@@ -128,28 +131,23 @@ def split_names(data: bytes, *, null: bool) -> list[bytes]:
     return [line.removesuffix(b"\r") for line in data.split(b"\n")]
 
 
-class Missing:
-    """Counts the questions, and those about what does not exist."""
+def check_found(answers: Iterable[tuple[Q, T | None]]) -> Iterator[tuple[Q, T | None]]:
+    """Yield questions with their answers, and fail at the end if one had none.
 
-    def __init__(self) -> None:
-        self.asked = 0
-        self.missing = 0
-
-    def check(self) -> None:
-        """Fail if anything was missing.
-
-        Raises:
-            PartialFailure: it was.
-        """
-        if self.missing:
-            raise PartialFailure(f"{self.missing:,} of {self.asked:,} do not exist")
+    Raises:
+        PartialFailure: something does not exist.
+    """
+    asked = missing = 0
+    for question, found in answers:
+        asked, missing = asked + 1, missing + (found is None)
+        yield question, found
+    if missing:
+        raise PartialFailure(f"{missing:,} of {asked:,} do not exist")
 
 
-def answer(
-    context: Context, record: Mapping[str, object], text: Callable[[], Iterable[str]]
-) -> None:
+def answer(context: Context, record: Mapping[str, object], lines: Iterable[str]) -> None:
     """Answer one question, at once."""
-    context.out.emit(record, text=text)
+    context.out.emit(record, text=lambda: lines)
     context.out.flush()
 
 

@@ -1,13 +1,12 @@
 """``lakecli rev-parse`` and ``lakecli show commit``."""
 
 import os
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from lakecli.base.model import Commit, CommitId
 from lakecli.base.uri import LakeUri, ref_of
-from lakecli.cli.commands.names_from_file import Missing, answer, bytes_of, iter_questions
+from lakecli.cli.commands.names_from_file import answer, bytes_of, check_found, iter_questions
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag
 from lakecli.cli.out.records import CommitJson, answers, commit_record
@@ -110,7 +109,12 @@ def rev_parse(
     if not (stdin or refs):
         raise UsageError("missing argument 'REF'", hint="lakecli rev-parse --help")
     if stdin:
-        _answer_many(context, at_op=at_op)
+        for text, resolved in check_found(_resolve_each(context, at_op=at_op)):
+            if resolved is None:
+                answer(context, AskedRefJson(uri=text, missing=True), [f"missing {text}"])
+            else:
+                record = {**_record(*resolved), "missing": False}
+                answer(context, record, [resolved[1].commit.id])
         return
 
     found = [
@@ -122,32 +126,24 @@ def rev_parse(
     )
 
 
-def _answer_many(context: Context, *, at_op: str) -> None:
-
+def _resolve_each(
+    context: Context, *, at_op: str
+) -> Iterator[tuple[str, tuple[LakeUri, Resolved] | None]]:
+    """Yield the refs of standard input, and what they name; ``None``: nothing."""
     opened: dict[str, Repository] = {}
-    seen = Missing()
     for question in iter_questions(bytes_of(context), null=False):
         text = os.fsdecode(question)
         uri = read_ref(text, context)
-        seen.asked += 1
         try:
             repository = opened.get(uri.repository)
             if repository is None or not (at_op or uri.namespace or repository.is_here()):
                 repository = context.synced_repository(uri, at_op=at_op)
                 opened[uri.repository] = repository
-            resolved = library.rev_parse(repository, ref_of(uri))
+            found = uri, library.rev_parse(repository, ref_of(uri))
         except NotFound:
-            seen.missing += 1
-            missing: AskedRefJson = {"uri": text, "missing": True}
-            answer(context, missing, partial(_line, f"missing {text}"))
+            yield text, None
         else:
-            found = {**_record(uri, resolved), "missing": False}
-            answer(context, found, partial(_line, resolved.commit.id))
-    seen.check()
-
-
-def _line(text: str) -> list[str]:
-    return [text]
+            yield text, found
 
 
 def _record(uri: LakeUri, resolved: "Resolved") -> ResolvedJson:
