@@ -94,11 +94,15 @@ def config_set(
         lakecli config set cache.size "2 GiB"
         lakecli config set repo.sales.profile prod
     """
+    _set(context, key, value)
+    context.out.emit({"key": key, "value": value, "file": str(context.config_file)})
+
+
+def _set(context: Context, key: str, value: str) -> None:
     set_value(context.config_file, key, value)
     stronger = context.settings.find(key)
     if stronger.origin in (OriginKind.FLAG, OriginKind.ENVIRONMENT):
         context.out.warn(f"{stronger.place} still overrides {key}")
-    context.out.emit({"key": key, "value": value, "file": str(context.config_file)})
 
 
 @answers(SettingWrittenJson)
@@ -178,31 +182,28 @@ def use(
     """
     if unset and default is not None:
         raise UsageError("--unset takes no URI", hint="lakecli use --unset")
+    lines: list[str] = []
+    used = None
     if unset:
         if context.settings.used is not None:
             unset_value(context.config_file, USE)
-        context.out.emit(UsedJson(uri=None), text=list)
-        return
-    if default is not None:
-        if default.ref is None:
-            context.repository(default)
-        else:
+    elif default is not None:
+        repository = context.repository(default)
+        if default.ref is not None:
             from lakecli.repository.reading.view import commit_at
 
-            repository = context.repository(default)
             with repository.lake.kv.read() as txn:
                 commit_at(repository, txn, default.ref)
-        set_value(context.config_file, USE, str(default))
+        used = str(default)
+        set_value(context.config_file, USE, used)
         stronger = context.environ.get("LAKECLI_USE")
         if stronger:
             context.out.warn(f"LAKECLI_USE still overrides it: {stronger}")
-        context.out.emit(UsedJson(uri=str(default)), text=lambda: [f"Using {default}"])
-        return
-    used = context.settings.used
-    context.out.emit(
-        UsedJson(uri=used),
-        text=lambda: ["No default is set" if used is None else f"Using {used}"],
-    )
+        lines.append(f"Using {default}")
+    else:
+        used = context.settings.used
+        lines.append("No default is set" if used is None else f"Using {used}")
+    context.out.emit(UsedJson(uri=used), text=lambda: lines)
 
 
 def is_asked(context: Context) -> bool:
@@ -225,11 +226,8 @@ def configure(context: Context) -> int:
         if answer not in ("", present):
             changed[name] = answer
     for name, text in changed.items():
-        set_value(context.config_file, name, text)
         context.out.say(f"{name} = {text}")
-        stronger = context.settings.find(name)
-        if stronger.origin in (OriginKind.FLAG, OriginKind.ENVIRONMENT):
-            context.out.warn(f"{stronger.place} still overrides {name}")
+        _set(context, name, text)
     if not changed:
         context.out.note("nothing changed")
     context.out.note("all settings: lakecli config list; credentials: lakecli help clouds")

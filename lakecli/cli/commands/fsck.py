@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -22,8 +22,7 @@ from lakecli.errors import UsageError
 from lakecli.fsck.check import fsck as check
 from lakecli.fsck.check import summarise
 from lakecli.fsck.findings import Finding, FsckCounts, RepairCounts, Unrecoverable
-from lakecli.fsck.repair import repair
-from lakecli.repository.contract import Repository
+from lakecli.fsck.repair import repair as repair_defects
 from lakecli.repository.intact_copies import Repaired, repair_cache
 from lakecli.repository.reading.place_counts import CountedPlace, places_in
 
@@ -176,16 +175,24 @@ def fsck(
             runner=runner,
             progress=shown,
         )
+        repairs = RepairCounts()
+        items: Iterable[Finding | Repaired | Unrecoverable]
         if repair:
-            counts = _repair(context, opened, checked, places, dry_run=dry_run)
-        else:
-            counts = FsckCounts()
-            findings = checked(counts=counts)
-            context.out.stream(
-                chain(repair_cache(opened, dry_run=False), findings),
-                record=partial(_record, dry_run=False),
-                text=partial(_text, dry_run=False),
+            items = repair_defects(
+                opened,
+                lambda fresh: checked(counts=fresh),
+                places=[place if "://" in place else os.path.abspath(place) for place in places],  # noqa: PTH100
+                dry_run=dry_run,
+                counts=repairs,
             )
+        else:
+            items = chain(repair_cache(opened, dry_run=False), checked(counts=repairs.checked))
+        context.out.stream(
+            items,
+            record=partial(_record, dry_run=dry_run),
+            text=partial(_text, dry_run=dry_run),
+        )
+        counts = repairs.checked
     outside = places_in(opened, counts.places)
     context.out.stream(
         [counts],
@@ -201,31 +208,6 @@ def fsck(
                 else "each lost object above is followed by advice"
             )
         raise problem
-
-
-def _repair(
-    context: Context,
-    repository: Repository,
-    checked: Callable[..., Iterator[Finding]],
-    places: Sequence[str],
-    *,
-    dry_run: bool,
-) -> FsckCounts:
-    """Repair, list everything, and return the counts of the last check."""
-    counts = RepairCounts()
-    results = repair(
-        repository,
-        lambda fresh: checked(counts=fresh),
-        places=[place if "://" in place else os.path.abspath(place) for place in places],  # noqa: PTH100
-        dry_run=dry_run,
-        counts=counts,
-    )
-    context.out.stream(
-        results,
-        record=lambda item: _record(item, dry_run=dry_run),
-        text=lambda item: _text(item, dry_run=dry_run),
-    )
-    return counts.checked
 
 
 def _record(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> CheckedJson:
