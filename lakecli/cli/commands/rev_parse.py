@@ -128,7 +128,7 @@ def rev_parse(
 
 def _resolve_each(
     context: Context, *, at_op: str
-) -> Iterator[tuple[str, tuple[LakeUri, Resolved] | None]]:
+) -> "Iterator[tuple[str, tuple[LakeUri, Resolved] | None]]":
     """Yield the refs of standard input, and what they name; ``None``: nothing."""
     opened: dict[str, Repository] = {}
     for question in iter_questions(bytes_of(context), null=False):

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, ForwardRef, NamedTuple, get_type_hints
 
 from lakecli.cli.line.argv import OptionSyntax
 from lakecli.cli.reading import Kind, Parser
@@ -227,10 +227,11 @@ def _fields_of(group: Any) -> Iterator[Parameter]:  # noqa: ANN401 - mypy knows 
 def _evaluated(declared: Any, names: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - as above
     """Return the annotations of a function or a class; names alone are looked up."""
     names = {**vars(builtins), **names}
-    given = {name: text for name, text in declared.__annotations__.items() if name != "return"}
-    if all(text in names for text in given.values()):
-        return {name: names[text] for name, text in given.items()}
-    return get_type_hints(declared, include_extras=True)
+    given = declared.__annotations__.items()
+    found = {name: names.get(each, each) for name, each in given if name != "return"}
+    if any(isinstance(each, str | ForwardRef) for each in found.values()):
+        return get_type_hints(declared, include_extras=True)
+    return found
 
 
 def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noqa: ANN401 - as above
