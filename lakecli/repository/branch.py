@@ -36,11 +36,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         check_free(refs, name)
-        branch = Branch(
-            name=name,
-            commit_id=commit.id,
-            staging_token=operation_log.start_token(txn, repository, name, commit.id),
-        )
+        branch = operation_log.new_branch(txn, repository, name, commit.id)
         refs.put_branch(branch)
         operation_log.append(
             txn, repository, kind="branch create", refs=[operation_log.branch_change(None, branch)]
@@ -106,13 +102,12 @@ def delete(repository: Repository, name: str) -> Branch:
         LostRace: sharing is automatic, and the bucket has commits on it that are not here.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.journal import operation_log
-    from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
+    from lakecli.repository.journal import intents, operation_log
 
     def act() -> Branch:
         with repository.lake.kv.write() as txn:
             branch = _not_default(repository, txn, name, "delete")
-            check_none_sent(txn, repository, name)
+            intents.check_none_sent(txn, repository, name)
             RefStore(txn, repository.key).delete_branch(name)
             operation_log.append(
                 txn,
@@ -124,7 +119,7 @@ def delete(repository: Repository, name: str) -> Branch:
         return branch
 
     repository.lake.runtime.on_step("delete")
-    return when_none_under_way(repository, act)
+    return intents.when_none_under_way(repository, act)
 
 
 def check_delete(repository: Repository, name: str) -> Branch:
@@ -187,12 +182,7 @@ def reset(
         Gone: the tree of that commit is no longer in the bucket.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.journal import operation_log
-    from lakecli.repository.journal.intents import (
-        check_none_sent,
-        check_none_taken_back,
-        when_none_under_way,
-    )
+    from lakecli.repository.journal import intents, operation_log
 
     target = None if to is None else claim_ref(repository, to).id
 
@@ -206,16 +196,12 @@ def reset(
                     hint=f"see what was done: lakecli op log {repository.uri}",
                 )
             head = target or before.commit_id
-            check_none_sent(txn, repository, name)
+            intents.check_none_sent(txn, repository, name)
             if head != before.commit_id:
                 if repository.syncs and not is_forced:
                     _check_forward(txn, repository, name, head)
-                check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=head)
-            after = before._replace(
-                commit_id=head,
-                staging_token=operation_log.start_token(txn, repository, name, head),
-                sealed_tokens=(),
-            )
+                intents.check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=head)
+            after = operation_log.new_branch(txn, repository, name, head)
             refs.put_branch(after)
             operation_log.append(
                 txn,
@@ -227,7 +213,7 @@ def reset(
         return after
 
     repository.lake.runtime.on_step("reset")
-    return when_none_under_way(repository, act)
+    return intents.when_none_under_way(repository, act)
 
 
 def is_put_back(repository: Repository, before: CommitId, moved: CommitId, now: CommitId) -> bool:
@@ -284,13 +270,7 @@ def rename(
         CommitUnderWay: another process is sending a commit or push of it to the bucket.
     """
     from lakecli.refs.graph import is_ancestor
-    from lakecli.repository.journal import operation_log
-    from lakecli.repository.journal.intents import (
-        check_none_sent,
-        check_none_taken_back,
-        when_none_under_way,
-    )
-    from lakecli.repository.journal.unsent_moves import RENAME
+    from lakecli.repository.journal import intents, operation_log, unsent_moves
     from lakecli.staging import area
 
     check_branch_name(new_name)
@@ -304,8 +284,8 @@ def rename(
                     f"branch {name} has moved meanwhile, to {before.commit_id}", hint="try again"
                 )
             check_free(refs, new_name)
-            check_none_sent(txn, repository, name)
-            check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=None)
+            intents.check_none_sent(txn, repository, name)
+            intents.check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=None)
             tokens = before.staging_token, *before.sealed_tokens
             # Staged changes belong to the operation log under the old name.
             if not area.is_clean(txn, before):
@@ -314,24 +294,18 @@ def rename(
                     f"branch {name} has uncommitted changes",
                     hint=f"commit them, or discard them: lakecli branch reset {uri}",
                 )
-            after = Branch(
-                name=new_name,
-                commit_id=before.commit_id,
-                staging_token=operation_log.start_token(
-                    txn, repository, new_name, before.commit_id
-                ),
-            )
+            after = operation_log.new_branch(txn, repository, new_name, before.commit_id)
             refs.delete_branch(name)
             refs.put_branch(after)
-            changes = [
-                operation_log.branch_change(before, None),
-                operation_log.branch_change(None, after),
-            ]
-            operation_log.append(txn, repository, kind=RENAME, refs=changes, sealed=tokens)
+            moved = ((before, None), (None, after))
+            changes = [operation_log.branch_change(*each) for each in moved]
+            operation_log.append(
+                txn, repository, kind=unsent_moves.RENAME, refs=changes, sealed=tokens
+            )
         return after
 
     repository.lake.runtime.on_step("rename")
-    return when_none_under_way(repository, act)
+    return intents.when_none_under_way(repository, act)
 
 
 def reset_prefix(repository: Repository, name: str, prefix: bytes) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lakecli.base.model import Branch, CommitId, RefKind, RepositoryRecord, StagingToken, Tag
+from lakecli.base.model import Branch, RefKind, RepositoryRecord, StagingToken, Tag
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import AlreadyExists, Refused
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
@@ -181,14 +181,14 @@ def _register(
         if not unpacked.has(txn, repository, commit_id):
             left_out.append(RefUpdate(kind, name, None, commit_id, Change.INCOMPLETE))
         elif kind is RefKind.BRANCH:
-            made[kind, name] = _branch(txn, repository, name, commit_id)
+            made[kind, name] = operation_log.new_branch(txn, repository, name, commit_id)
         elif (RefKind.BRANCH, name) in made:
             left_out.append(RefUpdate(kind, name, None, commit_id, Change.DIFFERS))
         else:
             made[kind, name] = Tag(name, commit_id)
     if (RefKind.BRANCH, record.default_branch) not in made:
         # It was never pushed, so it stands on the commit that every clone begins with.
-        made[RefKind.BRANCH, record.default_branch] = _branch(
+        made[RefKind.BRANCH, record.default_branch] = operation_log.new_branch(
             txn, repository, record.default_branch, first.id
         )
     for ref in made.values():
@@ -203,12 +203,6 @@ def _register(
     put_repository(txn, record)
     _log(txn, repository, before, made)
     return list(made.values()), tuple(left_out)
-
-
-def _branch(
-    txn: WriteTransaction, repository: Repository, name: str, commit_id: CommitId
-) -> Branch:
-    return Branch(name, commit_id, operation_log.start_token(txn, repository, name, commit_id))
 
 
 def _forget(

@@ -48,18 +48,8 @@ from lakecli.kv.bucket import PackedStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import DamagedHistory, RefStore
-from lakecli.remote.collection import (
-    NEVER_RAN,
-    REFRESHING,
-    GcState,
-    Phase,
-    SweepRunning,
-    may_have_swept,
-    read_state,
-    store_now,
-    wait_for_sweep,
-    write_keep,
-)
+from lakecli.remote import collection
+from lakecli.remote.collection import NEVER_RAN, GcState, Phase, SweepRunning
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import tracking
 from lakecli.repository.reading.addresses import key_of
@@ -456,7 +446,7 @@ class GcGuard:
                 keys = set(found)
                 if is_stale or before.phase is not Phase.IDLE:
                     now = self._read()
-                    if may_have_swept(before, now):
+                    if collection.may_have_swept(before, now):
                         self._await_sweep()
                         if whole:
                             raise Swept(self._store.uri)
@@ -516,7 +506,7 @@ class GcGuard:
     def _read(self) -> GcState:
         started = self._monotonic()
         try:
-            self._state = read_state(self._store)
+            self._state = collection.read_state(self._store)
         except PermissionDenied as error:
             self._check_absent(error)
             self._state = NEVER_RAN
@@ -543,7 +533,7 @@ class GcGuard:
 
     def _await_sweep(self) -> None:
         if self._read().phase is Phase.SWEEPING:
-            wait_for_sweep(
+            collection.wait_for_sweep(
                 self._store, Retries(SWEEPS, sleep=self._sleep, monotonic=self._monotonic)
             )
             self._read()
@@ -552,7 +542,7 @@ class GcGuard:
         """Write a keep; tell whether the state is unchanged."""
         # Named by its content: keeping the same objects twice writes one record.
         keep_id = h("\n".join(sorted(keys)).encode("ascii")).hex()[:32]
-        write_keep(self._store, state.epoch, keep_id, keys)
+        collection.write_keep(self._store, state.epoch, keep_id, keys)
         now = self._read()
         return (now.phase, now.epoch) == (state.phase, state.epoch)
 
@@ -584,14 +574,14 @@ class GcGuard:
     def _now(self) -> datetime:
         """Return the time by the store's clock, which is asked once."""
         if self._clock is None:
-            self._clock = store_now(self._store), self._monotonic()
+            self._clock = collection.store_now(self._store), self._monotonic()
         then, at = self._clock
         return then + timedelta(seconds=self._monotonic() - at)
 
     def _touch(self, key: str) -> None:
         # Each copy has a unique name: two writers that renew one object at once do not delete each
         # other's copy.
-        renew(self._store, key, aside=REFRESHING + self._new_id().hex())
+        renew(self._store, key, aside=collection.REFRESHING + self._new_id().hex())
 
     def _for_each(self, function: Callable[[A], B], items: Collection[A]) -> list[B]:
         try:

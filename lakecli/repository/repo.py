@@ -8,7 +8,7 @@ from typing import Final
 
 from lakecli.base import layout
 from lakecli.base.layout import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
-from lakecli.base.model import Branch, RefKind, RepositoryRecord, RepositoryUuid
+from lakecli.base.model import RefKind, RepositoryRecord, RepositoryUuid
 from lakecli.errors import AlreadyExists, NotFound, UsageError
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import RefChange
@@ -163,24 +163,13 @@ def _register(lake: OwnLake, record: RepositoryRecord) -> Repository:
     with lake.kv.write() as txn:
         _check_intended(txn, record)
         refs = RefStore(txn, repository.key)
-        branch = Branch(
-            name=record.default_branch,
-            commit_id=first.id,
-            staging_token=operation_log.start_token(
-                txn, repository, record.default_branch, first.id
-            ),
-        )
+        branch = operation_log.new_branch(txn, repository, record.default_branch, first.id)
         put_repository(txn, record)
         delete_intention(txn, record)
         refs.put_commit(first)
         refs.put_branch(branch)
         changes = [
-            RefChange(
-                RefKind.REPOSITORY,
-                record.name,
-                before=None,
-                after=record_fields(record),
-            ),
+            RefChange(RefKind.REPOSITORY, record.name, None, record_fields(record)),
             operation_log.branch_change(None, branch),
         ]
         operation_log.append(txn, repository, kind="repo create", refs=changes)

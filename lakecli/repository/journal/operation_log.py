@@ -122,6 +122,11 @@ def start_token(
     return token
 
 
+def new_branch(txn: WriteTransaction, repository: Repository, name: str, head: CommitId) -> Branch:
+    """Return a branch at a commit, with a fresh token, for the caller to write."""
+    return Branch(name, head, start_token(txn, repository, name, head))
+
+
 def started_on(txn: ReadTransaction, token: StagingToken) -> CommitId | None:
     """Return the commit that a token was started on, or ``None`` for an unknown token."""
     data = txn.get(Table.TOKENS, token)

@@ -53,14 +53,7 @@ from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import LocalMove, Repository
 from lakecli.repository.guard import ClaimedCommit, same_area
-from lakecli.repository.journal import operation_log, unsent_moves
-from lakecli.repository.journal.intents import (
-    LEFT,
-    CommitUnderWay,
-    check_none_sent,
-    land,
-    settle_under_way,
-)
+from lakecli.repository.journal import intents, operation_log, unsent_moves
 from lakecli.repository.journal.operation_log import is_built_from, newer_than
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
@@ -405,19 +398,19 @@ def _move(repository: Repository, branch: Branch, commit: Commit, landing: Local
     repository.lake.runtime.on_step("move")
     try:
         return _move_here(repository, branch, commit, landing)
-    except CommitUnderWay as under_way:
-        settle_under_way(repository, under_way)
+    except intents.CommitUnderWay as under_way:
+        intents.settle_under_way(repository, under_way)
     return _move_here(repository, branch, commit, landing)
 
 
 def _move_here(repository: Repository, branch: Branch, commit: Commit, landing: LocalMove) -> bool:
     with repository.lake.kv.write() as txn:
-        check_none_sent(txn, repository, branch.name, ignores_stale=True)
+        intents.check_none_sent(txn, repository, branch.name, ignores_stale=True)
         present = branch_at(repository, txn, branch.name)
         is_current = is_built_from(present, branch.commit_id, landing.sealed)
         if not is_current or not operation_log.are_noted(txn, repository, landing.left):
             return False
-        land(txn, repository, branch.name, commit, landing)
+        intents.land(txn, repository, branch.name, commit, landing)
     return True
 
 
@@ -439,7 +432,7 @@ def _check_not_committed(
         else:
             return
     if any(unsent_moves.moves_commit(change) for change in operation.refs) and (
-        operation.kind == "commit" and LEFT not in operation.metadata
+        operation.kind == "commit" and intents.LEFT not in operation.metadata
     ):
         raise LostRace(
             f"another commit took the staged changes of {branch.name}: {branch.commit_id}",
