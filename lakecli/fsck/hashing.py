@@ -9,7 +9,7 @@ a part of ``data/`` and divides it, others list the intervals again and read the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.layout import DATA, data_digest
 from lakecli.base.model import Entry
@@ -20,10 +20,7 @@ from lakecli.errors import IntegrityError, LakeError
 from lakecli.imports.bucket import list_between
 from lakecli.repository.data_index import Hashed, check_object
 from lakecli.repository.reading.contents import read_located
-from lakecli.stores.contract import ObjectInfo
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+from lakecli.stores.contract import ObjectInfo, ObjectStore
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.base.model import RangeId
 from lakecli.base.progress import Progress
@@ -43,9 +43,7 @@ from lakecli.fsck.spark_jobs import (
 )
 from lakecli.repository.contract import Repository
 from lakecli.repository.data_index import DataIndex, Hashed, ObjectIndex, size_of
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectInfo, ObjectStore
+from lakecli.stores.contract import ObjectInfo, ObjectStore
 
 PART_RANGES: Final = 8
 PART_STAGED: Final = 100_000

@@ -8,7 +8,7 @@ So must every commit that this clone believes to be in a pack, since a push leav
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.base.ids import PackId
 from lakecli.base.layout import pack_key, ref_key
@@ -23,9 +23,7 @@ from lakecli.remote.packs import read_new_packs
 from lakecli.remote.ref_records import InvalidRecord
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Repository
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+from lakecli.stores.contract import ObjectStore
 
 
 def check_shared(

@@ -38,7 +38,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from lakecli.base.ids import WriteId
 from lakecli.base.layout import (
@@ -52,14 +52,12 @@ from lakecli.base.layout import (
 )
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import IntegrityError
-from lakecli.kv.bucket import Tracked
+from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.remote.ref_records import InvalidRecord, NotOurs, RecordedMove, RemoteRef, parse_moves
 from lakecli.remote.refs import ListedRef, find_ref, iter_refs, read_refs
+from lakecli.repository.contract import Repository
 from lakecli.repository.journal import tracking
-from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, Version
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, ObjectStore, Version
 
 SEEN: Final = GC + "seen/"
 LAST: Final = GC + "refs"
@@ -180,8 +178,8 @@ def read_last(store: ObjectStore, uri: str) -> list[Tracked]:
 _NAMED: Final = 3
 """Refs that an error names, at most."""
 
-CLONE: Final = "this clone"
-COLLECTION: Final = "the last garbage collection"
+_CLONE: Final = "this clone"
+_COLLECTION: Final = "the last garbage collection"
 _RUN: Final = "this run"
 
 
@@ -258,12 +256,25 @@ class KnownRefs:
     ) -> None:
         self._store = store
         self._uri = uri
-        self._stood = [LostRef(*each, 0, CLONE, "went back") for each in stood]
+        self._stood = [LostRef(*each, 0, _CLONE, "went back") for each in stood]
         self.gone_back = self._stood
         self._seen: dict[tuple[RefKind, str], dict[str, Tracked]] = defaultdict(dict)
         for who, refs in seen:
             for ref in refs:
                 self._seen[ref.kind, ref.name][who] = ref
+
+    @classmethod
+    def of(cls, repository: Repository) -> Self:
+        """Return the refs of a repository's bucket, with all that is known of them.
+
+        Raises:
+            DamagedObservation: what the last collection saw cannot be read.
+        """
+        with repository.lake.kv.read() as txn:
+            tracked = list(TrackingStore(txn, repository.key).iter())
+            last = tracking.find_rollback(txn, repository)
+        seen = ((_CLONE, tracked), (_COLLECTION, read_last(repository.store, repository.uri)))
+        return cls(repository.store, repository.uri, seen, () if last is None else last.refs)
 
     def read(self) -> list[RemoteRef]:
         """Return all refs, deleted ones too; later readings must agree with this one.

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.ids import PackId
 from lakecli.base.layout import REFLOG
@@ -37,10 +37,7 @@ from lakecli.repository.lakefs.dump import reach_of_dump
 from lakecli.repository.lakefs.kept_dumps import LostDump, find_left, iter_kept
 from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
 from lakecli.staging import area
-from lakecli.stores.contract import ObjectInfo, ObjectNotFound
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 
 _BATCH: Final = 50_000
 

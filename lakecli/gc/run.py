@@ -23,15 +23,12 @@ from lakecli.errors import LakeError, UsageError
 from lakecli.gc.data_objects import DigestSet, LiveSet
 from lakecli.gc.joined import JoinedSet
 from lakecli.gc.known_refs import (
-    CLONE,
-    COLLECTION,
     DamagedObservation,
     KnownRefs,
     LostRef,
     RefsWentBack,
     observe,
     put_last,
-    read_last,
 )
 from lakecli.gc.mark import Mark
 from lakecli.gc.policy import (
@@ -56,7 +53,6 @@ from lakecli.gc.state import (
     taken_over,
 )
 from lakecli.gc.sweep import Sweep, deleter
-from lakecli.kv.bucket import TrackingStore
 from lakecli.remote import collection
 from lakecli.remote.collection import (
     LEASE,
@@ -239,20 +235,7 @@ class _Run:
     @cached_property
     def _known(self) -> KnownRefs:
         """The refs in the bucket, and what was seen of them before this run."""
-        return self._seen_before()
-
-    def _seen_before(self) -> KnownRefs:
-        """Return the refs in the bucket with all that is known of them, not read yet.
-
-        Raises:
-            DamagedObservation: what the last collection saw cannot be read.
-        """
-        repository, store = self._repository, self._store
-        with repository.lake.kv.read() as txn:
-            tracked = list(TrackingStore(txn, repository.key).iter())
-            last = tracking.find_rollback(txn, repository)
-        seen = ((CLONE, tracked), (COLLECTION, read_last(store, repository.uri)))
-        return KnownRefs(store, repository.uri, seen, () if last is None else last.refs)
+        return KnownRefs.of(self._repository)
 
     def accept(self, seen: ObservedState) -> tuple[ObservedState, tuple[LostRef, ...]]:
         """Accept the present refs if some went back, and end a collection that began before.
@@ -265,7 +248,7 @@ class _Run:
         repository, options = self._repository, self._options
         lost: tuple[LostRef, ...] = ()
         try:
-            check_refs(self._seen_before(), self._store)
+            check_refs(KnownRefs.of(repository), self._store)
         except RefsWentBack as error:
             question, lost = error.what, error.lost
         except DamagedObservation as error:

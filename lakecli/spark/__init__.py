@@ -5,8 +5,8 @@ In reading order::
     sessions          what a session is, its options and errors, and tasks on executors
     table_reading     `read_table`; then partitions, schemas, table_files, and the two ways of
                       reading: native_reading by Spark itself, fetched_reading by lakecli
-    write             `write_table`; then schema_check, file_writer, target and batches
-    data_source       ``format("lakefs")``; then entries, record_columns, history, source_writer
+    write             `write_table`; then schema_check, file_writer and target
+    data_source       ``format("lakefs")``; then entries and record_columns
 
 It imports the verbs of `lakecli.repository` and the engine, never the command line.
 """
@@ -15,16 +15,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from lakecli.settings.home import chosen_home
 from lakecli.spark.entries import read_entries
 from lakecli.spark.sessions import check_planner
 from lakecli.spark.table_reading import read_table
 from lakecli.spark.write import WriteResult, write_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 __all__ = ["WriteResult", "read_entries", "read_table", "register", "write_table"]
 

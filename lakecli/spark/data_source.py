@@ -6,31 +6,61 @@ of Spark there. Therefore it writes tables, and reads none: `lakecli.spark.read_
 The driver looks everything up in the local store once, when the DataFrame is created; all actions
 on the DataFrame, on all executors, read that state.
 
+The driver reads commits and refs from the local store. Executors read entries (`entries`), and
+differences, each in an interval of keys in which the trees differ. `SourceTableWriter` writes.
+
 It takes no filters from Spark, which stores the plan of a Python data source with the loaded
 DataFrame: what one filter skips would be missing from all other queries on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
-from typing import Any, Final, NoReturn
+import getpass
+import os
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, NamedTuple, NoReturn
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+import pyarrow as pa
+import pyspark
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
+from lakecli.base.model import Difference, MetarangeId
+from lakecli.base.uri import as_directory, parse, parse_path, ref_of
+from lakecli.committed.diff import compare
+from lakecli.committed.scan import prefix_end
+from lakecli.committed.values import decode_entry
+from lakecli.engine.differences import intervals
 from lakecli.engine.errors_as_json import dump_error, load_error
+from lakecli.engine.runner import StoreLocation
 from lakecli.errors import LakeError, Unsupported, UsageError
-from lakecli.spark.entries import SHARE, EntriesReader, take_snapshot
-from lakecli.spark.history import (
-    DiffReader,
-    RecordsReader,
-    look_at_commits,
-    look_at_differences,
-    look_at_refs,
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
+from lakecli.repository.log import LogOptions, log
+from lakecli.repository.reading.view import commit_at, find_merge_points
+from lakecli.spark.entries import SHARE, EntriesReader, Window, take_snapshot
+from lakecli.spark.file_writer import (
+    ROW_GROUP,
+    TableFileWriter,
+    UploadedFile,
+    layout_of,
+    new_write_id,
 )
 from lakecli.spark.record_columns import COLUMNS, COMMITS, DIFF, ENTRIES, check_schema, chosen
-from lakecli.spark.sessions import told
-from lakecli.spark.source_writer import SourceTableWriter
+from lakecli.spark.schema_check import SchemaCheck
+from lakecli.spark.schemas import arrow_schema
+from lakecli.spark.sessions import opened, told
+from lakecli.spark.target import WriteTarget, batch_of
+from lakecli.spark.write import commit_files
 
 _OPTIONS: Final = frozenset(
     {"path", "home", "what", "diff", "columns", "prefix", "entriesperpartition"}
@@ -112,7 +142,7 @@ class LakefsSource(DataSource):
         return RecordsReader(self._moment, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
-        """Return the writer of a table; its options are `lakecli.spark.source_writer.OPTIONS`."""
+        """Return the writer of a table; its options are `WRITE_OPTIONS`."""
         with told():
             return SourceTableWriter(self._given, schema, overwrite=overwrite, home=self.home)
 
@@ -160,3 +190,324 @@ def _positive(text: str) -> int:
             f"entriesPerPartition is not a positive number: {text!r}", hint="for example 100000"
         )
     return int(text)
+
+
+Row = dict[str, Any]
+
+ROWS: Final = 1_000
+"""Commits or refs in one partition, which contains them."""
+
+BATCH: Final = 8_192
+"""Differences in one batch."""
+
+
+def look_at_commits(uri: str, home: str | None) -> list[Row]:
+    """Return the commits that a ref reaches, newest first; by default the default branch."""
+    with opened(uri, home=home) as repository:
+        ref = parse(uri).ref or repository.record.default_branch
+        with log(repository, ref, LogOptions()) as commits:
+            return [
+                {name: getattr(each, name) for name in COLUMNS[COMMITS]}
+                | {"parents": list(each.parents), "metadata": list(each.metadata.items())}
+                for each in commits
+            ]
+
+
+def look_at_refs(uri: str, home: str | None) -> list[Row]:
+    """Return branches, then tags, each ordered by name."""
+    with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        rows: list[Row] = []
+        for kind, found in (("branch", refs.iter_branches()), ("tag", refs.iter_tags())):
+            rows += [{"kind": kind, "name": ref.name, "commit_id": ref.commit_id} for ref in found]
+        return rows
+
+
+class RecordsReader(DataSourceReader):
+    """Reads rows that the driver has found."""
+
+    def __init__(self, rows: list[Row], schema: StructType) -> None:
+        self._rows = rows
+        self._schema = schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the rows, which the partitions contain."""
+        return {"_schema": self._schema, "_rows": []}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the rows in groups."""
+        return [
+            InputPartition(self._rows[start : start + ROWS])
+            for start in range(0, len(self._rows), ROWS)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition."""
+        yield _batch(arrow_schema(self._schema), partition.value)
+
+
+class Trees(NamedTuple):
+    """The trees of two refs; `base` is their merge base for three dots, else the left tree."""
+
+    location: StoreLocation
+    base: MetarangeId
+    left: MetarangeId
+    right: MetarangeId
+    window: Window
+
+
+def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -> Trees:
+    """Resolve ``LEFT...RIGHT`` or ``LEFT..RIGHT``; the URI has no ref then."""
+    dots = "..." if "..." in refs else ".."
+    left, _, right = refs.partition(dots)
+    if not left or not right:
+        raise UsageError(f"not two refs: {refs!r}", hint="write LEFT...RIGHT or LEFT..RIGHT")
+    parsed = parse(uri)
+    if parsed.ref is not None:
+        raise UsageError(
+            f"the URI has a ref in addition to the two to compare: {uri!r}",
+            hint=f'.option("prefix", …).load("lakefs://{parsed.repository}")',
+        )
+    window = Window(os.fsencode(prefix), prefix_end(os.fsencode(prefix)))
+    with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
+        location = StoreLocation.of(repository)
+        if dots == "..":
+            before, after = (commit_at(repository, txn, ref).metarange_id for ref in (left, right))
+            return Trees(location, before, before, after, window)
+        points = find_merge_points(repository, txn, source=right, destination=left)
+        trees = (points.base, points.destination, points.source)
+        base, before, after = (each.metarange_id for each in trees)
+        return Trees(location, base, before, after, window)
+
+
+class DiffReader(DataSourceReader):
+    """Reads the differences of two trees, including conflicts if there is a base."""
+
+    def __init__(self, trees: Trees, schema: StructType, *, entries_per_partition: int) -> None:
+        self._trees = trees
+        self._schema = schema
+        self._target = entries_per_partition
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the intervals that differ."""
+        trees, (start, stop) = self._trees, self._trees.window
+        with told():
+            store = trees.location.trees()
+            found = map(store.metarange, (trees.base, trees.right, trees.left))
+            return [
+                InputPartition(Window(each.start, each.stop))
+                for each in intervals(*found, entries=self._target, start=start, stop=stop)
+            ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the differences of an interval, in path order."""
+        trees, (start, stop) = self._trees, partition.value
+        schema = arrow_schema(self._schema)
+        with told():
+            store, (base, left, right) = trees.location.trees(), trees[1:4]
+            found = compare(store, base=base, left=left, right=right, start=start, stop=stop)
+            rows = map(_difference_row, found)
+            while batch := list(islice(rows, BATCH)):
+                yield _batch(schema, batch)
+
+
+def _difference_row(difference: Difference) -> Row:
+    row: Row = {"type": str(difference.type), "path": difference.path}
+    for side, value in (("left", difference.left), ("right", difference.right)):
+        entry = None if value is None else decode_entry(value)
+        row[f"{side}_size"] = entry and entry.size
+        row[f"{side}_checksum"] = entry and entry.checksum
+    return row
+
+
+def _batch(schema: pa.Schema, rows: list[Row]) -> pa.RecordBatch:
+    arrays = []
+    for field in schema:
+        values = [row[field.name] for row in rows]
+        if field.name == "path":  # bytes: Spark's strings need not be UTF-8
+            arrays.append(pa.array(values, pa.binary()).view(pa.string()))
+        else:
+            arrays.append(pa.array(values, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+WRITE_OPTIONS: Final = {
+    name.lower(): name
+    for name in (
+        *("path", "home", "format", "partitionBy", "message", "committer", "expected"),
+        *("mergeSchema", "compression", "maxRecordsPerFile", "partitionOverwriteMode"),
+        *("txnAppId", "txnVersion"),
+    )
+}
+"""The options of a write, by their names in lower case."""
+
+_TEXT_TYPES: Final = frozenset({"string", "byte", "short", "integer", "long", "boolean", "date"})
+"""Types of partition columns that Arrow writes as Spark does."""
+
+
+@dataclass
+class _Files(WriterCommitMessage):
+    """The files of one task."""
+
+    files: list[UploadedFile]
+
+
+class SourceTableWriter(DataSourceArrowWriter):
+    """Writes a table; see `lakecli.spark.write_table` for the options, and the errors."""
+
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType, *, overwrite: bool, home: str | None
+    ) -> None:
+        _check_write_options(options)
+        self._options = dict(options)
+        self._home = options.get("home", home)
+        self._uri = options["path"]
+        self._schema = schema
+        self._by = [name.strip() for name in options.get("partitionby", "").split(",") if name]
+        self._mode = _mode_of(options, overwrite=overwrite)
+        self._base = options.get("expected", "")
+        _check_partition_types(schema, self._by)
+        with opened(self._uri, home=self._home) as repository:
+            check = self._check(repository)
+            target = self._target(repository, check)
+            self._is_needed = target.begin(expected=self._base, read=(), commits=True)
+            if self._is_needed:
+                self._base = target.base.id
+            layout = layout_of(
+                check.adapted_schema,
+                format="parquet",
+                partition_by=self._by,
+                options=self._options,
+                version=pyspark.__version__,
+            )
+            self._writer = TableFileWriter(
+                StoreLocation.of(repository), layout, new_write_id(repository)
+            )
+
+    @property
+    def _prefix(self) -> bytes:
+        return as_directory(parse_path(self._uri, allow_empty=True).path or b"")
+
+    def _check(self, repository: Repository) -> SchemaCheck:
+        merges = self._options.get("mergeschema", "").lower() == "true"
+        where = (self._schema, repository, self._uri, self._prefix)
+        return SchemaCheck(*where, "parquet", self._by, {}, merges, spark=None)
+
+    def _target(self, repository: Repository, check: SchemaCheck) -> WriteTarget:
+        branch = ref_of(parse_path(self._uri, allow_empty=True))
+        batch = batch_of(_txn_of(self._options), self._prefix)
+        return WriteTarget(
+            repository, branch, self._prefix, mode=self._mode, batch=batch, check=check.check
+        )
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write and upload the rows of one task."""
+        with told():
+            if not self._is_needed:
+                return _Files([])
+            return _Files(self._writer.write_task(self._arranged(iterator)))
+
+    def _arranged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield rows with the partition columns as text before the others.
+
+        Spark sorts no rows for data sources in Python, so they are sorted by the piece.
+        """
+        stored = pa.ipc.read_schema(pa.py_buffer(self._writer.layout.schema))
+        waiting: list[pa.RecordBatch] = []
+        for batch in batches:
+            waiting.append(_with_texts(batch, self._writer.layout.partition_by, stored))
+            if sum(each.nbytes for each in waiting) >= ROW_GROUP:
+                yield from _sorted(waiting, len(self._by))
+                waiting = []
+        if waiting:
+            yield from _sorted(waiting, len(self._by))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit the files of the successful tasks."""
+        with told(), opened(self._uri, home=self._home) as repository:
+            target = self._target(repository, self._check(repository))
+            if not self._is_needed or not target.begin(expected=self._base, read=(), commits=True):
+                return
+            files = [file for each in messages if isinstance(each, _Files) for file in each.files]
+            files = self._writer.or_empty(files)
+            what = {"uri": self._uri, "message": self._options.get("message", "")}
+            committer = self._options.get("committer") or getpass.getuser()
+            commit_files(repository, target, files, **what, committer=committer, metadata={})
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Leave the uploaded files to garbage collection: nothing refers to them."""
+
+
+def _with_texts(batch: pa.RecordBatch, by: Sequence[str], stored: pa.Schema) -> pa.RecordBatch:
+    columns = {
+        name.lower(): column for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    arrays = [columns[name.lower()].cast(pa.string()) for name in by]
+    for field in stored:
+        column = columns.get(field.name.lower())
+        arrays.append(pa.nulls(len(batch), field.type) if column is None else column)
+    names = [*(f"__lakecli_{at}" for at in range(len(by))), *stored.names]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _sorted(batches: Sequence[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
+    table = pa.Table.from_batches(batches)
+    if keys := [(name, "ascending") for name in table.schema.names[:width]]:
+        table = table.sort_by(keys)
+    yield from table.combine_chunks().to_batches()
+
+
+def _check_write_options(options: Mapping[str, str]) -> None:
+    unknown = sorted(set(options) - set(WRITE_OPTIONS))
+    if unknown:
+        raise UsageError(
+            f"unknown option {unknown[0]!r} of a write",
+            hint=", ".join(sorted(WRITE_OPTIONS.values())),
+        )
+    if options.get("format", "parquet").lower() != "parquet":
+        raise UsageError(
+            f"the data source does not write {options['format']!r}",
+            hint="lakecli.spark.write_table writes CSV and JSON, too",
+        )
+    if (merges := options.get("mergeschema", "")).lower() not in {"", "false", "true"}:
+        raise UsageError(f"mergeSchema must be true or false, not {merges!r}")
+    if not options.get("path"):
+        raise UsageError("no URI to save to", hint='.save("lakefs://REPOSITORY/BRANCH/PATH")')
+
+
+def _check_partition_types(schema: StructType, by: Sequence[str]) -> None:
+    kinds = {field.name.lower(): field.dataType for field in schema.fields}
+    for name in by:
+        kind = kinds.get(name.lower())
+        if kind is not None and kind.typeName() not in _TEXT_TYPES:
+            raise UsageError(
+                f"the data source cannot partition by {name!r}, {kind.simpleString()}",
+                hint="cast it to string, or use lakecli.spark.write_table",
+            )
+
+
+def _mode_of(options: Mapping[str, str], *, overwrite: bool) -> str:
+    dynamic = options.get("partitionoverwritemode", "static").lower()
+    if dynamic not in {"static", "dynamic"}:
+        raise UsageError(f"partitionOverwriteMode must be static or dynamic, not {dynamic!r}")
+    if not overwrite:
+        return "append"
+    if dynamic == "static":
+        return "overwrite"
+    if not options.get("partitionby"):
+        raise UsageError(
+            "partitionOverwriteMode=dynamic needs partition columns",
+            hint='option("partitionBy", "COLUMN")',
+        )
+    return "overwrite_partitions"
+
+
+def _txn_of(options: Mapping[str, str]) -> Any:  # noqa: ANN401 - `batch_of` checks it
+    app, version = options.get("txnappid"), options.get("txnversion")
+    if app is None and version is None:
+        return None
+    if app is None or version is None:
+        raise UsageError(
+            "txnAppId and txnVersion belong together", hint="give both options, or none"
+        )
+    return app, int(version) if version.isdecimal() and len(version) < 20 else version  # noqa: PLR2004

@@ -11,10 +11,12 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 from lakecli.base.model import MetarangeId
 from lakecli.base.uri import parse_path, ref_of
@@ -26,10 +28,6 @@ from lakecli.repository.reading.view import open_view
 from lakecli.spark.record_columns import ENTRIES, RANGE_ID, batched, chosen, decode_batch
 from lakecli.spark.schemas import arrow_schema
 from lakecli.spark.sessions import explained, opened, read_parts, told
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 SHARE: Final = 524_288
 """Entries of a task: half a second of work."""

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import functions
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lakecli.engine.runner import StoreLocation
@@ -26,6 +26,7 @@ from lakecli.errors import Unsupported, UsageError
 from lakecli.spark.partitions import Partitions, split_directory
 from lakecli.spark.schemas import (
     GIVE_SCHEMA,
+    Fold,
     TypeMismatch,
     arrow_schema,
     infer_parquet,
@@ -42,11 +43,6 @@ from lakecli.spark.sessions import (
     told,
 )
 from lakecli.spark.table_files import TableFile, fetched, iter_lines, tasks_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from lakecli.spark.schemas import Fold
 
 LINES: Final = 10_000
 """Lines in a batch, at most."""

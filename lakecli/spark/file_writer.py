@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 from uuid import UUID
 
 import numpy as np
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import functions
+from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lakecli.base.content_types import content_type_of
@@ -36,9 +36,6 @@ from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.spark.partitions import NO_VALUE
 from lakecli.spark.schemas import arrow_schema, nullable, serialised
 from lakecli.spark.sessions import check_format, quoted
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 ROW_GROUP: Final = 64 << 20
 """Approximate bytes of Arrow data in one row group."""

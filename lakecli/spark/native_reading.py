@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import functions
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import StructType
 
 from lakecli.engine.runner import StoreLocation
@@ -32,9 +32,6 @@ from lakecli.spark.schemas import (
 from lakecli.spark.sessions import is_connect, lower_case, quoted
 from lakecli.spark.table_files import TableFile, is_read, packing_of
 from lakecli.stores.uri import parse
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _SCHEMES: Final = {"s3": ("s3a", "s3"), "gs": ("gs",), "az": ("abfss",), "local": ("file",)}
 """The schemes of Hadoop for each kind of store, the best first."""

@@ -11,22 +11,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import functions
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, NullType, StringType, StructField, StructType
 
 from lakecli.errors import Unsupported
 from lakecli.spark.sessions import is_case_sensitive, is_connect, quoted, unlogged
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    Texts = tuple[str | None, ...]
-    """The values of the partition columns in a directory; ``None`` is null."""
+Texts = tuple[str | None, ...]
+"""The values of the partition columns in a directory; ``None`` is null."""
 
 KEY: Final = "__lakecli_key"
 """The column by which rows find the partition columns of their file."""

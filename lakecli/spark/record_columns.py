@@ -11,24 +11,22 @@ are made from buffers: `pyarrow.array` imports pandas, which takes a quarter of 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from lakecli.committed.values import MalformedValue, decode_entry
 from lakecli.errors import UsageError
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from pyspark.sql.types import StructType
-
-    Numbers = npt.NDArray[np.int64]
-    Flags = npt.NDArray[np.bool_]
-    Records = tuple[list[bytes], list[bytes]]
-    """Keys and values."""
-    Span = tuple[Numbers, Numbers]
-    """The position of each text in the buffer, and its size in bytes."""
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Records = tuple[list[bytes], list[bytes]]
+"""Keys and values."""
+Span = tuple[Numbers, Numbers]
+"""The position of each text in the buffer, and its size in bytes."""
 
 ENTRIES: Final = "entries"
 COMMITS: Final = "commits"

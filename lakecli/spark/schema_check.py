@@ -11,9 +11,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from pyspark.sql import functions
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from lakecli.committed.values import decode_entry
@@ -25,9 +25,6 @@ from lakecli.spark.fetched_reading import FetchedReading
 from lakecli.spark.schemas import merged_type, recorded_in, same_type
 from lakecli.spark.sessions import lower_case, option_text, quoted
 from lakecli.spark.table_files import TableFile, is_read
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _DATED: Final = re.compile(rb"part-([0-9]{8,})-[0-9]{5,}-")
 

@@ -16,11 +16,12 @@ from functools import partial, reduce
 from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
@@ -30,11 +31,8 @@ from lakecli.errors import Unsupported, UsageError
 from lakecli.spark.sessions import is_case_sensitive, is_connect
 from lakecli.spark.table_files import AT_ONCE, TableFile, read_footer
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    Fold = Callable[[str], str]
-    """Returns what two names of one column have in common."""
+Fold = Callable[[str], str]
+"""Returns what two names of one column have in common."""
 
 _ROW_METADATA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 GIVE_SCHEMA: Final = 'give the schema: schema="id INT, …"'

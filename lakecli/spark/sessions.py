@@ -13,13 +13,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from logging import LogRecord
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from lakecli.base.uri import parse
 from lakecli.engine.executors import environment_hint
@@ -27,12 +30,6 @@ from lakecli.engine.session import gist
 from lakecli.errors import LakeError, PermissionDenied, Unsupported, UsageError
 from lakecli.opening import warn_of_notices
 from lakecli.repository.contract import Repository
-
-if TYPE_CHECKING:
-    from logging import LogRecord
-
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 P = TypeVar("P")
 

@@ -12,36 +12,39 @@ mode                          conflicts if, when the branch moves,
 
 The base is ``expected=``; by default the commit of this branch that the rows were read from, the
 oldest of several; else the head when the call began.
+
+Writes of batches happen exactly once: a commit records the application and the version of its batch
+in its metadata, so the record is shared, merged and reset with the branch. It belongs to one table,
+as one batch may write several.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from heapq import merge
 from itertools import chain, islice
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from lakecli.base.model import Commit
 from lakecli.committed.diff import diff
 from lakecli.committed.writer import apply
 from lakecli.errors import AlreadyExists, ConflictError, LakeError, UsageError
-from lakecli.refs.ref_store import RefStore
+from lakecli.refs.ref_store import CommitReader, RefStore, get_commit, get_parent
+from lakecli.repository.cherry_pick import CHERRY_PICK_ORIGIN
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.reading.view import View, branch_at, commit_at, open_view, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager
-from lakecli.spark.batches import StreamBatch
+from lakecli.spark.table_files import Origin
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
-if TYPE_CHECKING:
-    from lakecli.spark.batches import Origin
-
-    Change = tuple[bytes, ClaimedValue | None]
-    Addition = tuple[bytes, ClaimedValue]
+Change = tuple[bytes, ClaimedValue | None]
+Addition = tuple[bytes, ClaimedValue]
 
 MODES: Final = ("error", "append", "overwrite", "overwrite_partitions", "ignore")
 
@@ -250,3 +253,64 @@ def _named(path: bytes, head: Commit) -> bytes:
     directory, slash, name = path.rpartition(b"/")
     number = head.generation + 1
     return b"%b%b%b%08d-%b" % (directory, slash, _PART, number, name.removeprefix(_PART))
+
+
+APP: Final = "lakecli.txn.app"
+VERSION: Final = "lakecli.txn.version"
+TABLE: Final = "lakecli.txn.table"
+
+_MAX: Final = (1 << 63) - 1
+_NUMBER: Final = re.compile("[0-9]{1,19}")
+
+
+class StreamBatch(NamedTuple):
+    """A batch of an application, to be written to a table once; later ones have larger versions."""
+
+    app: str
+    version: int
+    table: str
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The record in the commit's metadata."""
+        return {APP: self.app, VERSION: str(self.version), TABLE: self.table}
+
+    def is_written(self, reader: CommitReader, head: Commit) -> bool:
+        """Return whether a commit or its history has this batch or a later one.
+
+        The walk does not go behind a commit that records the application and the table: when that
+        was made, its history had earlier batches only. That is not so for cherry-picks.
+        """
+        waiting = [get_commit(reader, head.id)]
+        seen = {head.id}
+        while waiting:
+            commit = waiting.pop()
+            version = self._recorded(commit)
+            if version is not None and version >= self.version:
+                return True
+            if version is None or CHERRY_PICK_ORIGIN in commit.metadata:
+                fresh = [parent for parent in commit.parents if parent not in seen]
+                seen.update(fresh)
+                waiting += (get_parent(reader, commit, parent) for parent in fresh)
+        return False
+
+    def _recorded(self, commit: Commit) -> int | None:
+        """Return the version that a commit records of this application and table, or ``None``."""
+        metadata = commit.metadata
+        if metadata.get(APP) != self.app or metadata.get(TABLE) != self.table:
+            return None
+        return int(found[0]) if (found := _NUMBER.fullmatch(metadata.get(VERSION, ""))) else None
+
+
+def batch_of(txn: tuple[str, int] | None, table: bytes) -> StreamBatch | None:
+    """Return the batch that ``txn=`` names, if any; refuse what is none by a `UsageError`."""
+    if txn is None:
+        return None
+    match txn:
+        case (str(app), int(version)) if app and type(version) is int and 0 <= version <= _MAX:
+            return StreamBatch(app, version, table.decode(errors="backslashreplace"))
+        case _:
+            raise UsageError(
+                f"txn is not an application and a version: {txn!r}",
+                hint='for example txn=("orders", batch_id); the version is 0 or more',
+            )

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql import DataFrame
 
 from lakecli.base.model import Commit
 from lakecli.base.retry import DRIVERS, Retries
@@ -21,7 +23,6 @@ from lakecli.engine.spark_runner import raise_translated
 from lakecli.errors import LakeError, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_values
-from lakecli.spark.batches import batch_of, origins
 from lakecli.spark.file_writer import (
     RESULT_DDL,
     FileLayout,
@@ -42,12 +43,9 @@ from lakecli.spark.sessions import (
     option_text,
     user_of,
 )
-from lakecli.spark.target import WriteTarget
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from lakecli.staging.area import ClaimedValue
+from lakecli.spark.table_files import origins
+from lakecli.spark.target import WriteTarget, batch_of
+from lakecli.staging.area import ClaimedValue
 
 
 class WriteResult(NamedTuple):

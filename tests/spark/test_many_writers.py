@@ -20,10 +20,10 @@ from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.reading.view import commit_at
 from lakecli.spark import read_table, write_table
-from lakecli.spark.batches import APP, TABLE, VERSION, Origin, StreamBatch, origins
 from lakecli.spark.schema_check import SchemaMismatch
 from lakecli.spark.schemas import merged_type
-from lakecli.spark.target import MODES, TableChanged, TableExists
+from lakecli.spark.table_files import Origin, origins
+from lakecli.spark.target import APP, MODES, TABLE, VERSION, StreamBatch, TableChanged, TableExists
 from tests.support.lakes import read, stage
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from lakecli.errors import DirtyBranch, LakeError, Unsupported, UsageError
 from lakecli.filesystem import LakeFileSystem
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.view import branch_at
-from lakecli.spark import read_table, register, source_writer
+from lakecli.spark import data_source, read_table, register
 from lakecli.spark.data_source import source_class
 from lakecli.spark.partitions import NO_VALUE
 from lakecli.spark.schema_check import SchemaMismatch
@@ -151,7 +151,7 @@ def test_rows_reach_their_directories(
     assert len(present(home)) == 70
 
     # A task that has more rows than it may hold writes several files.
-    monkeypatch.setattr(source_writer, "ROW_GROUP", 1)
+    monkeypatch.setattr(data_source, "ROW_GROUP", 1)
     save([rows(0, 3), rows(3, 6)], partitionBy="day", overwrite=True)
     assert len(present(home)) == 6
     assert len(names(repository)) == 6
