@@ -141,14 +141,8 @@ class ExportOutcome:
 
     def join(self, other: ExportOutcome) -> None:
         """Add the outcome of another part."""
-        for mine, theirs in (
-            (self.new, other.new),
-            (self.changed, other.changed),
-            (self.by_store, other.by_store),
-            (self.unchanged, other.unchanged),
-            (self.deleted, other.deleted),
-        ):
-            mine.join(theirs)
+        for name in ("new", "changed", "by_store", "unchanged", "deleted"):
+            getattr(self, name).join(getattr(other, name))
         self.bare += other.bare
         self.failed += other.failed
         self.failures += other.failures[: REPORTED_FAILURES - len(self.failures)]

@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
+from lakecli.base.ids import PackId
 from lakecli.base.layout import MAX_REF_SIZE, REFS, pack_key, ref_key
 from lakecli.base.model import Commit, CommitId
 from lakecli.errors import IntegrityError, LakeError
@@ -22,7 +23,7 @@ from lakecli.fsck.findings import (
     Unrecoverable,
     describe_losses,
 )
-from lakecli.fsck.shared import read_packs
+from lakecli.fsck.shared import believed_packs, read_packs
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
@@ -192,19 +193,20 @@ def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
     packs = read_packs(repository.store)
     with repository.lake.kv.read() as txn:
         needed = _needed(repository, txn, packs.parents)
-        believed = _believed(repository, txn)
+        believed = believed_packs(repository, txn)
     reachable = packs.parents.keys() | needed.keys()
     dropped = [
-        bad.id
+        PackId(bad.name)
         for bad in packs.bad
-        if bad.is_replaced or (bad.id in believed and believed[bad.id] <= reachable)
+        if bad.name in packs.replaced
+        or (bad.name in believed and believed[PackId(bad.name)] <= reachable)
     ]
     if not dry_run:
         # Delete damaged packs first: the new pack may have the name of one.
         repository.store.delete(map(pack_key, dropped))
         if needed:
             _write_pack(repository, list(needed.values()))
-    missing = believed.keys() - {bad.id for bad in packs.bad}
+    missing = believed.keys() - {bad.name for bad in packs.bad}
     for pack_id in sorted(missing):
         if not believed[pack_id] <= packs.parents.keys():
             yield Repaired("pack", pack_key(pack_id), "its commits were written again")
@@ -236,17 +238,6 @@ def _needed(
         for commit_id, commit in iter_reached(refs, starts)
         if commit is not None and commit_id not in packed
     }
-
-
-def _believed(repository: Repository, txn: ReadTransaction) -> dict[str, set[CommitId]]:
-    """Return the packs and the commits that this clone believes to be in them."""
-    known = PackedStore(txn, repository.key)
-    believed: dict[str, set[CommitId]] = {}
-    for commit in RefStore(txn, repository.key).iter_commits():
-        pack_id = known.find_pack(commit.id)
-        if pack_id is not None:
-            believed.setdefault(pack_id, set()).add(commit.id)
-    return believed
 
 
 def repair_refs(

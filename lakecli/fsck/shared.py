@@ -58,7 +58,7 @@ def check_shared(
     # After the refs: a push writes the commits before it moves the ref.
     packs = read_packs(store)
     for pack in packs.bad:
-        yield Finding("pack", pack_key(pack.id), pack.what)
+        yield Finding("pack", pack_key(pack.name), pack.what)
     for each in packs.bad_commits:
         yield Finding("pack", each.key, each.what)
     yield from _check_reached(packs, heads)
@@ -106,31 +106,23 @@ def _check_believed(
     repository: Repository, txn: ReadTransaction, packs: Packs
 ) -> Iterator[Finding]:
     """Compare the bucket with what this clone remembers of it."""
-    packed = PackedStore(txn, repository.key)
-    missing: dict[PackId, int] = {}
-    for commit in RefStore(txn, repository.key).iter_commits():
-        pack_id = packed.find_pack(commit.id)
-        if pack_id is not None and commit.id not in packs.parents:
-            missing[pack_id] = missing.get(pack_id, 0) + 1
-    bad = {pack.id for pack in packs.bad}
-    for pack_id, count in sorted(missing.items()):
-        if pack_id not in bad:
+    bad = {pack.name for pack in packs.bad}
+    for pack_id, believed in sorted(believed_packs(repository, txn).items()):
+        count = len(believed - packs.parents.keys())
+        if count and pack_id not in bad:
             commits = "1 commit" if count == 1 else f"{count} commits"
             yield Finding("pack", pack_key(pack_id), f"missing, with {commits} of this clone")
 
 
-class BadPack(NamedTuple):
-    """A pack that cannot be read.
-
-    Attributes:
-        id: the ID of the pack.
-        what: the problem, in one line.
-        is_replaced: whether a readable pack has all of its commits.
-    """
-
-    id: str
-    what: str
-    is_replaced: bool
+def believed_packs(repository: Repository, txn: ReadTransaction) -> dict[PackId, set[CommitId]]:
+    """Return the packs and the commits that this clone believes to be in them."""
+    known = PackedStore(txn, repository.key)
+    believed: dict[PackId, set[CommitId]] = {}
+    for commit in RefStore(txn, repository.key).iter_commits():
+        pack_id = known.find_pack(commit.id)
+        if pack_id is not None:
+            believed.setdefault(pack_id, set()).add(commit.id)
+    return believed
 
 
 class Packs(NamedTuple):
@@ -140,12 +132,14 @@ class Packs(NamedTuple):
         parents: the parents of every commit in a readable pack.
         trees: the trees of these commits.
         bad: the packs that cannot be read.
+        replaced: IDs of packs of which a readable pack has all commits.
         bad_commits: records in readable packs that are not valid commits.
     """
 
     parents: dict[CommitId, tuple[CommitId, ...]]
     trees: dict[CommitId, MetarangeId]
-    bad: list[BadPack]
+    bad: list[InvalidRecord]
+    replaced: set[str]
     bad_commits: list[InvalidRecord]
 
 
@@ -161,5 +155,4 @@ def read_packs(store: ObjectStore) -> Packs:
         trees |= {commit.id: commit.metarange_id for commit in pack.commits}
         replaced.update(pack.replaces)
         bad_commits += pack.bad
-    bad = [BadPack(each.name, each.what, each.name in replaced) for each in damaged]
-    return Packs(parents, trees, bad, bad_commits)
+    return Packs(parents, trees, damaged, replaced, bad_commits)

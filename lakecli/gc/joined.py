@@ -40,7 +40,7 @@ from lakecli.gc.data_objects import (
     list_part,
 )
 from lakecli.gc.policy import Work
-from lakecli.gc.state import DIGEST, RECORD, Marks, total_of
+from lakecli.gc.state import DIGEST, RECORD, Marks, split, total_of
 
 NAMES: Final = ["part", "digest", "size", "key", "version", "stat"]
 COLUMNS: Final = "part int, digest binary, size bigint, key string, version string, stat binary"
@@ -168,25 +168,14 @@ class Remainder:
 
 def records_of(digests: bytes) -> bytes:
     """Return digests as records, whose size says nothing."""
-    import numpy as np
-
-    count = len(digests) // DIGEST
-    table = np.zeros((count, RECORD), np.uint8)
-    table[:, :DIGEST] = np.frombuffer(digests, np.uint8).reshape(count, DIGEST)
-    return table.tobytes()
+    starts = range(0, len(digests), DIGEST)
+    return b"".join(digests[at : at + DIGEST] + bytes(RECORD - DIGEST) for at in starts)
 
 
 def joined(digests: Any, sizes: Any) -> bytes:  # noqa: ANN401 - of pyarrow
     """Return columns as records."""
-    import numpy as np
-
-    count = len(digests)
-    table = np.empty((count, RECORD), np.uint8)
-    packed = b"".join(digests.to_pylist())
-    table[:, :DIGEST] = np.frombuffer(packed, np.uint8).reshape(count, DIGEST)
-    big = np.asarray(sizes.to_numpy(), ">i8")
-    table[:, DIGEST:] = big.view(np.uint8).reshape(count, RECORD - DIGEST)
-    return table.tobytes()
+    both = zip(digests.to_pylist(), sizes.to_pylist(), strict=True)
+    return b"".join(digest + size.to_bytes(RECORD - DIGEST) for digest, size in both)
 
 
 def rows(
@@ -200,26 +189,23 @@ def rows(
         keys: of the same objects, if they are needed.
         versions: of the same objects, if they are needed.
     """
-    import numpy as np
     import pyarrow as pa
 
+    number_of_part = pa.scalar(number, pa.int32())
     for first in range(0, len(records) // RECORD, _BATCH):
-        some = records[first * RECORD : (first + _BATCH) * RECORD]
-        count = len(some) // RECORD
-        table = np.frombuffer(some, np.uint8).reshape(count, RECORD)
-        packed = pa.py_buffer(table[:, :DIGEST].tobytes())
-        digests = pa.FixedSizeBinaryArray.from_buffers(pa.binary(DIGEST), count, [None, packed])
-        sizes = np.frombuffer(table[:, DIGEST:].tobytes(), ">u8").astype(np.int64)
-        texts = (
-            pa.array(each[first : first + _BATCH] or pa.nulls(count), pa.string())
-            for each in (keys, versions)
-        )
+        some = list(split(records[first * RECORD : (first + _BATCH) * RECORD]))
+        count = len(some)
         yield pa.RecordBatch.from_arrays(
             [
-                pa.array(np.full(count, number, np.int32)),
-                digests.cast(pa.binary()),
-                pa.array(sizes),
-                *texts,
+                pa.repeat(number_of_part, count),
+                pa.array([record[:DIGEST] for record in some], pa.binary()),
+                pa.array([int.from_bytes(record[DIGEST:]) for record in some], pa.int64()),
+                *(
+                    pa.array(each[first : first + count], pa.string())
+                    if each
+                    else pa.nulls(count, pa.string())
+                    for each in (keys, versions)
+                ),
                 pa.nulls(count, pa.binary()),
             ],
             NAMES,

@@ -473,17 +473,3 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[R
         return parse_moves(info.key, store.get(info.key))
     except ObjectNotFound:
         return ()
-
-
-def reached_by_heads(
-    parents: Mapping[CommitId, Sequence[CommitId]], heads: Iterable[CommitId | None]
-) -> frozenset[CommitId]:
-    """Return the known commits that refs reach; the head of a deleted ref is ``None``."""
-    waiting = [each for each in heads if each is not None]
-    found: set[CommitId] = set()
-    while waiting:
-        commit_id = waiting.pop()
-        if commit_id in parents and commit_id not in found:
-            found.add(commit_id)
-            waiting += parents[commit_id]
-    return frozenset(found)

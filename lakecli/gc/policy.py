@@ -41,10 +41,6 @@ from lakecli.repository.lakefs.kept_dumps import CLOCKS, TakenOver, written_at
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore
 
 
-def _agree(_question: str) -> None:
-    pass
-
-
 class GcOptions(NamedTuple):
     """How to collect garbage.
 
@@ -64,7 +60,7 @@ class GcOptions(NamedTuple):
     force_shared: bool = False
     lakefs_stopped: bool = False
     accept_restored: bool = False
-    confirm: Callable[[str], None] = _agree
+    confirm: Callable[[str], None] = lambda _question: None
     progress: Progress = NO_PROGRESS
     elapsed: Callable[[], float] = elapsed
 

@@ -23,7 +23,7 @@ from lakecli.base.layout import REFLOG
 from lakecli.base.model import CommitId, MetarangeId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
 from lakecli.gc.data_objects import LiveSet, addresses_in, digests_of
-from lakecli.gc.known_refs import KnownRefs, Positions, reached_by_heads, read_positions
+from lakecli.gc.known_refs import KnownRefs, Positions, read_positions
 from lakecli.gc.policy import Known, LostHistory, Rules, Start, Times, Work, retained
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
@@ -84,7 +84,7 @@ def check_refs(known: KnownRefs, store: ObjectStore) -> None:
     """
     heads = [ref.commit_id for ref in known.read()]
     if known.gone_back:
-        known.check_reached(reached_by_heads(_parents(read_packs(store).commits), heads))
+        known.check_reached(reached_by_heads(read_packs(store).commits, heads))
 
 
 def gather(work: Work, live: LiveSet) -> Roots:
@@ -108,7 +108,7 @@ def gather(work: Work, live: LiveSet) -> Roots:
     packs = read_packs(work.store)
     commits = packs.commits
     if known.gone_back:
-        known.check_reached(_reached(commits, positions))
+        known.check_reached(reached_by_heads(commits, [each.head for each in positions]))
     with repository.lake.kv.read() as txn:
         for commit in RefStore(txn, repository.key).iter_commits():
             at = int(commit.created_at.timestamp())
@@ -165,7 +165,7 @@ def _shared_starts(
     """Yield where the bucket's refs point, and recently pointed."""
     reached: frozenset[CommitId] = frozenset()
     if rules is not None and any(each.doubtful for each in positions):
-        reached = _reached(commits, positions)
+        reached = reached_by_heads(commits, [each.head for each in positions])
     for each in positions:
         since = _since(now, rules, each.branch)
         if each.head is not None:
@@ -181,14 +181,18 @@ def _since(now: datetime, rules: Rules | None, branch: str) -> int | None:
     return int((now - timedelta(days=days)).timestamp())
 
 
-def _reached(
-    commits: Mapping[CommitId, Known], positions: Sequence[Positions]
+def reached_by_heads(
+    commits: Mapping[CommitId, Known], heads: Iterable[CommitId | None]
 ) -> frozenset[CommitId]:
-    return reached_by_heads(_parents(commits), [each.head for each in positions])
-
-
-def _parents(commits: Mapping[CommitId, Known]) -> dict[CommitId, tuple[CommitId, ...]]:
-    return {commit_id: known.parents for commit_id, known in commits.items()}
+    """Return the known commits that refs reach; the head of a deleted ref is ``None``."""
+    waiting = [each for each in heads if each is not None]
+    found: set[CommitId] = set()
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id in commits and commit_id not in found:
+            found.add(commit_id)
+            waiting += commits[commit_id].parents
+    return frozenset(found)
 
 
 def _trees_of(commits: Mapping[CommitId, Known], ids: Iterable[CommitId]) -> frozenset[MetarangeId]:

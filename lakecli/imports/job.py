@@ -182,7 +182,7 @@ def preview(
     run = _Run(repository, path, source, runner, options)
     make_private(parent := Path(repository.lake.home.cache) / IMPORTS)
     with TemporaryDirectory(prefix="listed-", dir=parent) as directory:
-        report = run.all_parts(base, writes=False, lists_to=directory).report
+        report = run.all_parts(base, lists_to=directory).report
         yield report, iter_steps(Path(directory))
 
 
@@ -224,17 +224,15 @@ class _Run:
                 hint="copy the files into the repository: --copy",
             )
 
-    def all_parts(
-        self, base: MetarangeId, *, writes: bool = True, lists_to: str = ""
-    ) -> FinishedParts:
+    def all_parts(self, base: MetarangeId, *, lists_to: str = "") -> FinishedParts:
         """Import all parts on top of the tree `base`.
 
         Args:
             base: the tree.
-            writes: see `Task`.
-            lists_to: directory for the paths that the parts of a dry run list; ``""``: they do not.
+            lists_to: in a dry run, the directory for the paths that the parts list; ``""``: it is
+                none.
         """
-        options = self._options
+        options, writes = self._options, not lists_to
         if isinstance(self._source, Manifest) and (rows := self._source.known_rows()):
             options.progress.expect(items=rows)
         now = self._repository.lake.now()

@@ -35,11 +35,12 @@ from lakecli.imports.manifest_rows import (
     BadValue,
     Layout,
     csv_names,
-    iter_csv_rows,
-    iter_json_rows,
+    csv_records,
     json_names,
+    json_records,
     keys_of,
     rows_of_parquet,
+    rows_of_records,
 )
 from lakecli.imports.parts import (
     ROWS_AT_ONCE,
@@ -134,10 +135,9 @@ class ManifestPiece(NamedTuple):
                 before += batch.num_rows
             return
         with opened(self.file) as stream:
-            if self.file.kind == CSV:
-                yield from iter_csv_rows(stream, self.file.names, self.layout, now=now)
-            else:
-                yield from iter_json_rows(stream, self.layout, now=now)
+            is_csv = self.file.kind == CSV
+            found = csv_records(stream, self.file.names) if is_csv else json_records(stream)
+            yield from rows_of_records(found, self.layout, now=now)
 
     def iter_keys(self) -> Iterator[list[bytes]]:
         """Yield the keys of the rows; those of Parquet include old versions and delete markers."""

@@ -175,36 +175,19 @@ def json_names(stream: BinaryIO) -> list[str]:
     Raises:
         IntegrityError: the first line is not a JSON object.
     """
-    return list(next(_json_records(stream), ("", {}))[1])
+    return list(next(json_records(stream), ("", {}))[1])
 
 
-def iter_csv_rows(
-    stream: BinaryIO, names: Sequence[str], layout: Layout, *, now: int
-) -> Iterator[Rows]:
-    """Yield the objects that CSV lists, in its order.
+Record = tuple[str, dict[str, Any]]
+"""An object of a manifest in text: where it is, and its values by column."""
 
-    Args:
-        stream: the CSV.
-        names: names of its columns; empty: its first line has them.
-        layout: the columns to read.
-        now: time of modification, in unix seconds, if the manifest has none.
+
+def csv_records(stream: Any, names: Sequence[str]) -> Generator[Record]:  # noqa: ANN401
+    """Yield the records of CSV; without `names`, its first line has the names of the columns.
 
     Raises:
-        IntegrityError: the text is no CSV, or a value is missing or malformed.
+        IntegrityError: the text is no CSV.
     """
-    return _rows_of_records(_csv_records(stream, list(names)), layout, now)
-
-
-def iter_json_rows(stream: BinaryIO, layout: Layout, *, now: int) -> Iterator[Rows]:
-    """Yield the objects that JSON lines list; see `iter_csv_rows`.
-
-    Raises:
-        IntegrityError: a line is no JSON object, or a value is missing or malformed.
-    """
-    return _rows_of_records(_json_records(stream), layout, now)
-
-
-def _csv_records(stream: Any, names: list[str]) -> Generator[tuple[str, dict[str, Any]]]:  # noqa: ANN401
     text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
     reader = csv.reader(text, strict=True)
     number = 0
@@ -226,7 +209,12 @@ def _csv_records(stream: Any, names: list[str]) -> Generator[tuple[str, dict[str
         text.detach()  # the caller closes the stream
 
 
-def _json_records(stream: BinaryIO) -> Generator[tuple[str, dict[str, Any]]]:
+def json_records(stream: BinaryIO) -> Generator[Record]:
+    """Yield the records of JSON lines.
+
+    Raises:
+        IntegrityError: a line is no JSON object.
+    """
     for number, line in enumerate(stream, 1):
         if not line.strip():
             continue
@@ -239,9 +227,17 @@ def _json_records(stream: BinaryIO) -> Generator[tuple[str, dict[str, Any]]]:
             ) from None
 
 
-def _rows_of_records(
-    records: Generator[tuple[str, dict[str, Any]]], layout: Layout, now: int
-) -> Iterator[Rows]:
+def rows_of_records(records: Generator[Record], layout: Layout, *, now: int) -> Iterator[Rows]:
+    """Yield the objects of records, in their order.
+
+    Args:
+        records: of CSV or JSON lines.
+        layout: the columns to read.
+        now: time of modification, in unix seconds, if the manifest has none.
+
+    Raises:
+        IntegrityError: the text is malformed, or a value is missing or malformed.
+    """
     with closing(records):
         rows = filter(None, (_row(record, layout, now, where) for where, record in records))
         while taken := list(islice(rows, ROWS_AT_ONCE)):

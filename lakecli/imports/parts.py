@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NamedTuple, Protocol, Self
 from zlib import crc32
 
@@ -231,12 +231,8 @@ class ImportTally:
 
     def __iadd__(self, other: ImportTally) -> Self:
         """Add the counts of another part."""
-        self.objects += other.objects
-        self.size += other.size
-        self.added += other.added
-        self.changed += other.changed
-        self.removed += other.removed
-        self.unchanged += other.unchanged
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
         return self
 
 

@@ -198,12 +198,10 @@ class FinishedParts:
             self._resume(item.number, item.part, found)
             return
         report = self.report
-        report.tally += result.tally
+        self._count(result)
         report.ranges_written += result.ranges_written
         report.failed += result.failed
         report.failures = sorted((*report.failures, *result.failures))[:SHOWN_FAILURES]
-        report.places.update(result.places)
-        report.verified += result.verified
         self.duplicates += result.duplicates
         if result.steps and self.task.listing is not None:
             scratch = self.task.listing.scratch
@@ -213,10 +211,13 @@ class FinishedParts:
 
     def _resume(self, number: int, part: ImportPart, found: ImportedPart) -> None:
         self.report.resumed += 1
-        self.report.tally += found.tally
-        self.report.places.update(found.places)
-        self.report.verified += found.verified
+        self._count(found)
         self._files[number] = self.journal.path(part)
+
+    def _count(self, result: ImportedPart) -> None:
+        self.report.tally += result.tally
+        self.report.places.update(result.places)
+        self.report.verified += result.verified
 
     def join(self) -> MetarangeId:
         """Return the tree made of all parts and of the base around them."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.layout import MAX_REF_SIZE, ref_key, reflog_key
-from lakecli.base.model import RefKind
-from lakecli.gc.known_refs import SEEN, KnownRefs, observe, reached_by_heads, read_positions
+from lakecli.base.model import MetarangeId, RefKind
+from lakecli.gc.known_refs import SEEN, KnownRefs, observe, read_positions
+from lakecli.gc.policy import Known
+from lakecli.gc.roots import reached_by_heads
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import MoveOutcome, find_ref, move_ref
 from lakecli.stores.contract import ANY
@@ -249,7 +251,7 @@ def test_refs_reach_the_known_commits_below_their_heads(bucket: Bucket) -> None:
     positions = positions_of(bucket.store, START - DAY)
     # 5 is the head of ahead, 9 was merged; 8 is not known, 2 is the head of no ref.
     parents = {
-        commit(child): [commit(each) for each in above]
+        commit(child): Known(tuple(commit(each) for each in above), MetarangeId(""), 0)
         for child, above in {5: (4, 9), 4: (3,), 3: (), 9: (3, 8), 2: (1,), 1: ()}.items()
     }
     assert reached_by_heads(parents, [each.head for each in positions]) == {
