@@ -19,12 +19,7 @@ from typing import Final
 from lakecli.base.layout import REPOSITORY, data_digest, sstable_key
 from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.committed.check import (
-    CheckedEntry,
-    Problem,
-    check_metarange,
-    check_range,
-)
+from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner, Runner
@@ -39,11 +34,11 @@ from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import iter_expired
 from lakecli.repository.contract import Repository
-from lakecli.repository.data_index import DataIndex
 from lakecli.repository.handle.namespace import owner_of
 from lakecli.repository.moving.transaction import problems_of_commit
 from lakecli.repository.reading.contents import BATCH, Recorded, ask_all
 from lakecli.repository.reading.place_counts import count_place, place_of_address
+from lakecli.repository.stored_objects import DataIndex
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import clear_temporaries

@@ -18,7 +18,7 @@ from lakecli.errors import IntegrityError
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.intact_copies import DamagedObject
+from lakecli.repository.stored_objects import DamagedObject
 
 
 @dataclass(frozen=True, slots=True)

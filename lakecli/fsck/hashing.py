@@ -18,8 +18,8 @@ from lakecli.base.validation import EARLIEST
 from lakecli.engine.runner import LEAST_DIGITS, OpenStore, StoreLocation
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.imports.bucket import list_between
-from lakecli.repository.data_index import Hashed, check_object
 from lakecli.repository.reading.contents import read_located
+from lakecli.repository.stored_objects import Hashed, check_object
 from lakecli.stores.contract import ObjectInfo, ObjectStore
 
 PART_OBJECTS: Final = 500

@@ -42,7 +42,7 @@ from lakecli.fsck.spark_jobs import (
     reference,
 )
 from lakecli.repository.contract import Repository
-from lakecli.repository.data_index import DataIndex, Hashed, ObjectIndex, size_of
+from lakecli.repository.stored_objects import DataIndex, Hashed, ObjectIndex, size_of
 from lakecli.stores.contract import ObjectInfo, ObjectStore
 
 PART_RANGES: Final = 8

@@ -38,11 +38,11 @@ from lakecli.remote.ref_records import (
     parse_ref,
 )
 from lakecli.remote.refs import find_ref, iter_known_moves, iter_refs
-from lakecli.repository import intact_copies
+from lakecli.repository import stored_objects
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle import namespace
-from lakecli.repository.intact_copies import Repaired
 from lakecli.repository.moving.transaction import problems_of_commit
+from lakecli.repository.stored_objects import Repaired
 from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 
 ROUNDS: Final = 6
@@ -73,7 +73,7 @@ def repair(
         PermissionDenied: writing to the namespace is not allowed.
     """
     counts = counts or RepairCounts()
-    for repaired in intact_copies.repair_cache(repository, dry_run=dry_run):
+    for repaired in stored_objects.repair_cache(repository, dry_run=dry_run):
         counts.repaired += 1
         yield repaired
     reported: set[tuple[str, str, bytes | None]] = set()
@@ -121,8 +121,8 @@ def _repair(
     if of("ref", "commit", "pack"):
         yield from repair_packs(repository, dry_run=dry_run)
     tables = of("metarange", "range")
-    yield from intact_copies.repair_tables(repository, tables, places, dry_run=dry_run)
-    yield from intact_copies.repair_data(repository, of("data"), places, dry_run=dry_run)
+    yield from stored_objects.repair_tables(repository, tables, places, dry_run=dry_run)
+    yield from stored_objects.repair_data(repository, of("data"), places, dry_run=dry_run)
 
 
 def _repair_claim(repository: Repository, *, dry_run: bool) -> bool:

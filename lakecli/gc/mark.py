@@ -46,8 +46,8 @@ from lakecli.gc.roots import Roots, expired_reflog, gather, superseded_packs
 from lakecli.gc.state import DIGEST, total_of
 from lakecli.remote.collection import iter_expired
 from lakecli.repository.contract import Notice
-from lakecli.repository.data_index import is_much_less
 from lakecli.repository.lakefs.kept_dumps import iter_expired_records
+from lakecli.repository.stored_objects import is_much_less
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.capabilities import UploadNotFound, uploads_of

@@ -43,12 +43,12 @@ from lakecli.imports.report import (
 from lakecli.imports.sorting import import_shuffled, plan_intervals, portions_of, sort_here
 from lakecli.imports.sources import DirectorySource, ImportSource, check_pinnable, roots_of
 from lakecli.repository.contract import Notice, Repository
-from lakecli.repository.data_index import is_much_less
 from lakecli.repository.guard import claim_head
 from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.reading.addresses import remember
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import check_clean
+from lakecli.repository.stored_objects import is_much_less
 from lakecli.repository.transfer.plan import PathStep
 from lakecli.stores.uri import is_local
 

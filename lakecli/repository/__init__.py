@@ -14,13 +14,13 @@ nothing. Start at `contract`. A room imports the rooms below it only, types incl
     undo            the operation log, undo and redo
     sharing, handoff, lakefs   refs and commits in the bucket; data for people without lakecli;
                     lakeFS's refs dumps
-    intact_copies, transfer   damaged objects restored from copies; uploads and downloads
+    stored_objects, transfer   an index of all data objects, and damaged ones restored from copies;
+                    uploads and downloads
     handle          opening and closing lakes and repositories; the claim of a namespace
     moving          a branch gets a commit
     staged          uncommitted changes
     guard           objects and commits claimed against garbage collection
     reading         what a ref reads as, and where its bytes are
     journal         the operation log, moves that were begun, what the bucket is still to get
-    data_index      an index of all data objects in a namespace
     contract        `Repository`, as everything here takes it
 """

@@ -25,9 +25,9 @@ from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.repository.contract import Notice, Repository
-from lakecli.repository.data_index import is_much_less
 from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import check_branch, open_view
+from lakecli.repository.stored_objects import is_much_less
 from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingested, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import FailureBudget

@@ -14,8 +14,8 @@ from lakecli.fsck.findings import FsckCounts
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.data_index import DataIndex
 from lakecli.repository.reading.view import open_view
+from lakecli.repository.stored_objects import DataIndex
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from tests.support.lakes import entry_of, stage_entries

@@ -22,7 +22,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import list_packs, write_pack
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.intact_copies import Repaired
+from lakecli.repository.stored_objects import Repaired
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.contract import ANY

@@ -37,7 +37,7 @@ from lakecli.imports.bucket import list_between
 from lakecli.repository import tag
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import Repository
-from lakecli.repository.data_index import DataIndex
+from lakecli.repository.stored_objects import DataIndex
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import (

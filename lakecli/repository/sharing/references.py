@@ -26,10 +26,10 @@ from lakecli.committed.diff import diff
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.repository.contract import Notice, Repository
-from lakecli.repository.data_index import DataIndex
 from lakecli.repository.journal import tracking
 from lakecli.repository.reading.addresses import check_key, is_external
 from lakecli.repository.sharing.fetch import find_gone_back
+from lakecli.repository.stored_objects import DataIndex
 from lakecli.stores.contract import ObjectNotFound, ObjectStore, exists
 
 T = TypeVar("T")
@@ -272,7 +272,7 @@ def _upload_again(
         restored: the keys of all objects that this push has uploaded again, which grows.
     """
     # A push rarely needs it.
-    from lakecli.repository.intact_copies import DamagedObject, repair_data, repair_tables
+    from lakecli.repository.stored_objects import DamagedObject, repair_data, repair_tables
 
     repair = repair_tables if kind == "table" else repair_data
     damaged = [
