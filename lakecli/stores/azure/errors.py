@@ -50,7 +50,7 @@ _NO_BUCKET = Words(
     BucketNotFound,
     "no such container at {host}: {bucket}",
     "create it, for example with `az storage container create --account-name {account} --name "
-    "{container}`, or correct the namespace",
+    "{container}`, or correct the URI",
 )
 _OVERTAKEN = Words(
     ConditionFailed,

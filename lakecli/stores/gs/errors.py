@@ -45,8 +45,7 @@ _DENIED = Words(PermissionDenied, "{host} refused the request ({code}): {what}: 
 _NO_BUCKET = Words(
     BucketNotFound,
     "no such bucket at {host}: {bucket}",
-    "create it, for example with `gcloud storage buckets create {bucket}`, or correct the "
-    "namespace",
+    "create it, for example with `gcloud storage buckets create {bucket}`, or correct the URI",
 )
 _VANISHED = Words(Unreachable, "{host} lost an unfinished upload: {what}", "repeat the command")
 _BY_STATUS = {

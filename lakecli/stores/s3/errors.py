@@ -70,8 +70,7 @@ _UNABLE = Words(Unsupported, "{host} cannot do {operation} ({code}): {what}")
 _NO_BUCKET = Words(
     BucketNotFound,
     "no such bucket at {host}: {bucket}",
-    "create it, for example with `aws s3 mb {bucket}`, or correct the namespace or "
-    "AWS_ENDPOINT_URL",
+    "create it, for example with `aws s3 mb {bucket}`, or correct the URI or AWS_ENDPOINT_URL",
 )
 _FULL = Words(Unreachable, "no space left at {host}: {what}", "free some space, or raise the quota")
 _ELSEWHERE = Words(
