@@ -26,7 +26,7 @@ from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import finish_pending
 from lakecli.repository.sharing.fetch import fetch, take_packs
-from lakecli.repository.sharing.publish import publish, refused, stale
+from lakecli.repository.sharing.publish import WantedMove, publish, refused, stale
 
 MAX_ATTEMPTS: Final = 8
 """How often others may move a ref while it is pushed, each time to an ancestor of it."""
@@ -290,18 +290,9 @@ def _move(
     has_fetched: bool = False,
 ) -> bool:
     """Move a ref in the bucket; return whether it moved."""
-    result = publish(
-        repository,
-        wanted.kind,
-        wanted.name,
-        before=wanted.before,
-        after=wanted.after,
-        who=options.who,
-        why=_WHY.get(wanted.state, "push"),
-        since=since,
-        is_push=wanted.after is not None,
-        has_fetched=has_fetched,
-    )
+    move = WantedMove(*wanted[:4], options.who, _WHY.get(wanted.state, "push"))
+    is_push = wanted.after is not None
+    result = publish(repository, move, since=since, is_push=is_push, has_fetched=has_fetched)
     return result.outcome == MoveOutcome.APPLIED
 
 

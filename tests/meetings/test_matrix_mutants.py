@@ -125,11 +125,11 @@ def _moves_back_over_others(patch: pytest.MonkeyPatch) -> None:
     """What was undone is moved back in the bucket wherever the ref stands there."""
     publish = publishing.publish
 
-    def move(repository: Any, kind: Any, name: str, **options: Any) -> Any:
+    def move(repository: Any, wanted: Any, **options: Any) -> Any:
         if options.get("landing") is None:
-            ref = find_ref(repository.store, kind, name)
-            options["before"] = None if ref is None else ref.commit_id
-        return publish(repository, kind, name, **options)
+            ref = find_ref(repository.store, wanted.kind, wanted.name)
+            wanted = wanted._replace(before=None if ref is None else ref.commit_id)
+        return publish(repository, wanted, **options)
 
     patch.setattr(automatic, "publish", move)
 
@@ -142,8 +142,9 @@ def _moves_back_first(patch: pytest.MonkeyPatch) -> None:
         repository: Any, target: Any, answering: Any, *, planned: Any = (), **options: Any
     ) -> Undone:
         for each in planned:
-            ends = {"before": each.after, "after": each.before}
-            publishing.publish(repository, each.kind, each.name, **ends, who="eve", why="undo")
+            ends = each.after, each.before
+            wanted = publishing.WantedMove(each.kind, each.name, *ends, "eve", "undo")
+            publishing.publish(repository, wanted)
         return take(repository, target, answering, planned=planned, **options)
 
     patch.setattr(undo, "_take", move_first)

@@ -38,6 +38,7 @@ from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references
 from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.sharing.publish import WantedMove
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager
@@ -127,7 +128,7 @@ def test_the_cost_of_a_move_does_not_grow_with_the_history(
         made = make_commit(repository, b"%d" % number)
         bucket.calls.clear()
         result = publishing.publish(
-            repository, RefKind.BRANCH, "main", before=before, after=made.id, who="me", why="commit"
+            repository, WantedMove(RefKind.BRANCH, "main", before, made.id, "me", "commit")
         )
         assert result.outcome is MoveOutcome.APPLIED
         before = made.id
@@ -215,12 +216,7 @@ def test_the_next_command_finishes_the_local_part(
     with pytest.raises(KilledError):
         publishing.publish(
             repository,
-            RefKind.BRANCH,
-            "main",
-            before=None,
-            after=made.id,
-            who="me",
-            why="commit",
+            WantedMove(RefKind.BRANCH, "main", None, made.id, "me", "commit"),
             landing=LocalMove("commit", (), from_staging=True),
         )
     assert branch.show(repository, "main") == before
@@ -268,7 +264,7 @@ def test_a_move_that_an_earlier_command_sent_is_not_forgotten_if_the_store_fails
 
     def move() -> object:
         return publishing.publish(
-            repository, RefKind.BRANCH, "main", before=None, after=made.id, who="me", why="push"
+            repository, WantedMove(RefKind.BRANCH, "main", None, made.id, "me", "push")
         )
 
     def fail(step: str) -> None:
@@ -304,7 +300,7 @@ def test_the_first_move_of_a_ref_is_found_though_others_have_moved_it_on(
 
     monkeypatch.setattr(bucket, "put", reply_lost)
     result = publishing.publish(
-        repository, RefKind.BRANCH, "main", before=None, after=made.id, who="me", why="push"
+        repository, WantedMove(RefKind.BRANCH, "main", None, made.id, "me", "push")
     )
     assert result.outcome is MoveOutcome.APPLIED
 
@@ -517,15 +513,11 @@ def test_a_push_claims_nothing_where_garbage_was_never_collected(
 
     monkeypatch.setattr(bucket, "get", count)
     later = LocalRepository(repository.lake, repository.record)  # has read no state before
-    publishing.publish(
-        later, RefKind.BRANCH, "main", before=None, after=after, who="me", why="push"
-    )
+    publishing.publish(later, WantedMove(RefKind.BRANCH, "main", None, after, "me", "push"))
     assert read.count(layout.GC_STATE) == reads
     read.clear()
     later = LocalRepository(repository.lake, repository.record)
-    publishing.publish(
-        later, RefKind.BRANCH, "main", before=after, after=None, who="me", why="delete"
-    )
+    publishing.publish(later, WantedMove(RefKind.BRANCH, "main", after, None, "me", "delete"))
     assert read.count(layout.GC_STATE) == 1  # nothing new, so nothing to claim
 
 
@@ -610,7 +602,7 @@ def test_a_lost_move_is_lost_whatever_was_collected_meanwhile(
     monkeypatch.setattr(repository.lake, "runtime", runtime)
     after = branch.show(repository, "main").commit_id
     result = publishing.publish(
-        repository, RefKind.BRANCH, "main", before=None, after=after, who="me", why="push"
+        repository, WantedMove(RefKind.BRANCH, "main", None, after, "me", "push")
     )
     assert result.outcome is MoveOutcome.LOST
 
@@ -672,7 +664,7 @@ def test_a_push_that_is_already_lost_writes_no_pack(
     made = make_commit(repository, b"c")
     packs = list(bucket.list(layout.COMMITS))
     result = publishing.publish(
-        repository, RefKind.BRANCH, "main", before=before, after=made.id, who="me", why="test"
+        repository, WantedMove(RefKind.BRANCH, "main", before, made.id, "me", "test")
     )
     assert result.outcome == MoveOutcome.LOST
     assert list(bucket.list(layout.COMMITS)) == packs

@@ -49,7 +49,7 @@ from lakecli.repository.journal.intents import CommitUnderWay, finish_pending
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
 from lakecli.repository.journal.unsent_moves import SendDecision
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.sharing.publish import publish, refused
+from lakecli.repository.sharing.publish import WantedMove, publish, refused
 from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
 
@@ -112,16 +112,9 @@ class SharedMover:
                 return False
             operation_log.note_copies(txn, repository, landing.left)
             RefStore(txn, repository.key).put_commit(commit)
-        result = publish(
-            repository,
-            RefKind.BRANCH,
-            branch.name,
-            before=before,
-            after=commit.id,
-            who=self._who(),
-            why=landing.operation,
-            landing=landing,
-        )
+        move = (before, commit.id, self._who(), landing.operation)
+        wanted = WantedMove(RefKind.BRANCH, branch.name, *move)
+        result = publish(repository, wanted, landing=landing)
         if result.outcome == MoveOutcome.APPLIED:
             self._lost = 0
             return True
@@ -381,15 +374,8 @@ def _move(
     repository: Repository, note: UnsentMove, there: CommitId | None, *, who: Callable[[], str]
 ) -> tuple[SendDecision, CommitId | None]:
     """Make a move in the bucket; return what became of it, and where the ref stands there."""
-    result = publish(
-        repository,
-        note.kind,
-        note.name,
-        before=there,
-        after=note.after,
-        who=who(),
-        why=note.operation,
-    )
+    wanted = WantedMove(note.kind, note.name, there, note.after, who(), note.operation)
+    result = publish(repository, wanted)
     if result.outcome == MoveOutcome.APPLIED:
         return SendDecision.NOTHING, note.after
     there = None if result.ref is None else result.ref.commit_id

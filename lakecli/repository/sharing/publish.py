@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.base.ids import PackId, WriteId
 from lakecli.base.layout import pack_key, sstable_key
@@ -75,15 +75,30 @@ class Unverified(Unreachable):
     """A ref moved in the bucket; whether garbage collection has spared its objects is unknown."""
 
 
+class WantedMove(NamedTuple):
+    """A move of a ref in the bucket.
+
+    Attributes:
+        kind: a branch or a tag.
+        name: the name of the ref.
+        before: its required position in the bucket; ``None``: it must not exist.
+        after: its new position, a commit in the local store; ``None`` deletes it.
+        who: ``Name <email>``, for the shared reflog.
+        why: what is done, for the shared reflog.
+    """
+
+    kind: RefKind
+    name: str
+    before: CommitId | None
+    after: CommitId | None
+    who: str
+    why: str
+
+
 def publish(
     repository: Repository,
-    kind: RefKind,
-    name: str,
+    wanted: WantedMove,
     *,
-    before: CommitId | None,
-    after: CommitId | None,
-    who: str,
-    why: str,
     landing: LocalMove | None = None,
     since: int = 0,
     is_push: bool = False,
@@ -93,23 +108,18 @@ def publish(
 
     Args:
         repository: the repository of the ref.
-        kind: a branch or a tag.
-        name: the name of the ref.
-        before: its required position in the bucket; ``None``: it must not exist.
-        after: its new position, a commit in the local store; ``None`` deletes it.
-        who: ``Name <email>``, for the shared reflog.
-        why: what is done, for the shared reflog.
+        wanted: the move.
         landing: what to do here in the transaction that records the outcome, now or in the next
             command. ``None``: only append a ``push`` to the operation log.
-        since: the ref's sequence number in the bucket when the caller compared it with `before`,
+        since: the ref's sequence number in the bucket when the caller compared it with the start,
             or a lower one; 0: unknown, so the ref is read and compared first.
-        is_push: whether `after` is where the ref stands here. If it is moved back here before the
+        is_push: whether the end is where the ref stands here. If it is moved back here before the
             request, nothing is sent; afterwards, moving it back waits for the outcome.
         has_fetched: whether this command has fetched all refs, and so noticed it if the bucket went
             back in time.
 
     Returns:
-        ``APPLIED``, or ``LOST`` if the ref did not stand on `before`, the branch here is no longer
+        ``APPLIED``, or ``LOST`` if the ref did not stand on the start, the branch here is no longer
         what the commit was built from, or the pushed ref was moved back here; and the ref as it
         is, if it was read.
 
@@ -117,8 +127,8 @@ def publish(
         CannotShare: the store has no working compare-and-set.
         NewerRepository: the repository may be written by newer versions only.
         Swept: garbage was collected meanwhile; nothing was moved.
-        NotInBucket: something that `after` refers to is missing there; nothing was moved, unless
-            the message says that the ref was.
+        NotInBucket: something that the new position refers to is missing there; nothing was moved,
+            unless the message says that the ref was.
         Unverified: the ref was moved, but then the store did not say whether a sweep has run.
         OutcomeUnknown: the next command finds out whether it moved.
         Unreachable: the store does not answer; nothing was moved.
@@ -128,12 +138,13 @@ def publish(
     check_writable(repository)
     if not since:
         # Where many commit to one branch, this saves most of the cost of a lost race.
-        ref, is_lost = _look(repository, kind, name, before)
+        ref, is_lost = _look(repository, wanted)
         if is_lost:
             return MoveResult(MoveOutcome.LOST, ref)
         since = 0 if ref is None else ref.sequence
     collection = _settled(repository)
-    commits = [] if after is None else _new_commits(repository, before, after, collection)
+    after = wanted.after
+    commits = [] if after is None else _new_commits(repository, wanted.before, after, collection)
     trees = _trees_of(repository, commits)
     _check(repository, trees, collection, has_fetched=has_fetched)
     if not collection.never_ran:
@@ -143,33 +154,28 @@ def publish(
     if landing is not None:
         # Many machines commit to one branch, and the checks took a while. If the race is lost, this
         # saves writing a pack in vain.
-        ref, is_lost = _look(repository, kind, name, before)
+        ref, is_lost = _look(repository, wanted)
         if is_lost:
             return MoveResult(MoveOutcome.LOST, ref)
     _forget_lost_packs(repository, commits)
     lake.runtime.on_step("pack")
     packed, pack = (None, None) if after is None else _pack(repository, after)
     lake.runtime.on_step("intent")
-    wanted = Intent(
-        kind=kind,
-        name=name,
+    intent = Intent(
+        **wanted._asdict(),
         write_id=WriteId.of_bytes(lake.runtime.new_id()),
-        before=before,
-        after=after,
-        who=who,
         at=lake.now(),
-        why=why,
         pack=pack or "",
         since=since,
     )
-    begun, is_new = _write_down(repository, Begun(wanted, landing), packed)
+    begun, is_new = _write_down(repository, Begun(intent, landing), packed)
     lake.runtime.on_step("move")
     result = request_move(repository, begun, is_new=is_new, is_push=is_push)
     lake.runtime.on_step("track")
     with lake.kv.write() as txn:
         intents.record_outcome(txn, repository, begun, result)
     if result.outcome == MoveOutcome.APPLIED and trees:
-        _check_again(repository, name, trees, collection)
+        _check_again(repository, wanted.name, trees, collection)
     return result
 
 
@@ -208,19 +214,17 @@ def request_move(
         raise
 
 
-def _look(
-    repository: Repository, kind: RefKind, name: str, before: CommitId | None
-) -> tuple[RemoteRef | None, bool]:
+def _look(repository: Repository, wanted: WantedMove) -> tuple[RemoteRef | None, bool]:
     """Return a ref in the bucket, and whether it does not stand where its move has to start.
 
     If an earlier command has begun a move of the ref, the answer is no: it may be this very move.
     """
-    ref = find_ref(repository.store, kind, name)
-    if (None if ref is None else ref.commit_id) == before:
+    ref = find_ref(repository.store, wanted.kind, wanted.name)
+    if (None if ref is None else ref.commit_id) == wanted.before:
         return ref, False
     with repository.lake.kv.read() as txn:
         return ref, not any(
-            (begun.intent.kind, begun.intent.name) == (kind, name)
+            (begun.intent.kind, begun.intent.name) == (wanted.kind, wanted.name)
             for begun in intents.iter_begun(txn, repository)
         )
 
