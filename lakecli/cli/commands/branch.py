@@ -151,7 +151,14 @@ def branch_list(
     if context.out.terminal and not context.out.json:
         _list_for_people(context, opened, shown)
     elif (long or context.out.json) and library.is_shared(opened):
-        _list_shared(context, opened, shown)
+        from lakecli.repository.status import with_distances
+
+        context.out.table(
+            ("Branch", "Commit ID", "Bucket"),
+            with_distances(opened, shown),
+            row=lambda item: (item[0].name, item[0].commit_id, distance_text(item[1])),
+            record=lambda item: pick(ListedBranchJson, *item),
+        )
     else:
         context.out.table(
             ("Branch", "Commit ID"),
@@ -189,17 +196,6 @@ def _list_for_people(context: Context, repository: Repository, found: Iterable[B
         )
 
 
-def _list_shared(context: Context, repository: Repository, found: Iterable[Branch]) -> None:
-    from lakecli.repository.status import with_distances
-
-    context.out.table(
-        ("Branch", "Commit ID", "Bucket"),
-        with_distances(repository, found),
-        row=lambda item: (item[0].name, item[0].commit_id, distance_text(item[1])),
-        record=lambda item: pick(ListedBranchJson, *item),
-    )
-
-
 @answers(BranchShownJson)
 def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> None:
     """Show the commit a branch points to.
@@ -224,15 +220,9 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
     commit = show_commit(repository, found.commit_id)
 
     def record() -> BranchShownJson:
-
         is_default = found.name == repository.record.default_branch
-        return pick(
-            BranchShownJson,
-            state,
-            state.distance,
-            is_default=is_default,
-            commit=commit_record(commit),
-        )
+        record = commit_record(commit)
+        return pick(BranchShownJson, state, state.distance, is_default=is_default, commit=record)
 
     context.out.emit(record, text=lambda: _lines(state, commit))
 

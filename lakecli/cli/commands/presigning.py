@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypedDict
 
@@ -220,7 +221,9 @@ def presign_tree(
         if handoff.totals.outside:
             warn_of_outside(context, handoff.totals.outside, handoff.header.repository)
         _tell_end(context, handoff, wanted)
-        _raise_failures(context, handoff, [document for _, document in documents])
+        left_out = {path: why for _, document in documents for path, why in document.left_out}
+        failures = sorted([*handoff.failures, *left_out.items()])
+        raise_failures(context, failures, verb="hand over", hint="all others were handed over")
 
 
 def _documents(
@@ -291,20 +294,9 @@ def _tell_end(context: Context, handoff: ObjectLinks, wanted: timedelta) -> None
         return
     warn_of_early_end(context, header.created_at + wanted, end, what="the first URL expires")
     if not context.out.json:
-        context.out.note(
-            f"{_objects(handoff.totals.count)}, all URLs valid until {local_date(end)}"
-        )
-
-
-def _raise_failures(context: Context, handoff: ObjectLinks, documents: Sequence[Document]) -> None:
-
-    left_out = {path: why for document in documents for path, why in document.left_out}
-    failures = sorted([*handoff.failures, *left_out.items()])
-    raise_failures(context, failures, verb="hand over", hint="all others were handed over")
-
-
-def _objects(count: int) -> str:
-    return "1 object" if count == 1 else f"{count} objects"
+        count = handoff.totals.count
+        objects = f"{count} object{'s' * (count != 1)}"
+        context.out.note(f"{objects}, all URLs valid until {local_date(end)}")
 
 
 def check_manifest(context: Context, file: Path) -> ExitCode:
@@ -374,9 +366,11 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
     repository = context.synced_repository(uri)
     links = new_links(repository, branch, count=count, expires_in=wanted)
     link = next(links)
-    context.out.stream([link], record=_incoming_record, text=_incoming_text)
+    numbered = enumerate(chain([link], links))
     context.out.stream(
-        links, record=_incoming_record, text=lambda link: f"\n{_incoming_text(link)}"
+        numbered,
+        record=lambda item: pick(IncomingLinkJson, item[1], item[1].signed),
+        text=lambda item: "\n" * (item[0] > 0) + _incoming_text(item[1]),
     )
     warn_of_early_end(context, start + wanted, link.signed.expires_at, what="the URL expires")
     if not context.out.json:
@@ -384,11 +378,6 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
         place = shlex.quote(str(uri)) if str(uri).isprintable() else "PATH"
         context.out.note(f"to send a file: curl -f -T FILE{headers} 'URL'")
         context.out.note(f"then, to stage it: lakecli fs stage {place} --incoming ID")
-
-
-def _incoming_record(link: UploadLink) -> IncomingLinkJson:
-
-    return pick(IncomingLinkJson, link, link.signed)
 
 
 def _incoming_text(link: UploadLink) -> str:

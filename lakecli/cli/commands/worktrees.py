@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import TypedDict
 
 from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.uri import LakeUri
@@ -39,13 +39,6 @@ from lakecli.worktree.git import commit_metadata, find_git
 from lakecli.worktree.link import Link, find_root, read_link
 from lakecli.worktree.status import ChangedPath, Status, differences, status
 from lakecli.worktree.worktree import LinkMode, Worktree, not_linked
-
-_WORDS: Final = {
-    ChangeType.ADDED: "added",
-    ChangeType.REMOVED: "removed",
-    ChangeType.CHANGED: "modified",
-    ChangeType.CONFLICT: "conflict",
-}
 
 
 class SyncedJson(TypedDict):
@@ -136,7 +129,7 @@ def linking(context: Context, repository: Repository) -> LinkMode:
 def downloading(
     context: Context, repository: Repository, verb: str, transfer: TransferOptions | None = None
 ) -> Iterator[DownloadOptions]:
-    """Return how a working directory gets its files, whose progress is shown meanwhile."""
+    """Give the options of the downloads of a working directory, and show their progress."""
     transfer = transfer or TransferOptions()
     with progress(context, verb, hidden=transfer.no_progress) as shown:
         workers = parallelism(context, repository, transfer.workers)
@@ -174,7 +167,8 @@ def change_record(item: ChangedPath) -> LocalChangeJson:
 
 
 def _change_row(item: ChangedPath) -> tuple[str, str, str]:
-    return source_of(item), _WORDS[change_of(item)], quote_path(item.path)
+    _, _, change = LOOKS[change_of(item)][0].partition(" ")
+    return source_of(item), change, quote_path(item.path)
 
 
 def show_changes(context: Context, worktree: Worktree, found: Status, *, nothing: str) -> None:
