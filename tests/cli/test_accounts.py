@@ -153,6 +153,8 @@ def test_a_profile_counts_as_a_whole(home: Path, monkeypatch: pytest.MonkeyPatch
     ):
         config = opened(account)._connection.config
         assert (config.region, config.endpoint) == (region, endpoint), account
+        plain = opened(account)._connection.plain_access
+        assert plain is None or plain.config == config, account
     assert opened(Account("prod"), "sa-east-1")._connection.config.region == "sa-east-1"
     assert opened(Account("prod")).access().source == "profile prod of ~/.aws/config"
     client = opened(Account("prod"))._connection.client()

@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.configprovider import BOTOCORE_DEFAUT_SESSION_VARIABLES
 
 from lakecli.errors import Unreachable
+from lakecli.stores.s3 import direct
 from lakecli.stores.s3.direct import find_settings
 from lakecli.stores.s3.store import S3Store
 from tests.support.azurite import write_certificate
@@ -28,16 +30,14 @@ PROFILE = "[default]\nca_bundle = {}\n"
 
 LISTING = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
 READ_AND_CREATE = """
-from botocore.session import Session
+import sys
 from lakecli.stores.registry import open_store
-made = []
-Session.create_client = lambda *_, **__: made.append(1)
 store = open_store("s3://bucket/ns", region="us-east-1")
 assert store.put_new("k", b"body")
 assert store.get("k") == b"body"
 assert store.head("k").size == 4
 assert list(store.list()) == []
-print(*made)
+print(*{"botocore"} & {*sys.modules})
 """
 
 
@@ -110,9 +110,14 @@ def test_certificates_are_those_of_the_sdk(
     assert len(secure.server.requests) == trusts
 
 
+@pytest.mark.parametrize("is_plain", [True, False])
 @pytest.mark.parametrize("name", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
-def test_a_blank_bundle_is_left_to_the_sdk(aws_environment: pytest.MonkeyPatch, name: str) -> None:
+def test_a_blank_bundle_is_left_to_the_sdk(
+    aws_environment: pytest.MonkeyPatch, name: str, *, is_plain: bool
+) -> None:
     aws_environment.setenv(name, " ")
+    if not is_plain:
+        aws_environment.setenv("AWS_USE_FIPS_ENDPOINT", "false")
     assert find_settings(S3Store("bucket")._connection, "bucket") is None
 
 
@@ -158,16 +163,28 @@ def test_a_certificate_of_another_host_is_refused(
     assert not secure.server.requests
 
 
+def test_the_sdk_reads_the_same_variables() -> None:
+    for name, variable in direct._VARIABLES.items():
+        _, expected, default, _ = BOTOCORE_DEFAUT_SESSION_VARIABLES[name]
+        assert (variable, default) in {(expected, None), (expected, "when_supported")}
+
+
 @pytest.mark.parametrize("setting", [None, "when_supported", "WHEN_SUPPORTED", "when_required"])
 def test_checksums_are_asked_for_as_by_the_sdk(
     aws_environment: pytest.MonkeyPatch, setting: str | None
 ) -> None:
+    """Whether the settings were found with or without it."""
     if setting is not None:
         for name in ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION"):
             aws_environment.setenv(name, setting)
-    found = find_settings(S3Store("bucket")._connection, "bucket")
-    assert found is not None
-    assert found.sends_checksums is found.wants_checksums is (setting != "when_required")
+    plain = find_settings(S3Store("bucket")._connection, "bucket")
+    aws_environment.setenv("AWS_USE_FIPS_ENDPOINT", "false")
+    by_sdk = find_settings(S3Store("bucket")._connection, "bucket")
+    assert plain is not None
+    assert by_sdk is not None
+    for found in (plain, by_sdk):
+        assert found.sends_checksums is found.wants_checksums is (setting != "when_required")
+    assert plain.keys() == (*tuple(by_sdk.keys())[:2], "")
 
 
 @pytest.mark.parametrize("name", ["AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"])
@@ -317,6 +334,7 @@ def test_the_region_that_was_learned_counts(aws_environment: pytest.MonkeyPatch)
     first = store._reader.direct._prepared("k")
     store._connection.region = "eu-west-1"
     store._connection._config = None
+    store._connection._is_plain_sought = False
     second = store._reader.direct._prepared("k")
     assert first is not None
     assert second is not None
@@ -326,7 +344,7 @@ def test_the_region_that_was_learned_counts(aws_environment: pytest.MonkeyPatch)
     assert store._reader.direct._prepared("k") is second
 
 
-def test_objects_are_read_created_and_listed_without_a_client_of_the_sdk(
+def test_objects_are_read_created_and_listed_without_the_sdk(
     aws_environment: pytest.MonkeyPatch,
 ) -> None:
     with StubServer(OBJECT, OBJECT, OBJECT, Answer(body=LISTING)) as server:

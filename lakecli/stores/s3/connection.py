@@ -6,6 +6,7 @@ uses.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from threading import RLock
@@ -19,8 +20,11 @@ from lakecli.stores.responses import ServerDate, UnusableAnswerError, log_respon
 from lakecli.stores.s3.errors import status_of
 from lakecli.stores.s3.settings import (
     AccessKeys,
+    PlainAccess,
     S3Config,
+    find_plain_access,
     resolve_config,
+    variables_for,
 )
 
 _SOURCES: Final = {
@@ -56,6 +60,8 @@ class S3Connection:
         self._lock = RLock()
         self._session: Any = None
         self._config: S3Config | None = None
+        self._plain: PlainAccess | None = None
+        self._is_plain_sought = False
         self._attempts: int | None = None
         self._clients: dict[int, Any] = {}
 
@@ -84,7 +90,23 @@ class S3Connection:
             if config.region != region:
                 self._config = None
                 self._clients.clear()
+            self._is_plain_sought = False
         return region
+
+    @property
+    def plain_access(self) -> PlainAccess | None:
+        """Static keys and the configuration, if they can be found without the SDK.
+
+        Raises:
+            UsageError: an endpoint that is no URL of a server.
+        """
+        with self._lock:
+            if not self._is_plain_sought:
+                self._plain = find_plain_access(
+                    variables_for(self._account, os.environ), region=self.region
+                )
+                self._is_plain_sought = True
+            return self._plain
 
     @property
     def session(self) -> Any:  # noqa: ANN401 - the SDK is not typed
@@ -109,10 +131,12 @@ class S3Connection:
         """
         with self._lock:
             if self._config is None:
-                self._config = resolve_config(
-                    self.session, region=self.region, account=self._account
-                )
+                plain = self.plain_access
+                self._config = plain.config if plain is not None else self._config_of_sdk()
             return self._config
+
+    def _config_of_sdk(self) -> S3Config:
+        return resolve_config(self.session, region=self.region, account=self._account)
 
     def client(self, *, max_attempts: int | None = None) -> Any:  # noqa: ANN401 - the SDK is not typed
         """Return the client that sends each request at most so often.
@@ -157,6 +181,9 @@ class S3Connection:
         Raises:
             botocore.exceptions.BotoCoreError: there are no credentials, or they cannot be loaded.
         """
+        plain = self.plain_access
+        if plain is not None:
+            return plain.keys, None
         credentials = self._credentials()
         # This refreshes them if they are about to expire, so the expiry is read afterwards.
         frozen = credentials.get_frozen_credentials()

@@ -3,8 +3,8 @@
 A request of the SDK takes 1.5 ms of processor time, more than everything else about a small object,
 and its client 250 ms before the first one; its signer alone takes 0.1 ms for each request, and
 40 ms to load. So single objects are read, described and created, and buckets listed, by a request
-made here with the SDK's configuration, credentials, proxies and certificates. Tests compare
-signatures with the SDK's.
+made here with the SDK's configuration, credentials, proxies and certificates. With static keys
+these are found without the SDK, too. Tests compare signatures and settings with the SDK's.
 
 Anything but a plain success, or the plain answer that there is no such key, returns ``None``; the
 SDK then sends the request again with its retries, so that it handles every error and every special
@@ -13,6 +13,7 @@ case.
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
 from binascii import b2a_base64
@@ -21,7 +22,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from http import HTTPStatus
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import google_crc32c
@@ -33,6 +34,15 @@ from lakecli.stores.s3.signing import UNSIGNED, signed_headers
 
 if TYPE_CHECKING:
     from lakecli.stores.s3.direct_http import DirectHttp, HttpResponse
+
+_VARIABLES: Final = {
+    "ca_bundle": "AWS_CA_BUNDLE",
+    "request_checksum_calculation": "AWS_REQUEST_CHECKSUM_CALCULATION",
+    "response_checksum_validation": "AWS_RESPONSE_CHECKSUM_VALIDATION",
+    "use_dualstack_endpoint": "AWS_USE_DUALSTACK_ENDPOINT",
+    "use_fips_endpoint": "AWS_USE_FIPS_ENDPOINT",
+}
+"""Settings of the SDK that matter here, and their variables."""
 
 _OTHER_ENDPOINTS: Final = ("use_dualstack_endpoint", "use_fips_endpoint")
 _DIRECTORY_BUCKET: Final = "--x-s3"
@@ -63,6 +73,10 @@ _NO_SUCH_KEY = re.compile(rb"(?s:.{0,200}?)<Error>\s*<Code>NoSuchKey</Code>")
 
 def _now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 - signatures are made for the real time, as the SDK's
+
+
+_Source = tuple[Callable[[], AccessKeys], Callable[[str], str | None]]
+"""What returns the keys that sign, and what returns a setting of the SDK by its name."""
 
 
 class DirectSettings(NamedTuple):
@@ -98,7 +112,41 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
     """
     if bucket.endswith(_DIRECTORY_BUCKET):
         return None  # S3 Express needs a session of its own
-    session, config = connection.session, connection.config
+    plain, config = connection.plain_access, connection.config
+    if plain is not None and not any(os.environ.get(_VARIABLES[name]) for name in _OTHER_ENDPOINTS):
+        source: _Source | None = (
+            lambda: plain.keys,
+            lambda name: os.environ.get(_VARIABLES[name]),
+        )
+    else:
+        source = _settings_of_sdk(connection.session)
+    if source is None:
+        return None
+    keys, setting = source
+    start = config.object_url(bucket, "")
+    url = urlsplit(start)
+    if "@" in url.netloc or _HOST.fullmatch(url.hostname or "") is None:
+        return None
+    ca_bundle = ca_bundle_of(setting("ca_bundle"))
+    if ca_bundle is not None and not ca_bundle.strip():
+        return None  # the SDK refuses it
+    http = _open_http(f"{url.scheme}://{url.netloc}", ca_bundle)
+    if http is None:
+        return None
+    return DirectSettings(
+        config=config,
+        is_secure=url.scheme == "https",
+        host=url.netloc,
+        start=url.path,
+        keys=keys,
+        sends_checksums=_is_default(setting("request_checksum_calculation")),
+        wants_checksums=_is_default(setting("response_checksum_validation")),
+        http=http,
+    )
+
+
+def _settings_of_sdk(session: Any) -> _Source | None:  # noqa: ANN401 - the SDK is not typed
+    """Read the SDK's session, unless a setting changes how requests are made."""
     s3 = session.get_scoped_config().get("s3")
     credentials = session.get_credentials()
     if (
@@ -107,30 +155,12 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
         or (isinstance(s3, dict) and not set(s3) <= {"addressing_style"})
     ):
         return None
-    start = config.object_url(bucket, "")
-    url = urlsplit(start)
-    if "@" in url.netloc or _HOST.fullmatch(url.hostname or "") is None:
-        return None
-    ca_bundle = ca_bundle_of(session.get_config_variable("ca_bundle"))
-    if ca_bundle is not None and not ca_bundle.strip():
-        return None  # the SDK refuses it
-    http = _open_http(f"{url.scheme}://{url.netloc}", ca_bundle)
-    if http is None:
-        return None
-    sends, wants = (
-        str(session.get_config_variable(name)).lower() == "when_supported"
-        for name in ("request_checksum_calculation", "response_checksum_validation")
-    )
-    return DirectSettings(
-        config=config,
-        is_secure=url.scheme == "https",
-        host=url.netloc,
-        start=url.path,
-        keys=credentials.get_frozen_credentials,
-        sends_checksums=sends,
-        wants_checksums=wants,
-        http=http,
-    )
+    return credentials.get_frozen_credentials, session.get_config_variable
+
+
+def _is_default(setting: str | None) -> bool:
+    """Return whether the SDK computes checksums that a request does not need."""
+    return setting is None or setting.lower() == "when_supported"
 
 
 def _open_http(server: str, ca_bundle: str | None) -> DirectHttp | None:

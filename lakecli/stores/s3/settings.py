@@ -1,8 +1,12 @@
-"""Endpoint, region and addressing style, from the places that AWS's tools read.
+"""Endpoint, region, addressing style and static keys, from the places that AWS's tools read.
 
 These are the ``AWS_…`` variables, profiles and ``services`` sections of ``~/.aws/config``. lakecli
 looks up the endpoint itself, because signing a URL needs it, and for that the SDK would load 800 KB
 of service model.
+
+Unambiguous settings are found without the SDK, which takes 80 ms to load: keys in the environment,
+or a profile with keys, a region and no other setting about identity or endpoint. Everything else is
+left to the SDK and its rules.
 """
 
 from __future__ import annotations
@@ -10,8 +14,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from configparser import Error, RawConfigParser
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from lakecli.base.model import NO_ACCOUNT, Account
@@ -29,6 +34,30 @@ DEFAULT_REGION = "us-east-1"
 
 _VIRTUAL_HOST = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", re.ASCII)
 _DOMAINS = {"cn-": "amazonaws.com.cn", "us-iso-": "c2s.ic.gov", "us-isob-": "sc2s.sgov.gov"}
+
+
+_BEFORE_PROFILES = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"),
+    *("AWS_CREDENTIAL_EXPIRATION", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+    *("AWS_DEFAULT_PROFILE", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION"),
+)
+"""Variables that would count before, or instead of, what a profile says."""
+
+
+_OF_KEYS: Final = frozenset({"aws_access_key_id", "aws_secret_access_key", "aws_session_token"})
+_OF_PROFILES: Final = _OF_KEYS | {"region", "output", "cli_pager"}
+_NOT_PLAIN: Final = (
+    "AWS_CREDENTIAL_EXPIRATION",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+    "AWS_ROLE_ARN",
+    "AWS_SECURITY_TOKEN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+)
+_PROFILES: Final = ("AWS_DEFAULT_PROFILE", "AWS_PROFILE")
+_ONE_SPELLING: Final = re.compile(r"[\w.@:/+-]+( [\w.@:/+-]+)?", re.ASCII)
+"""A section's name that has one spelling only; with quotes or blanks it has several."""
+
+_MAY_NOT_BE_EMPTY: Final = ("AWS_DEFAULT_REGION", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 
 class S3Config(NamedTuple):
@@ -79,6 +108,13 @@ class AccessKeys(NamedTuple):
     token: str
 
 
+class PlainAccess(NamedTuple):
+    """Static keys, and the configuration."""
+
+    keys: AccessKeys
+    config: S3Config
+
+
 @lru_cache(64)
 def _bucket_url(config: S3Config, bucket: str) -> str:
     base = urlsplit(config.endpoint or config.aws_endpoint())
@@ -86,6 +122,25 @@ def _bucket_url(config: S3Config, bucket: str) -> str:
     if config.is_virtual_host(bucket):
         return f"{base.scheme}://{bucket}.{base.netloc}{path}"
     return f"{base.scheme}://{base.netloc}{path}/{bucket}"
+
+
+def variables_for(account: Account, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment in which AWS's tools would access S3 as an account does.
+
+    A profile counts as a whole: variables with keys, an endpoint or a region do not.
+    """
+    if account == NO_ACCOUNT:
+        return environ
+    found = dict(environ)
+    if account.profile:
+        for name in _BEFORE_PROFILES:
+            found.pop(name, None)
+        found["AWS_PROFILE"] = account.profile
+    if account.endpoint:
+        found["AWS_ENDPOINT_URL_S3"] = account.endpoint
+    if account.region:
+        found["AWS_DEFAULT_REGION"] = account.region
+    return found
 
 
 def resolve_config(session: Session, *, region: str, account: Account = NO_ACCOUNT) -> S3Config:
@@ -101,10 +156,10 @@ def resolve_config(session: Session, *, region: str, account: Account = NO_ACCOU
         botocore.exceptions.BotoCoreError: a profile that does not exist, a file that is broken.
     """
     profile = session.get_scoped_config()
+    environ = variables_for(account, os.environ)
     endpoint = check_endpoint(account.endpoint)
     if not endpoint and not session.get_config_variable("ignore_configured_endpoint_urls"):
-        # A profile that an account names counts as a whole, and variables do not.
-        endpoint = _configured_endpoint(session, {} if account.profile else os.environ)
+        endpoint = _configured_endpoint(session, environ)
     s3 = profile.get("s3")
     style = s3.get("addressing_style", "") if isinstance(s3, dict) else ""
     if style not in {"path", "virtual"}:
@@ -177,3 +232,105 @@ def ca_bundle_of(configured: str | None) -> str | None:
         configured: for AWS, by ``AWS_CA_BUNDLE`` or the profile; it counts first, as for the SDK.
     """
     return os.environ.get("REQUESTS_CA_BUNDLE") if configured is None else configured
+
+
+class _NotPlainError(Exception):
+    """There is a setting that only the SDK understands."""
+
+
+def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess | None:
+    """Return the keys and the configuration, or ``None`` if only the SDK can tell.
+
+    Args:
+        environ: the environment.
+        region: learned from the bucket; it wins over a region set for all of AWS.
+
+    Raises:
+        UsageError: an endpoint that is no URL of a server.
+    """
+    if any(environ.get(name) for name in _NOT_PLAIN):
+        return None
+    if any(environ.get(name) == "" for name in (*_PROFILES, *_MAY_NOT_BE_EMPTY)):
+        return None
+    profile = next((environ[name] for name in _PROFILES if name in environ), None)
+    try:
+        written = _read_profile(environ, profile)
+    except _NotPlainError:
+        return None
+    of_environment = (environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY"))
+    of_profile = (written.get("aws_access_key_id"), written.get("aws_secret_access_key"))
+    if all(of_environment):
+        token = environ.get("AWS_SESSION_TOKEN")
+        access_key, secret_key = of_environment
+    elif any(of_environment) or not all(of_profile):
+        return None
+    else:
+        token = written.get("aws_session_token")
+        access_key, secret_key = of_profile
+    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
+    configured = environ.get("AWS_DEFAULT_REGION") or written.get("region") or ""
+    return PlainAccess(
+        AccessKeys(access_key or "", secret_key or "", token or ""),
+        S3Config(
+            endpoint=check_endpoint(endpoint),
+            region=region or check_region(configured) or DEFAULT_REGION,
+            is_region_configured=bool(configured),
+            addressing_style="path" if endpoint else "auto",
+        ),
+    )
+
+
+def _read_profile(environ: Mapping[str, str], profile: str | None) -> dict[str, str]:
+    """Return the settings of a profile that has no others than keys and a region.
+
+    Raises:
+        _NotPlainError: it has others, or does not exist.
+    """
+    name = profile or "default"
+    section = "default" if name == "default" else f"profile {name}"
+    config = _read_section(environ.get("AWS_CONFIG_FILE", "~/.aws/config"), section)
+    keys = _read_section(environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"), name)
+    if profile is not None and config is None and keys is None:
+        raise _NotPlainError
+    config, keys = config or {}, keys or {}
+    if not config.keys() <= _OF_PROFILES or not keys.keys() <= _OF_KEYS:
+        raise _NotPlainError
+    if keys and config.keys() & _OF_KEYS:
+        raise _NotPlainError  # the SDK decides which of them count
+    return config | keys
+
+
+def _read_section(file: str, section: str) -> dict[str, str] | None:
+    """Return a section of one of AWS's files, or ``None``.
+
+    Raises:
+        _NotPlainError: the file is malformed or unreadable.
+    """
+    if not file.startswith(("/", "~/")) or "$" in file:
+        raise _NotPlainError
+    path = os.path.expanduser(file)
+    if not path.startswith("/"):
+        raise _NotPlainError  # there is no home directory
+    try:
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        raise _NotPlainError from None
+
+    parser = RawConfigParser(default_section="")
+    try:
+        parser.read_string(text)
+    except (Error, ValueError):
+        raise _NotPlainError from None
+    if not all(map(_ONE_SPELLING.fullmatch, parser.sections())) or (
+        section == "default" and parser.has_section("profile default")
+    ):
+        raise _NotPlainError
+    if not parser.has_section(section):
+        return None
+    found = dict(parser.items(section))
+    if any("\n" in value for value in found.values()):
+        raise _NotPlainError
+    return found
