@@ -6,8 +6,6 @@ of all known fields are checked together. Undeclared fields are those of a later
 kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar

@@ -1,7 +1,5 @@
 """The context of a command: settings, lake, clock and output, each created on first use."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,6 +8,7 @@ from io import BytesIO, TextIOWrapper
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from lakecli.base.progress import ignore_step
+from lakecli.base.uri import LakeUri
 from lakecli.cli.line.argv import BOOLEANS, Globals, without_secrets
 from lakecli.cli.out.output import Output
 from lakecli.cli.out.text import posix_word
@@ -17,7 +16,6 @@ from lakecli.errors import NotFound, Refused, Unreachable, UsageError
 from lakecli.settings.home import HomePaths, chosen_home, home_paths
 
 if TYPE_CHECKING:
-    from lakecli.base.uri import LakeUri
     from lakecli.cli.out.logs import Logs
     from lakecli.repository.contract import (
         BranchMover,
@@ -146,7 +144,7 @@ class Context:
         return os.path.join(os.getcwd(), given) if given else None
 
     @cached_property
-    def lakectl(self) -> LakectlFile:
+    def lakectl(self) -> "LakectlFile":
         """What lakectl's configuration file holds; empty without one."""
         from lakecli.settings.lakectl import LakectlFile, read_lakectl_file
 
@@ -164,7 +162,7 @@ class Context:
             yield f"{name} in {self.lakectl_file} is ignored: {reason(name)}"
 
     @cached_property
-    def settings(self) -> Settings:
+    def settings(self) -> "Settings":
         """All settings: flag over environment over file over default."""
         from lakecli.settings.settings import Settings
 
@@ -211,7 +209,7 @@ class Context:
         """Return 16 random bytes."""
         return self._environment.new_id()
 
-    def lake(self) -> Lake:
+    def lake(self) -> "Lake":
         """Return the lake of this home, opened at the first call and closed when the run ends.
 
         Raises:
@@ -224,14 +222,14 @@ class Context:
             self._lake = Lake.open(self.lake_home(), self.runtime)
         return self._lake
 
-    def lake_home(self) -> Home:
+    def lake_home(self) -> "Home":
         """Return the directories of the lake, which may not exist."""
         from lakecli.repository.contract import Home
 
         return Home(self.home.store, self.home.cache, *self.settings.cache_sizes)
 
     @cached_property
-    def runtime(self) -> Runtime:
+    def runtime(self) -> "Runtime":
         """The clock, the random IDs and the stores of this run."""
         from lakecli.repository.contract import Runtime
 
@@ -247,7 +245,7 @@ class Context:
             on_answer=self._answers.append,
         )
 
-    def repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> Repository:
+    def repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> "Repository":
         """Open the repository that a URI names, as it is on this machine.
 
         Args:
@@ -273,7 +271,7 @@ class Context:
             return repository_at(self.logged_repository(uri, operation=at_op), at_op)
         return self.keep(self.lake().repository(uri.repository))
 
-    def repository_in_place(self, namespace: str, *, at_op: str = "") -> Repository:
+    def repository_in_place(self, namespace: str, *, at_op: str = "") -> "Repository":
         """Open the repository of a storage namespace for reading, once, without a clone.
 
         Raises:
@@ -292,7 +290,7 @@ class Context:
             self._remotes[namespace] = self.keep(remote)
         return self._remotes[namespace]
 
-    def synced_repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> Repository:
+    def synced_repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> "Repository":
         """Open the repository that a URI names, and catch up with the bucket as `synced` does.
 
         With `at_op` nothing is fetched: the past does not change. Arguments and errors are those
@@ -303,7 +301,7 @@ class Context:
 
     def logged_repository(
         self, uri: LakeUri, *, wanted: str = "", operation: str = ""
-    ) -> Repository:
+    ) -> "Repository":
         """Open the repository whose operation log a URI means.
 
         It may be deleted on this machine: then only its log is of use.
@@ -323,7 +321,7 @@ class Context:
             logged_repository(self.lake(), uri.repository, wanted=wanted, operation=operation)
         )
 
-    def synced(self, repository: Repository, *, restores: bool = False) -> Repository:
+    def synced(self, repository: "Repository", *, restores: bool = False) -> "Repository":
         """Return a handle whose moves go to the bucket, after catching up with the bucket.
 
         Catching up finishes what an interrupted command left, and fetches. Without ``sync = auto``,
@@ -348,7 +346,7 @@ class Context:
             self._catch_up(opened, mover)
         return opened
 
-    def _catch_up(self, repository: Repository, mover: BranchMover) -> None:
+    def _catch_up(self, repository: "Repository", mover: "BranchMover") -> None:
         """Fetch, and tell what became of that which earlier commands left."""
         try:
             caught_up = mover.catch_up(repository)
@@ -359,13 +357,13 @@ class Context:
         for unsent in caught_up.unsent:
             self.out.warn(unsent.message, unsent.hint)
 
-    def tell_finished(self, finished: Iterable[Finished]) -> None:
+    def tell_finished(self, finished: "Iterable[Finished]") -> None:
         """Tell what became of moves in the bucket that an interrupted command began."""
         for each in finished:
             show = self.out.warn if each.state == "lost" else self.out.note
             show(each.text())
 
-    def keep(self, repository: Repository) -> Repository:
+    def keep(self, repository: "Repository") -> "Repository":
         """Return a repository after registering it: `finish` pushes, `close` shows its notices."""
         self._repositories.append(repository)
         return repository

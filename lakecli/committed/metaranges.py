@@ -15,8 +15,6 @@ The ID that a range or metarange must have, computed from its records.
 Reading the records of one range, and checking them against its metarange.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence

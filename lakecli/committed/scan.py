@@ -9,11 +9,9 @@ and meet again further on. `iter_windows` walks so; `iter_pairs` yields what dif
 path.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from typing import AnyStr, Final, NamedTuple, TypeAlias
+from typing import AnyStr, Final, NamedTuple, Self, TypeAlias
 
 from lakecli.base.model import ChangeType, MetarangeId
 from lakecli.committed.metaranges import ID_PART, Metarange, Mismatch, RangeRecord
@@ -170,7 +168,7 @@ class Cursor:
         else:
             self.skip_block()
 
-    def skip_equal_ranges(self, other: Cursor) -> None:
+    def skip_equal_ranges(self, other: Self) -> None:
         """Move two cursors that stand before ranges past the ranges they have in common."""
         mine, theirs = self.tree.values, other.tree.values
         left, right = self._position, other._position
@@ -186,7 +184,7 @@ class Cursor:
             self.skip_range()
             other.skip_range()
 
-    def skip_equal_blocks(self, other: Cursor) -> bool:
+    def skip_equal_blocks(self, other: Self) -> bool:
         """Move two cursors that stand before blocks past those stored as the same bytes.
 
         Returns:

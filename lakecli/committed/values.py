@@ -10,8 +10,6 @@ too, so a value is put together from constant parts, and columns of entries are 
 compiled core where there is one. Tests compare every byte with protobuf's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache

@@ -37,8 +37,6 @@ The commits in the bucket, and the pack of each; a push uploads only the others.
 A commit in several packs, because one replaces others, is recorded with the last added.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache

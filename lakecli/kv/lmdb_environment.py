@@ -30,8 +30,6 @@ emptied does not count as new. The file is an aid only: if it cannot be written,
 `network_type` detects network file systems, on which LMDB's locks and memory maps do not work.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re
@@ -89,7 +87,7 @@ _PAUSES: Final = (0.02, 0.05, 0.1, *[0.2] * 50)
 
 # The open environments of this process, by device and inode of the directory: LMDB allows only one
 # for each. Guarded by the lock, which also keeps two threads from opening at once.
-_open: Final[dict[tuple[int, int], LmdbEnvironment]] = {}
+_open: "Final[dict[tuple[int, int], LmdbEnvironment]]" = {}
 _open_lock: Final = Lock()
 
 
@@ -101,7 +99,7 @@ class LmdbEnvironment:
         lmdb_env: lmdb.Environment,
         directory: StrPath,
         identity: tuple[int, int],
-        sentinel: Sentinel,
+        sentinel: "Sentinel",
     ) -> None:
         self.directory = directory
         self.identity = identity
@@ -128,7 +126,7 @@ class LmdbEnvironment:
                 hint="spawn worker processes, or close the store before the fork",
             )
 
-    def begin(self, *, write: bool) -> lmdb.Transaction[bytes]:
+    def begin(self, *, write: bool) -> "lmdb.Transaction[bytes]":
         """Begin a transaction; a second writer waits for the first.
 
         Raises:
@@ -156,13 +154,13 @@ class LmdbEnvironment:
         writer = self._writer
         return writer is not None and writer[0] == get_ident() and writer[1]() is not None
 
-    def abort(self, txn: lmdb.Transaction[bytes]) -> None:
+    def abort(self, txn: "lmdb.Transaction[bytes]") -> None:
         """End this thread's write transaction without effect, unless it was committed."""
         if self._writer is not None and self._writer[1]() is txn:
             self._writer = None  # before the next writer can set it
         txn.abort()
 
-    def commit(self, txn: lmdb.Transaction[bytes]) -> None:
+    def commit(self, txn: "lmdb.Transaction[bytes]") -> None:
         """Make this thread's write transaction durable.
 
         Raises:
@@ -176,7 +174,7 @@ class LmdbEnvironment:
         with suppress(OSError):  # a full disk
             grow(self._file, (self._lmdb.info()["last_pgno"] + 1) * self._page_size)
 
-    def check_schema(self, txn: lmdb.Transaction[bytes]) -> None:
+    def check_schema(self, txn: "lmdb.Transaction[bytes]") -> None:
         """Refuse a store with a schema that this version does not know.
 
         Raises:
@@ -285,7 +283,7 @@ def _sync_names(directory: StrPath) -> None:
         above = os.path.dirname(above)
 
 
-def _check_file(directory: StrPath, sentinel: Sentinel) -> None:
+def _check_file(directory: StrPath, sentinel: "Sentinel") -> None:
     """Check the store's file before it is mapped.
 
     Raises:

@@ -22,8 +22,6 @@ Each connecting line makes one change, so that a drawing is unambiguous:
 - ``|/`` ends a column that joins another; columns to its right shift with ``/``
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from heapq import heapify, heappop, heappush
@@ -144,7 +142,7 @@ class _Newest:
         self.commit = commit
         self.time = (commit.created_at, commit.nanoseconds)
 
-    def __lt__(self, other: _Newest) -> bool:
+    def __lt__(self, other: "_Newest") -> bool:
         if self.time != other.time:
             return self.time > other.time
         return self.commit.id > other.commit.id

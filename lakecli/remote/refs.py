@@ -22,8 +22,6 @@ A ref object is never deleted, so neither a version nor the object's absence eve
 The local store keeps the moves that this clone has read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum

@@ -11,6 +11,7 @@ from functools import partial
 from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from lakecli.base.directories import StrPath
 from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import (
     NO_ACCOUNT,
@@ -30,7 +31,6 @@ from lakecli.kv.local_store import LocalStore, ReadTransaction, WriteTransaction
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.base.directories import StrPath
     from lakecli.committed.cache import Reads
     from lakecli.committed.tree_store import TreeStore
     from lakecli.remote.refs import Intent, MoveOutcome
@@ -62,8 +62,8 @@ class Home(NamedTuple):
         memory_size: the limit of the parts of trees that a repository keeps in memory, in bytes.
     """
 
-    store: "StrPath"
-    cache: "StrPath"
+    store: StrPath
+    cache: StrPath
     cache_size: int = DEFAULT_CACHE_SIZE
     memory_size: int = DEFAULT_MEMORY_SIZE
 
@@ -108,13 +108,13 @@ class Runtime(NamedTuple):
     command: str = ""
     on_step: Callable[[str], None] = ignore_step
     trusted: Callable[[str], Sequence[str]] = lambda _repository: ()
-    open_store: "Callable[[str, str], ObjectStore]" = _open_store
+    open_store: Callable[[str, str], "ObjectStore"] = _open_store
     prepare_namespace: Callable[[str], str] = _prepare_namespace
     elapsed: Callable[[], float] = elapsed
     sleep: Callable[[float], None] = sleep
     show_rebuild: Callable[[int], AbstractContextManager[Progress]] = _show_nothing
     account: Callable[[str], Account] = lambda _repository: NO_ACCOUNT
-    on_answer: "Callable[[GivenLater], None]" = _give_at_once
+    on_answer: Callable[["GivenLater"], None] = _give_at_once
 
     def for_repository(self, name: str) -> "Runtime":
         """Return a runtime that opens stores as a repository's settings say."""
@@ -337,17 +337,18 @@ class UnsentMove(NamedTuple):
     lease: CommitId | None = None
 
 
-class Finished(NamedTuple):
+class Finished:
     """A move that an earlier command began, and what became of it.
 
-    Attributes:
+    Args:
         intent: the move.
         state: ``applied``: it was made, and is recorded now; ``lost``: somebody else moved the ref
             first, and it will never be made; ``open``: it is made when the command is repeated.
     """
 
-    intent: "Intent"
-    state: "MoveOutcome"
+    def __init__(self, intent: "Intent", state: "MoveOutcome") -> None:
+        self.intent = intent
+        self.state = state
 
     def text(self) -> str:
         """Return what became of the move, in words."""

@@ -5,13 +5,11 @@ and a second one only if the index does not fit into that. Every defect of a fil
 `CorruptTable`, which names the file and the offset.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 from operator import lt
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, Self
 
 from lakecli import native
 from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint
@@ -99,7 +97,7 @@ class SSTable:
         UnknownTableFormat: it is not of this format at all.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: "Source") -> None:
         self.name = source.name
         self.properties: Mapping[str, bytes]
         self.size, self.count, self.properties, blocks = read_directory(source)
@@ -141,7 +139,7 @@ class SSTable:
             raise self._corrupt(number, str(error)) from None
         return stored
 
-    def count_equal_blocks(self, number: int, other: SSTable, at: int) -> int:
+    def count_equal_blocks(self, number: int, other: Self, at: int) -> int:
         """Return how many blocks are stored as the same bytes as those of another table.
 
         The same bytes are the same records, so no checksum is verified. Twice as many blocks are
@@ -161,7 +159,7 @@ class SSTable:
                 step, grows = step // 2, False
         return count
 
-    def _has_blocks_of(self, number: int, other: SSTable, at: int, count: int) -> bool:
+    def _has_blocks_of(self, number: int, other: Self, at: int, count: int) -> bool:
         """Return whether consecutive blocks of two tables are the same bytes, without gaps."""
         sizes = self._sizes[number : number + count]
         if len(sizes) < count or sizes != other._sizes[at : at + count]:
@@ -340,7 +338,7 @@ class Blocks(NamedTuple):
         """Where the last block ends, 0 if there is none."""
         return self.offsets[-1] + self.sizes[-1] if self.sizes else 0
 
-    def extend(self, more: Blocks) -> None:
+    def extend(self, more: "Blocks") -> None:
         """Add the blocks of another part of the index."""
         self.keys.extend(more.keys)
         self.offsets.extend(more.offsets)

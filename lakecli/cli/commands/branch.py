@@ -1,7 +1,5 @@
 """``lakecli branch``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NotRequired, TypedDict
@@ -227,7 +225,7 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
     context.out.emit(record, text=lambda: _lines(state, commit))
 
 
-def _lines(state: BranchStatus, commit: Commit) -> Iterator[str]:
+def _lines(state: "BranchStatus", commit: Commit) -> Iterator[str]:
 
     yield f"Commit ID: {state.commit_id}"
     yield f"Date: {local_date(commit.created_at)}"

@@ -1,18 +1,16 @@
 """What commands say about the bucket: refs that moved, and places outside the namespace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from lakecli.base.model import CommitId
+from lakecli.base.uri import LakeUri
 from lakecli.cli.out.records import pick
 from lakecli.cli.out.text import one_line
 from lakecli.refs.names import is_full_commit_id
 from lakecli.repository.reading.view import commit_at
 
 if TYPE_CHECKING:
-    from lakecli.base.uri import LakeUri
     from lakecli.cli.context import Context
     from lakecli.repository.contract import Finished, Repository
     from lakecli.repository.push import PushLease, RefPush
@@ -89,12 +87,12 @@ class OutsidePlaceJson(TypedDict):
     allowed: bool
 
 
-def ref_of(uri: LakeUri, repository: Repository) -> str:
+def ref_of(uri: LakeUri, repository: "Repository") -> str:
     """Return the branch or tag that a URI names, else the default branch."""
     return repository.record.default_branch if uri.ref is None else uri.ref
 
 
-def read_lease(repository: Repository, text: str | None) -> PushLease | None:
+def read_lease(repository: "Repository", text: str | None) -> "PushLease | None":
     """Return the lease that an option asks for; a commit that is not here is taken as typed."""
     from lakecli.repository.push import PushLease
 
@@ -108,7 +106,7 @@ def read_lease(repository: Repository, text: str | None) -> PushLease | None:
         return PushLease(commit_at(repository, txn, text).id)
 
 
-def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:
+def finish_interrupted(context: "Context", repository: "Repository") -> "list[Finished]":
     """Finish what an interrupted command left, and show what became of it."""
     from lakecli.repository.journal.intents import finish_pending
 
@@ -122,7 +120,7 @@ def short(commit_id: CommitId | None) -> str:
     return "" if commit_id is None else commit_id[:_SHOWN]
 
 
-def update_lines(updates: tuple[RefUpdate, ...]) -> Iterator[str]:
+def update_lines(updates: "tuple[RefUpdate, ...]") -> Iterator[str]:
     """Yield one line for each ref that moved in the bucket."""
     from lakecli.repository.sharing.fetch import Change
 
@@ -141,7 +139,7 @@ def update_lines(updates: tuple[RefUpdate, ...]) -> Iterator[str]:
         yield f"{update.kind} {update.name}: {shown}"
 
 
-def pushed_line(pushed: RefPush, *, dry_run: bool) -> str:
+def pushed_line(pushed: "RefPush", *, dry_run: bool) -> str:
     """Return the line of a ref that was pushed, or would be."""
     from lakecli.repository.push import Pushing
 
@@ -158,7 +156,7 @@ def pushed_line(pushed: RefPush, *, dry_run: bool) -> str:
     return f"{pushed.kind} {pushed.name}: {would}{shown}"
 
 
-def distance_text(distance: Distance) -> str:
+def distance_text(distance: "Distance") -> str:
     """Return how far a branch is ahead of and behind the bucket, in words."""
     if distance.upstream is None:
         return "deleted in the bucket" if distance.is_deleted else "never pushed"
@@ -170,12 +168,12 @@ def distance_text(distance: Distance) -> str:
     return ", ".join(parts) or "up to date"
 
 
-def place_records(places: Iterable[CountedPlace]) -> list[OutsidePlaceJson]:
+def place_records(places: "Iterable[CountedPlace]") -> list[OutsidePlaceJson]:
     """Return the JSON answer about places."""
     return [pick(OutsidePlaceJson, place, place=place.uri) for place in places]
 
 
-def place_lines(places: Sequence[CountedPlace]) -> Iterator[str]:
+def place_lines(places: "Sequence[CountedPlace]") -> Iterator[str]:
     """Yield a line for each of the first places."""
     for place in places[:SHOWN_PLACES]:
         allowed = "" if place.allowed else " (not allowed)"

@@ -1,7 +1,5 @@
 """``lakecli fs stat``."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, TypedDict
@@ -113,7 +111,7 @@ def fs_stat(
 
 
 def _answer_many(
-    context: Context, repository: Repository, root: LakeUri, names: NamesOptions
+    context: Context, repository: "Repository", root: LakeUri, names: NamesOptions
 ) -> None:
 
     with open_reader(repository, ref_of(root)) as reader:

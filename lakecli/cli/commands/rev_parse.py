@@ -22,6 +22,18 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
 
 
+class StepJson(TypedDict):
+    """A modifier of a ref expression.
+
+    Attributes:
+        modifier: modifier such as ~2.
+        commit_id: the commit it leads to.
+    """
+
+    modifier: str
+    commit_id: CommitId
+
+
 class ResolvedJson(TypedDict):
     """The commit that a ref expression names.
 
@@ -39,7 +51,7 @@ class ResolvedJson(TypedDict):
     base: str
     base_commit_id: CommitId
     staging: bool
-    steps: "Sequence[StepJson]"
+    steps: Sequence[StepJson]
 
 
 class AskedRefJson(TypedDict):
@@ -54,18 +66,6 @@ class AskedRefJson(TypedDict):
     missing: bool
 
 
-class StepJson(TypedDict):
-    """A modifier of a ref expression.
-
-    Attributes:
-        modifier: modifier such as ~2.
-        commit_id: the commit it leads to.
-    """
-
-    modifier: str
-    commit_id: CommitId
-
-
 class CommitChangesJson(TypedDict):
     """A commit, and what it changed.
 
@@ -75,7 +75,7 @@ class CommitChangesJson(TypedDict):
     """
 
     commit: CommitJson
-    changes: "Sequence[ChangeCountsJson]"
+    changes: Sequence["ChangeCountsJson"]
 
 
 @answers(ResolvedJson, each=True)

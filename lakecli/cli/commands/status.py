@@ -21,9 +21,21 @@ from lakecli.repository import status as states
 from lakecli.repository.status import BranchStatus
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakecli.repository.contract import Finished, Repository
+
+
+class MoveJson(MovedRef):
+    """A move in the bucket that an interrupted command began.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+        before: its commit in the bucket before; null if it was not there.
+        after: its new commit there; null if it is deleted.
+        state: applied, lost (somebody else moved it first), or open.
+    """
+
+    state: str
 
 
 class StatusJson(TypedDict):
@@ -48,24 +60,10 @@ class StatusJson(TypedDict):
     pushed_at: datetime | None
     branches: Sequence[BranchStatusJson]
     only_in_bucket: Sequence[RefJson]
-    pending: "Sequence[MoveJson]"
+    pending: Sequence[MoveJson]
     went_back: Sequence[RefNameJson]
-    directory: "NotRequired[Path]"
+    directory: NotRequired[str]
     changes: NotRequired[Sequence[LocalChangeJson]]
-
-
-class MoveJson(MovedRef):
-    """A move in the bucket that an interrupted command began.
-
-    Attributes:
-        kind: branch or tag.
-        name: name of the branch or tag.
-        before: its commit in the bucket before; null if it was not there.
-        after: its new commit there; null if it is deleted.
-        state: applied, lost (somebody else moved it first), or open.
-    """
-
-    state: str
 
 
 @answers(StatusJson)
@@ -115,7 +113,7 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
         if here is not None:
             from lakecli.cli.commands.worktrees import change_record
 
-            shown["directory"] = worktree.root
+            shown["directory"] = str(worktree.root)
             shown["changes"] = list(map(change_record, compared.items))
         return shown
 

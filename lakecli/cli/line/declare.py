@@ -93,7 +93,7 @@ def option(
     default: object = None,
     min: int | None = None,
     hidden: bool = False,
-    read: "Callable[[Any, Context], object] | None" = None,
+    read: Callable[[Any, "Context"], object] | None = None,
     kind: Kind | None = None,
 ) -> Any:  # noqa: ANN401 - of the type of the parameter
     """Declare an option of one command; see `Option` and `Parser`."""
@@ -106,7 +106,7 @@ def argument(
     help: str,
     *,
     default: object = REQUIRED,
-    read: "Callable[[Any, Context], object] | None" = None,
+    read: Callable[[Any, "Context"], object] | None = None,
     kind: Kind | None = None,
 ) -> Any:  # noqa: ANN401 - as above
     """Declare an argument of one command; see `Argument` and `Parser`."""
@@ -131,7 +131,7 @@ class Parameter(NamedTuple):
     type: Any
     mark: Argument | Option
     default: object
-    read: "Callable[[Any, Context], object] | None"
+    read: Callable[[Any, "Context"], object] | None
     kind: Kind | None
 
     @property

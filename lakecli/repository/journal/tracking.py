@@ -15,8 +15,6 @@ data that was uploaded before, however young it is.
                                     the commits on which they stood before, as JSON
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
@@ -137,7 +135,7 @@ class Rollback(NamedTuple):
     refs: tuple[tuple[RefKind, str, CommitId], ...]
 
 
-def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
+def went_back(store: "ObjectStore", seen: Tracked, ref: RemoteRef | None) -> bool:
     """Return whether a ref is older than when it was last seen.
 
     Args:

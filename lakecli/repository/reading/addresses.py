@@ -25,8 +25,6 @@ the namespace can write an entry. So an address is followed only into an allowed
 A file of this machine is never followed for a namespace in a bucket, whatever is allowed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -86,7 +84,7 @@ class Resolver:
     def __init__(
         self,
         store: Callable[[], ObjectStore],
-        trust: Callable[[], Trust],
+        trust: "Callable[[], Trust]",
         *,
         open_store: Callable[[str, str], ObjectStore],
         find_region: Callable[[str], str],

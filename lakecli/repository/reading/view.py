@@ -4,8 +4,6 @@ A view is consistent: branch record, staging and commit come from one read trans
 open as long as the view.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -213,7 +211,7 @@ def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> V
     return View(repository, txn, commit, (branch.staging_token, *branch.sealed_tokens), name)
 
 
-def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -> Resolved:
+def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -> "Resolved":
     """Resolve a ref expression for reading, with hints that name this repository.
 
     Raises:
@@ -237,7 +235,7 @@ def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> 
     return _resolved(repository, txn, expression, resolve_commit)
 
 
-def past_of(repository: Repository, txn: ReadTransaction) -> PastReader:
+def past_of(repository: Repository, txn: ReadTransaction) -> "PastReader":
     """Return how the refs of a repository moved."""
     from lakecli.repository.reading.reflog import Past
 
@@ -264,7 +262,7 @@ def _resolved(
     repository: Repository,
     txn: ReadTransaction,
     expression: str,
-    resolve: Callable[[RefExpression, RefStore, PastReader | None], R],
+    resolve: "Callable[[RefExpression, RefStore, PastReader | None], R]",
 ) -> R:
     from lakecli.refs.names import parse_expression
 
