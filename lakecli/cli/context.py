@@ -342,7 +342,7 @@ class Context:
 
         mover = SharedMover(self.new_id(), who=self.committer, put_back=put_back)
         opened = self.keep(LocalRepository(self.lake(), repository.record, mover=mover))
-        if repository.is_here():
+        if opened.syncs and repository.is_here():
             self._catch_up(opened, mover)
         return opened
 
