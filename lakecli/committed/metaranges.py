@@ -374,31 +374,12 @@ def iter_runs(table: SSTable, record: RangeRecord) -> Iterator[Run]:
     for run in table.runs():
         if not run.keys:
             continue
-        if last is None:
-            check_first(table, record, run.keys[0])
+        if last is None and run.keys[0] != record.min_key:
+            raise Mismatch(table.name, f"its first key is {run.keys[0]!r}")
         last = run.keys[-1]
         if last > record.max_key:
             raise Mismatch(table.name, f"it has the key {last!r}")
         count += len(run.keys)
         yield run
-    check_end(table, record, last, count)
-
-
-def check_first(table: SSTable, record: RangeRecord, first: bytes) -> None:
-    """Compare the first key that was read of a range with its record in the metarange.
-
-    Raises:
-        Mismatch: it is another.
-    """
-    if first != record.min_key:
-        raise Mismatch(table.name, f"its first key is {first!r}")
-
-
-def check_end(table: SSTable, record: RangeRecord, last: bytes | None, count: int) -> None:
-    """Compare the last key that was read of a range, and the number of records.
-
-    Raises:
-        Mismatch: they are others.
-    """
     if last != record.max_key or count != record.count:
         raise Mismatch(table.name, f"it has {count} records, the last key is {last!r}")

@@ -155,17 +155,12 @@ def read_new_packs(
         listed = False
         packs = sorted(list_packs(store), key=attrgetter("size", "id"), reverse=True)
         late = sorted(set(also).difference(info.id for info in packs))
-        for pack_id in (*(info.id for info in packs), *late):
-            if pack_id in done:
-                continue
-            done.add(pack_id)
-            try:
-                pack = _read_or_report(store, pack_id, on_damage)
-            except ObjectNotFound:
+        for pack_id, pack in _read_each(
+            store, (*(each.id for each in packs), *late), done, on_damage
+        ):
+            if pack is None:
                 listed |= pack_id not in late
-                continue
-            if pack is not None:
-                done.update(pack.replaces)
+            else:
                 yield pack
 
 
@@ -185,30 +180,33 @@ def read_named_packs(
     Raises:
         DamagedPack: a pack is damaged.
     """
-    done: set[PackId] = set()
+    for _, pack in _read_each(store, ids, set(), on_damage):
+        if pack is not None:
+            yield pack
+
+
+def _read_each(
+    store: ObjectStore,
+    ids: Iterable[PackId],
+    done: set[PackId],
+    on_damage: Callable[[InvalidRecord], None] | None,
+) -> Iterator[tuple[PackId, Pack | None]]:
+    """Yield each pack that is not `done`, or replaced by one before; ``None`` for a deleted one."""
     for pack_id in ids:
         if pack_id in done:
             continue
         done.add(pack_id)
         try:
-            pack = _read_or_report(store, pack_id, on_damage)
+            pack = read_pack(store, pack_id)
         except ObjectNotFound:
-            continue
-        if pack is not None:
+            yield pack_id, None
+        except DamagedPack as error:
+            if on_damage is None:
+                raise
+            on_damage(InvalidRecord("pack", pack_id, pack_key(pack_id), error.message))
+        else:
             done.update(pack.replaces)
-            yield pack
-
-
-def _read_or_report(
-    store: ObjectStore, pack_id: PackId, on_damage: Callable[[InvalidRecord], None] | None
-) -> Pack | None:
-    try:
-        return read_pack(store, pack_id)
-    except DamagedPack as error:
-        if on_damage is None:
-            raise
-        on_damage(InvalidRecord("pack", pack_id, pack_key(pack_id), error.message))
-        return None
+            yield pack_id, pack
 
 
 def write_pack(
