@@ -29,8 +29,13 @@ from lakecli.cli.out.text import local_date, one_line, rfc3339
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Kind
 from lakecli.errors import UsageError
-from lakecli.repository.lakefs.dump import format_manifest, manifest_fields
-from lakecli.repository.lakefs.dump_records import iter_records, kind_of
+from lakecli.repository.lakefs.dump import (
+    COLUMNS,
+    format_manifest,
+    iter_records,
+    kind_of,
+    manifest_fields,
+)
 from lakecli.repository.lakefs.restore import restore_refs, update_refs
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.refs_dump import Loss, NotDumped
@@ -279,7 +284,7 @@ def cat_sst(
         lakecli cat-sst -f s3://my-bucket/demo/_lakefs/METARANGE_ID --json
     """
     table = _read_table(context, file)
-    columns = kind_of(table).columns
+    columns = COLUMNS[kind_of(table)]
     records = iter_records(table)
 
     def as_record(values: tuple[Any, ...]) -> Mapping[str, object]:

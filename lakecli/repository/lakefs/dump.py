@@ -1,5 +1,7 @@
 """Reading a refs dump: its commits, branches and tags, each verified before any is believed.
 
+The last part reads the records of any table of a namespace, for ``cat-sst``.
+
 Every list is a tree of its own, whose tables carry the property ``entity``. A record's key is the
 commit's ID or the ref's name, its identity a commit ID, its data one of lakeFS's messages.
 """
@@ -11,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.base import layout
 from lakecli.base.ids import CommitId, MetarangeId
@@ -27,7 +29,9 @@ from lakecli.base.validation import (
     optional,
     text_that,
 )
+from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.proto import messages
 from lakecli.proto.varint import Malformed
@@ -320,3 +324,80 @@ def find_manifest(store: ObjectStore) -> RefsManifest:
             hint="save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json` and give it: "
             "--refs refs.json",
         ) from None
+
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "range": ("range_id", "min_key", "max_key", "count", "estimated_size"),
+    "entry": (
+        "path",
+        "identity",
+        "size",
+        "checksum",
+        "modified_at",
+        "physical_address",
+        "metadata",
+    ),
+    "commit": (
+        "commit_id",
+        "committer",
+        "message",
+        "created_at",
+        "metadata",
+        "parents",
+        "metarange_id",
+        "version",
+        "generation",
+    ),
+    "branch": ("branch", "commit_id"),
+    "tag": ("tag", "commit_id"),
+}
+"""The names of the fields of each kind of record, in the order in which lakectl shows them."""
+
+
+def kind_of(table: SSTable) -> str:
+    """Return what a table of a namespace lists, one of `COLUMNS`, by its properties.
+
+    Raises:
+        IntegrityError: it is none that lakecli or lakeFS write.
+    """
+    kind, entity = table.properties.get("type", b""), table.properties.get("entity", b"")
+    if kind == b"metaranges":
+        return "range"
+    if entity in {b"branch", b"commit", b"tag"}:
+        return entity.decode()
+    if kind == b"ranges":
+        return "entry"
+    raise IntegrityError(
+        f"{table.name} is no range, metarange or list of refs",
+        hint="give a file of _lakefs/, or a commit pack of _lakecli/commits/",
+    )
+
+
+def iter_records(table: SSTable) -> Iterator[tuple[Any, ...]]:
+    """Yield the fields of each record of a table in key order, as `COLUMNS` names them.
+
+    Raises:
+        IntegrityError: a block or a record is damaged, or the table is of no known kind.
+    """
+    kind = kind_of(table)
+    for key, value in table.records():
+        try:
+            yield _fields_of(kind, key, value)
+        except Malformed as error:
+            raise IntegrityError(f"{table.name}: the record at {key!r} is malformed") from error
+
+
+def _fields_of(kind: str, key: bytes, value: bytes) -> tuple[Any, ...]:
+    identity, data = decode_value(value)
+    if kind == "range":
+        record = decode_range_record(value)
+        return record.id, record.min_key, record.max_key, record.count, record.size
+    if kind == "entry":
+        entry = decode_entry(value)
+        return key, identity.hex(), *(getattr(entry, name) for name in COLUMNS[kind][2:])
+    if kind == "commit":
+        commit = decode_commit_data(key, data)
+        fields = {**commit._asdict(), "commit_id": commit.id, "parents": commit.recorded_parents}
+        return tuple(fields[name] for name in COLUMNS[kind])
+    ref = (messages.BRANCH_DATA if kind == "branch" else messages.TAG_DATA).decode(data)
+    return ref["id"], ref["commit_id"]
