@@ -24,7 +24,7 @@ from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner, Runner
 from lakecli.errors import IntegrityError
-from lakecli.fsck.findings import Finding, FsckCounts
+from lakecli.fsck.findings import Finding, FsckCounts, problems_of_commit
 from lakecli.fsck.hashing import LakeFsContents, compare_contents
 from lakecli.fsck.index import JoinedIndex, hash_objects, open_index
 from lakecli.fsck.shared import check_shared
@@ -35,7 +35,6 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import iter_expired
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import owner_of
-from lakecli.repository.moving.transaction import problems_of_commit
 from lakecli.repository.reading.contents import BATCH, Recorded, ask_all
 from lakecli.repository.reading.place_counts import count_place, place_of_address
 from lakecli.repository.stored_objects import DataIndex

@@ -269,3 +269,15 @@ class _Losses:
             return not any(record.id in self._lost for record in records)
         except IntegrityError:
             return False
+
+
+def problems_of_commit(refs: RefStore, commit: Commit) -> Iterator[str]:
+    """Yield the defects of a commit's record."""
+    for parent_id in commit.parents:
+        parent = refs.find_commit(parent_id)
+        if parent is None:
+            yield f"its parent is missing: {parent_id}"
+        elif parent.generation >= commit.generation:
+            yield f"its generation {commit.generation} is not above its parents'"
+    if (actual := commit.compute_id()) != commit.id:
+        yield f"its fields make another ID: {actual}"

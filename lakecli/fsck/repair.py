@@ -22,6 +22,7 @@ from lakecli.fsck.findings import (
     RepairCounts,
     Unrecoverable,
     describe_losses,
+    problems_of_commit,
 )
 from lakecli.fsck.shared import believed_packs, read_packs
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
@@ -41,7 +42,6 @@ from lakecli.remote.refs import find_ref, iter_known_moves, iter_refs
 from lakecli.repository import stored_objects
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle import namespace
-from lakecli.repository.moving.transaction import problems_of_commit
 from lakecli.repository.stored_objects import Repaired
 from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 

@@ -84,7 +84,7 @@ _OF_ONE_OBJECT: Final = (
 class RepositoryPath(NamedTuple):
     """An object or a directory of a repository.
 
-    NewAttributes:
+    Attributes:
         repository: the repository.
         ref: a ref expression; of a destination, and of what is moved, a branch.
         path: of the object, or of the directory.
@@ -99,7 +99,7 @@ class RepositoryPath(NamedTuple):
 class AcrossReport:
     """What copying between repositories did.
 
-    NewAttributes:
+    Attributes:
         objects: number of objects staged.
         copied_by_store: those of them that the store copied itself.
         failures: (path, reason), in path order.
@@ -227,7 +227,7 @@ class Across:
         parallelism: number of objects that are copied at a time.
         progress: counts objects and bytes.
 
-    NewAttributes:
+    Attributes:
         report: of everything so far; the caller counts what it stages.
         ingest: of the target's namespace; claims what was brought in.
     """

@@ -12,7 +12,6 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lakecli.base.directories import StrPath
-from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import (
     NO_ACCOUNT,
     Account,
@@ -29,8 +28,6 @@ from lakecli.errors import LakeError
 from lakecli.kv.local_store import LocalStore, ReadTransaction, WriteTransaction
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakecli.committed.cache import Reads
     from lakecli.committed.tree_store import TreeStore
     from lakecli.remote.refs import Intent, MoveOutcome
@@ -66,12 +63,6 @@ class Home(NamedTuple):
     cache: StrPath
     cache_size: int = DEFAULT_CACHE_SIZE
     memory_size: int = DEFAULT_MEMORY_SIZE
-
-    def objects_of(self, uuid: RepositoryUuid) -> "Path":
-        """Return the directory of what is committed on top of a borrowed namespace."""
-        from pathlib import Path
-
-        return Path(self.store).with_name("objects") / uuid
 
 
 def _show_nothing(_entries: int) -> AbstractContextManager[Progress]:

@@ -240,9 +240,11 @@ class LocalRepository:
         record, open_store = self.record, self.lake.runtime.open_store
         store = self.store_in_use = open_store(record.storage_namespace, record.region)
         if record.is_borrowed:
+            from pathlib import Path
+
             from lakecli.stores.wrappers import OverlayStore
 
-            make_private(own := self.lake.home.objects_of(record.uuid))
+            make_private(own := Path(self.lake.home.store).with_name("objects") / record.uuid)
             return OverlayStore(open_store(str(own), ""), store)
         return store
 

@@ -32,7 +32,7 @@ Whoever loses the comparison builds again on the new head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple
@@ -475,15 +475,3 @@ def initial_commit(created_at: datetime) -> Commit:
         created_at=created_at,
         metadata={},
     )
-
-
-def problems_of_commit(refs: RefStore, commit: Commit) -> Iterator[str]:
-    """Yield the defects of a commit's record."""
-    for parent_id in commit.parents:
-        parent = refs.find_commit(parent_id)
-        if parent is None:
-            yield f"its parent is missing: {parent_id}"
-        elif parent.generation >= commit.generation:
-            yield f"its generation {commit.generation} is not above its parents'"
-    if (actual := commit.compute_id()) != commit.id:
-        yield f"its fields make another ID: {actual}"

@@ -242,22 +242,6 @@ def past_of(repository: Repository, txn: ReadTransaction) -> "PastReader":
     return Past(repository, txn)
 
 
-def settle(repository: Repository, expression: str) -> str:
-    """Return an expression that means the same and can be resolved without the bucket.
-
-    A write transaction that resolves it must not wait for the network, as other writers wait for
-    it.
-
-    Raises:
-        UsageError: it is malformed, or names a staging area.
-        NotFound: it names nothing, or is ambiguous.
-    """
-    if "@{" not in expression:
-        return expression
-    with repository.lake.kv.read() as txn:
-        return commit_at(repository, txn, expression).id
-
-
 def _resolved(
     repository: Repository,
     txn: ReadTransaction,
