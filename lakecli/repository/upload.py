@@ -186,19 +186,6 @@ class Uploader:
             metadata=metadata,
         )
 
-    def encoded(
-        self, objects: Sequence[tuple[bytes, Ingested, bytes | None]], *, at: datetime
-    ) -> list[bytes]:
-        """Return the encoded entries of uploaded files, as `entry` makes them.
-
-        Args:
-            objects: path and object of each; what else they have is ignored.
-            at: the time to record.
-        """
-        return [
-            encode_entry(self.entry(path, done, at=at, has_mtime=True)) for path, done, _ in objects
-        ]
-
     def stage(
         self,
         changes: list[tuple[bytes, bytes]],

@@ -428,13 +428,14 @@ class _StagedUpload:
         self, pending: list[tuple[bytes, Ingested, bytes | None]]
     ) -> list[tuple[bytes, bytes]]:
         """Return the encoded entries that differ from those on the branch, by path."""
-        brought = [each for each in pending if not each[1].is_kept]
-        values = self._upload.encoded(brought, at=self._now())
-        return [
-            (path, value)
-            for (path, _, present), value in zip(brought, values, strict=True)
-            if not is_same(present, value)
-        ]
+        at, changes = self._now(), []
+        for path, ingested, present in pending:
+            if ingested.is_kept:
+                continue
+            value = encode_entry(self._upload.entry(path, ingested, at=at, has_mtime=True))
+            if not is_same(present, value):
+                changes.append((path, value))
+        return changes
 
 
 class _UploadPlan(_StagedUpload):

@@ -184,6 +184,30 @@ def test_unpublished_files_survive_an_error(
     assert leftovers(tmp_path) == set()
 
 
+def test_many_files_are_written_to_disk_before_the_flush(
+    store: DirectoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+
+    def fails(_descriptor: int) -> None:
+        begun.set()
+        raise OSError(5, "Input/output error")
+
+    batch = store.batch()
+    monkeypatch.setattr("lakecli.stores.local.batch.EARLY", 3)
+    with monkeypatch.context() as patched:
+        patched.setattr("lakecli.stores.local.batch.sync_file_system", fails)
+        batch.put_new("data/00/0", b"0")
+        batch.put_new("data/00/1", b"1")
+        assert not begun.is_set()
+        batch.put_new("data/00/2", b"2")
+        assert begun.wait(20)
+    assert contents(store) == {}
+    batch.flush()  # which syncs the files itself
+    assert contents(store) == {f"data/00/{number}": b"%d" % number for number in range(3)}
+    assert leftovers(tmp_path) == set()
+
+
 def test_an_obstacle_is_reported(store: DirectoryStore, tmp_path: Path) -> None:
     root = tmp_path / "namespace"
     (tmp_path / "outside").mkdir()

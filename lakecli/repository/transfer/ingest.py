@@ -325,11 +325,12 @@ class Ingest:
 
     def _bytes(self, data: bytes, expected: ExpectedObject | None) -> Ingested:
         size = len(data)
-        digests = Digests(expected, size)
-        digests.update(data)
-        digest = digests.hexdigest()
-        if digests.are_expected():
-            return Ingested(digest, size, is_kept=True)
+        digest = blake3(data).hexdigest()
+        if needs_md5(expected, size):
+            digests = Digests(expected, size)
+            digests.update(data)
+            if digests.are_expected():
+                return Ingested(digest, size, is_kept=True)
         found = self._has_expected(expected, digest, size) or self._put(digest, data)
         return Ingested(digest, size, found=found)
 

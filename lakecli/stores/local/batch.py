@@ -25,9 +25,10 @@ import weakref
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import groupby
-from threading import Lock
+from threading import Lock, Thread
 from typing import BinaryIO
 
+from lakecli.errors import LakeError
 from lakecli.stores.local.directory import (
     LOCK_NAME,
     TEMPORARY,
@@ -49,6 +50,9 @@ from lakecli.stores.local.files import (
     write_all,
 )
 
+EARLY = 4_096
+"""Small files after which the system is asked to start writing them to disk."""
+
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
@@ -68,6 +72,7 @@ class LocalBatch:
             self._temporaries = files.open_directory(TEMPORARY, create=True)
         self._lock = Lock()
         """Guards all below, and is held while a small file is written."""
+        self._written = 0
         self._flushing = Lock()
         self._open_dirs: dict[bool, StagingDirs] = {}
         """The staging directories of `put_new`, and (``True``) of `put_content`, for writing."""
@@ -102,8 +107,19 @@ class LocalBatch:
             with self._lock:
                 staging_dirs = self._open_dirs.get(is_content) or self._open(is_content=is_content)
                 staging_dirs.write(b"/".join(names[:-1]), names[-1], body)
+                self._written += 1
+                if self._written % EARLY == 0:
+                    Thread(target=self._write_out, name="write-out", daemon=True).start()
         except OSError as error:
             raise self._files.translate(error, key) from error
+
+    def _write_out(self) -> None:
+        """Write to disk what was written so far, so that the next flush has less to wait for.
+
+        That flush sees errors too: the descriptor that it syncs has been open since the beginning.
+        """
+        with suppress(OSError, LakeError), closing(self._files.open_root()) as root:
+            sync_file_system(root)
 
     def _open(self, *, is_content: bool) -> StagingDirs:
         """Open the staging directories of one kind; the caller holds the lock."""
