@@ -325,7 +325,7 @@ class Ingest:
 
     def _bytes(self, data: bytes, expected: ExpectedObject | None) -> Ingested:
         size = len(data)
-        digest = blake3(data).hexdigest()
+        digest = DataDigest(blake3(data).hexdigest())
         if needs_md5(expected, size):
             digests = Digests(expected, size)
             digests.update(data)
