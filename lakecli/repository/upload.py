@@ -30,7 +30,6 @@ from lakecli.repository.reading.view import View, check_branch, view_of_branch
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested, SpecialFile
 from lakecli.repository.transfer.parallel import CheckedProgress, Memory, Workers, part_retries
-from lakecli.repository.transfer.patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import PART_SIZE, clear_temporaries, uploads_of
@@ -42,13 +41,14 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
     from lakecli.repository.guard import Change
     from lakecli.repository.staged.stager import Parts
+    from lakecli.repository.transfer.patterns import Selection
 
 
 class UploadOptions(NamedTuple):
     """How to upload, and what to record with the objects.
 
     Attributes:
-        selection: of the files in a directory.
+        selection: of the files in a directory; ``None`` takes all.
         content_type: of every object, instead of the one that its suffix implies.
         metadata: user metadata of every object. An object of lakeFS keeps its content type and
             metadata if the file has its contents and none are given here.
@@ -60,7 +60,7 @@ class UploadOptions(NamedTuple):
             also those that the namespace holds already.
     """
 
-    selection: Selection = EVERYTHING
+    selection: Selection | None = None
     content_type: str | None = None
     metadata: Mapping[str, str] = MappingProxyType({})
     links: LinkPolicy = LinkPolicy.FAIL
@@ -75,7 +75,6 @@ class Uploader:
     Several threads may bring files in; one at a time may stage.
 
     Attributes:
-        sends_parts: whether the namespace takes large files in parts, which may be left over.
         workers: the threads that bring in files, or the parts of one.
 
     Args:
@@ -105,7 +104,7 @@ class Uploader:
             )
         self._stager = Stager(repository, branch, kind="upload")
         uploads = uploads_of(repository.store)
-        self.sends_parts = uploads is not None
+        self._sends_parts = uploads is not None
         self.workers = Workers(options.parallelism)
         progress, memory = CheckedProgress(options.progress, self.workers), Memory()
         sender = None
@@ -222,6 +221,13 @@ class Uploader:
 
         return self._stager.write_planned(self._branch, [path for path, _ in surplus], plan)
 
+    def finish(self) -> None:
+        """Abort abandoned uploads in parts, at most once a day; called when all is staged."""
+        if self._sends_parts:
+            from lakecli.repository.transfer.parts import drop_leftovers
+
+            drop_leftovers(self._repository)
+
     def record_one(
         self, path: bytes, ingested: Ingested, expected: bytes | None, *, has_mtime: bool
     ) -> Entry:
@@ -282,10 +288,7 @@ def upload_file(
             raise _is_directory(source) from error
         raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
     entry = upload.record_one(path, ingested, present, has_mtime=True)
-    if upload.sends_parts:
-        from lakecli.repository.transfer.parts import drop_leftovers
-
-        drop_leftovers(repository)
+    upload.finish()
     return entry
 
 

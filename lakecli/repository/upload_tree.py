@@ -12,11 +12,11 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
-from tempfile import TemporaryFile
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -31,7 +31,7 @@ from lakecli.repository.stored_objects import is_much_less
 from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingested, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import FailureBudget
-from lakecli.repository.transfer.parts import drop_leftovers
+from lakecli.repository.transfer.patterns import EVERYTHING
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.walk import (
     AscendingNames,
@@ -137,7 +137,6 @@ def upload_tree(
                 hint="list them: --dry-run",
             )
         _StagedUpload(target, files, report).run()
-    drop_leftovers(repository)
     return report
 
 
@@ -284,6 +283,7 @@ class _StagedUpload:
         self._repository, branch, self._prefix, self._options = target
         self._upload = Uploader(self._repository, branch, self._options, writes=writes)
         self._now = self._repository.lake.now
+        self._selection = self._options.selection or EVERYTHING
         self._files = files
         self._budget = FailureBudget()
         self._is_local = is_local(target.repository.store.uri)
@@ -307,6 +307,7 @@ class _StagedUpload:
                 self._stage_pending()
             raise
         self._stage_pending(() if self._report.failures else self._files.absent())
+        self._upload.finish()
         self._report.failures.sort()
 
     def _large(self, items: Iterator[_Item]) -> Iterator[_Item]:
@@ -334,7 +335,7 @@ class _StagedUpload:
         """Return whether a file is to be uploaded; record why it is not."""
         if is_own(found.relative):
             self._leave_out(found)
-        elif not self._options.selection.takes(found.relative):
+        elif not self._selection.takes(found.relative):
             self._exclude(found)
         else:
             problem = found.problem
@@ -407,8 +408,10 @@ class _StagedUpload:
                 self._pending_bytes = 0
             if not pending and not surplus:
                 return
-            self._upload.ingest.flush()
-            changes = self._changes(pending)
+            with ThreadPoolExecutor(1) as pool:  # the disk works meanwhile
+                flushed = pool.submit(self._upload.ingest.flush)
+                changes = self._changes(pending)
+                flushed.result()
             uploaded = [ingested for _, ingested, _ in pending]
             self._report.deleted += self._upload.stage(changes, uploaded, surplus)
             # Objects that the branch has already and that were not uploaded again.
@@ -494,7 +497,9 @@ class _Listing:
     def __init__(self, source: Path, options: UploadOptions) -> None:
         self.source = source
         self._options = options
-        self.takes = options.selection.takes
+        self.takes = (options.selection or EVERYTHING).takes
+        from tempfile import TemporaryFile
+
         self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `__exit__`
         for path, relative, problem in files_of(source, None, options):
             line = json.dumps([os.fsdecode(path), os.fsdecode(relative), problem])

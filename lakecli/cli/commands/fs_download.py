@@ -40,6 +40,7 @@ from lakecli.repository.download import (
 )
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.transfer.own_names import is_own
+from lakecli.repository.transfer.patterns import EVERYTHING
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.worktree.ignore import IGNORE_FILE, Ignore
 
@@ -165,7 +166,7 @@ def fs_download(
     repository = context.synced_repository(path, at_op=at_op)
     with progress(context, "download", hidden=transfer.no_progress) as shown:
         options = DownloadOptions(
-            selection=matching,
+            selection=matching or EVERYTHING,
             part_size=part_size or PART_SIZE,
             parallelism=parallelism(context, repository, transfer.workers),
             progress=shown,

@@ -6,7 +6,6 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
@@ -173,6 +172,8 @@ def fs_upload(
         if not (is_many or chosen.dry_run):
             _upload_one(context, repository, target, sources[0], options, is_whole=is_whole)
             return
+        from pathlib import Path
+
         from lakecli.repository.upload_tree import (
             UploadReport,
             plan_file,

@@ -12,7 +12,6 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.out.records import FailureJson, pick
 from lakecli.cli.out.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
-from lakecli.repository.transfer.own_names import LEFT_OUT
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.uri import is_local
 
@@ -258,8 +257,10 @@ def _plan_record(plan: PlanTotals) -> dict[str, object]:
     return record | {"failed": len(plan.failures), "failures": failure_records(plan.failures)}
 
 
-def selection(options: SelectionOptions, *, recursive: bool, may_plan: bool = False) -> Selection:
-    """Return the selection of ``--include`` and ``--exclude``.
+def selection(
+    options: SelectionOptions, *, recursive: bool, may_plan: bool = False
+) -> Selection | None:
+    """Return the selection of ``--include`` and ``--exclude``; ``None``: neither is given.
 
     Args:
         options: as given.
@@ -269,14 +270,14 @@ def selection(options: SelectionOptions, *, recursive: bool, may_plan: bool = Fa
     Raises:
         UsageError: a pattern that matches nothing, or options for many objects without ``-r``.
     """
-    from lakecli.repository.transfer.patterns import EVERYTHING, Selection
-
     if options.dry_run and not (recursive or may_plan):
         raise UsageError("--dry-run needs -r", hint="add -r")
     if not options.include and not options.exclude:
-        return EVERYTHING
+        return None
     if not recursive:
         raise UsageError("--include and --exclude need -r", hint="add -r")
+    from lakecli.repository.transfer.patterns import Selection
+
     return Selection(options.include, options.exclude)
 
 
@@ -309,6 +310,7 @@ def note_left_out(context: Context, paths: Sequence[bytes]) -> None:
     """Say which paths were left out because their names are not those of data."""
     if not paths:
         return
+    from lakecli.repository.transfer.own_names import LEFT_OUT
 
     more = f" and {len(paths) - 3:,} more" if paths[3:] else ""
     context.out.note(f"left out: {', '.join(map(quote_path, paths[:3]))}{more}: {LEFT_OUT}")

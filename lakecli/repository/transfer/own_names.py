@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from unicodedata import normalize
 
 LINK_FILE: Final = b".lakefs_ref.yaml"
 """Links a directory with a path of a ref."""
@@ -29,7 +28,7 @@ _OWN: Final = re.compile(
     rb"[ .]*(?:[/\\:]|\Z)",
     re.IGNORECASE,
 )
-_NOT_SHOWN: Final = re.compile(
+_NOT_SHOWN: Final = (
     "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
@@ -50,5 +49,7 @@ def is_own(relative: bytes) -> bool:
 
 def _folded(relative: bytes) -> bytes:
     """Return a path as a file system reads it that ignores case and what is not shown."""
-    text = _NOT_SHOWN.sub("", relative.decode("utf-8", "surrogateescape"))
+    from unicodedata import normalize
+
+    text = re.sub(_NOT_SHOWN, "", relative.decode("utf-8", "surrogateescape"))
     return normalize("NFD", text).casefold().encode("utf-8", "surrogateescape")
