@@ -1,8 +1,8 @@
 """Branches, tags and commits: how they are read, and how the local store keeps them.
 
-Everything else in this package reads them through the protocols here, so resolution, merge bases
-and logs work on any storage; tests keep commits in a dict. `get_parent` follows a commit to one of
-its parents.
+Everything else in this package reads them through protocols, `CommitReader` and those of `resolve`,
+so resolution, merge bases and logs work on any storage; tests keep commits in a dict. `get_parent`
+follows a commit to one of its parents.
 
 `RefStore` has those of a repository in the local store, as of one transaction. Keys are the
 repository's 16 UUID bytes and then the name, or the commit's 32 raw ID bytes. Values are compact
@@ -34,52 +34,6 @@ class CommitReader(Protocol):
 
     def find_commit(self, id: CommitId) -> Commit | None:
         """Return the commit, or ``None`` if this clone does not have it."""
-
-
-class RefReader(CommitReader, Protocol):
-    """Commits, branches and tags of one repository, as of one moment."""
-
-    def find_branch(self, name: str) -> Branch | None:
-        """Return the branch, or ``None``."""
-
-    def find_tag(self, name: str) -> Tag | None:
-        """Return the tag, or ``None``."""
-
-    def iter_commit_ids(self, prefix: str) -> Iterator[CommitId]:
-        """Yield the IDs that start with `prefix` (lowercase hex digits), ascending."""
-
-
-class Move(Protocol):
-    """One move of a ref; ``None`` means that the ref is absent."""
-
-    @property
-    def before(self) -> CommitId | None:
-        """The old commit."""
-
-    @property
-    def after(self) -> CommitId | None:
-        """The new commit."""
-
-    @property
-    def at(self) -> datetime:
-        """The time of the move."""
-
-
-class PastReader(Protocol):
-    """How branches and tags moved; used only for expressions with braces."""
-
-    @property
-    def now(self) -> datetime:
-        """The present, as an aware UTC datetime."""
-
-    def find_kind(self, name: str) -> RefKind | None:
-        """Return the kind of a ref that this clone lacks but saw in the bucket, or ``None``."""
-
-    def iter_moves(self, kind: RefKind, name: str) -> Iterator[Move]:
-        """Yield the moves of a ref, newest first."""
-
-    def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
-        """Return the last commit of a ref that was seen in the bucket, or ``None``."""
 
 
 class DamagedHistory(IntegrityError):

@@ -7,12 +7,12 @@ Git; names of branches and tags are compared exactly.
 Where braces follow, the base is a branch or a tag, and may be one that only the bucket has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from lakecli.base.model import Branch, Commit, CommitId, RefKind
+from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.names import (
     Modifier,
@@ -22,12 +22,58 @@ from lakecli.refs.names import (
     is_full_commit_id,
     is_tag_name,
 )
-from lakecli.refs.ref_store import PastReader, RefReader, get_commit, get_parent
+from lakecli.refs.ref_store import CommitReader, get_commit, get_parent
 
 MAX_CANDIDATES = 10
 """Commits listed for an ambiguous prefix, at most."""
 
 _MESSAGE_WIDTH = 50
+
+
+class RefReader(CommitReader, Protocol):
+    """Commits, branches and tags of one repository, as of one moment."""
+
+    def find_branch(self, name: str) -> Branch | None:
+        """Return the branch, or ``None``."""
+
+    def find_tag(self, name: str) -> Tag | None:
+        """Return the tag, or ``None``."""
+
+    def iter_commit_ids(self, prefix: str) -> Iterator[CommitId]:
+        """Yield the IDs that start with `prefix` (lowercase hex digits), ascending."""
+
+
+class Move(Protocol):
+    """One move of a ref; ``None`` means that the ref is absent."""
+
+    @property
+    def before(self) -> CommitId | None:
+        """The old commit."""
+
+    @property
+    def after(self) -> CommitId | None:
+        """The new commit."""
+
+    @property
+    def at(self) -> datetime:
+        """The time of the move."""
+
+
+class PastReader(Protocol):
+    """How branches and tags moved; used only for expressions with braces."""
+
+    @property
+    def now(self) -> datetime:
+        """The present, as an aware UTC datetime."""
+
+    def find_kind(self, name: str) -> RefKind | None:
+        """Return the kind of a ref that this clone lacks but saw in the bucket, or ``None``."""
+
+    def iter_moves(self, kind: RefKind, name: str) -> Iterator[Move]:
+        """Yield the moves of a ref, newest first."""
+
+    def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
+        """Return the last commit of a ref that was seen in the bucket, or ``None``."""
 
 
 class Step(NamedTuple):

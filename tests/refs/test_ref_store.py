@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.refs.ref_store import RefReader
+    from lakecli.refs.resolve import RefReader
 
 REPOSITORY = b"r" * 16
 OTHER = b"r" * 15 + b"s"

@@ -19,8 +19,7 @@ from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
     from lakecli.refs.names import RefExpression
-    from lakecli.refs.ref_store import PastReader
-    from lakecli.refs.resolve import Resolved
+    from lakecli.refs.resolve import PastReader, Resolved
 
 R = TypeVar("R")
 
