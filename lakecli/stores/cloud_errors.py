@@ -143,7 +143,7 @@ class Translator(ABC):
         if isinstance(error, UnusableAnswerError):
             return self.unusable(str(error), key)
         if isinstance(error, RangeIgnoredError):
-            return self.no_ranges(key)
+            return self.error(NO_RANGES, key)
         found = self._of_answer(error, key, may_be_absent=may_be_absent)
         return found or self._of_sdk(error, key)
 
@@ -159,10 +159,6 @@ class Translator(ABC):
     def unusable(self, text: str, key: str = "") -> LakeError:
         """Return the error of an answer that no store sends; `text` says what is wrong with it."""
         return self.error(UNUSABLE, key, text=text)
-
-    def no_ranges(self, key: str) -> LakeError:
-        """Return the error of a server that does not implement ranges."""
-        return self.error(NO_RANGES, key)
 
     def no_order(self) -> LakeError:
         """Return the error of a bucket that is not listed in byte order."""

@@ -29,7 +29,6 @@ from lakecli.stores.cloud_errors import (
 )
 from lakecli.stores.contract import BucketNotFound, ConditionFailed
 
-_AGAIN = "wait and repeat the command, or check the account's name and the network"
 _ROLE = (
     "give the identity in use the role Storage Blob Data Contributor, or the SAS token more "
     "permissions"
@@ -84,8 +83,6 @@ _BY_CODE = {
     "TargetConditionNotMet": LOST,
     "UnauthorizedBlobOverwrite": LOST,
 }
-_BY_STATUS = {**BY_STATUS, 401: _BAD_LOGIN, 403: _DENIED}
-
 _BY_CLASS = {
     "AzureError": Words(Refused, "the SDK of Azure refused the request ({code}): {text}"),
     "AzureSigningError": Words(
@@ -103,16 +100,16 @@ _BY_CLASS = {
     "ServiceResponseTimeoutError": SILENT,
 }
 
-_NOT_COPIED = Words(Unreachable, "{host} did not finish a copy ({code}): {what}", "{again}")
+NOT_COPIED = Words(Unreachable, "{host} did not finish a copy ({code}): {what}", "{again}")
 
 
 class AzureTranslator(Translator):
     """Turns the SDK's errors about one container into lakecli's."""
 
-    again = _AGAIN
+    again = "wait and repeat the command, or check the account's name and the network"
     by_class = _BY_CLASS
     by_code = _BY_CODE
-    by_status = _BY_STATUS
+    by_status = BY_STATUS | {401: _BAD_LOGIN, 403: _DENIED}
     order_hint = "use a storage account without a hierarchical namespace"
 
     def __init__(self, account: str, container: str, host: Callable[[], str]) -> None:
@@ -121,10 +118,6 @@ class AzureTranslator(Translator):
     def refused_delete(self, status: int, code: str, key: str) -> LakeError:
         """Return the error for one object of several."""
         return self.error(self.words_of(code, status), key, code=code or str(status), text="")
-
-    def not_copied(self, status: str, key: str) -> LakeError:
-        """Return the error of a copy that the store gave up."""
-        return self.error(_NOT_COPIED, key, code=status)
 
     def _of_answer(self, error: Any, key: str, *, may_be_absent: bool) -> LakeError | None:  # noqa: ANN401 - its class is the SDK's
         status = getattr(error, "status_code", None)

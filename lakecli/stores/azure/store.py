@@ -28,7 +28,7 @@ from lakecli.stores.azure.credentials import (
     find_login,
     sas_url,
 )
-from lakecli.stores.azure.errors import AzureTranslator
+from lakecli.stores.azure.errors import NOT_COPIED, AzureTranslator
 from lakecli.stores.azure.names import (
     check_name,
     decode_metadata,
@@ -257,7 +257,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         with source.translated(source_key) as origin:
             status = self.sdk().copy(source.container, origin, target, attributes)
             if status != "success":
-                raise self.translator.not_copied(status, target)
+                raise self.translator.error(NOT_COPIED, target, code=status)
         return True
 
     def presign(

@@ -39,7 +39,6 @@ _LOG_IN = (
     "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account's key, or run "
     "`gcloud auth application-default login`"
 )
-_AGAIN = "wait and repeat the command, or check the network and STORAGE_EMULATOR_HOST"
 
 _DENIED = Words(PermissionDenied, "{host} refused the request ({code}): {what}: {text}", "{action}")
 _NO_BUCKET = Words(
@@ -47,14 +46,13 @@ _NO_BUCKET = Words(
     "no such bucket at {host}: {bucket}",
     "create it, for example with `gcloud storage buckets create {bucket}`, or correct the URI",
 )
-_VANISHED = Words(Unreachable, "{host} lost an unfinished upload: {what}", "repeat the command")
+VANISHED = Words(Unreachable, "{host} lost an unfinished upload: {what}", "repeat the command")
 _BY_STATUS = {
     **BY_STATUS,
     **dict.fromkeys((401, 403), _DENIED),
     409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
-    410: _VANISHED,
+    410: VANISHED,
 }
-_BY_REASON = dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded"), BUSY)
 _OF_ANSWERS = frozenset({"GoogleAPICallError", "InvalidResponse"})
 
 _MUTE = Words(Unreachable, "{host} does not answer ({code}): {what}", "{again}")
@@ -95,7 +93,7 @@ _BY_CLASS = {
         _LOG_IN,
     ),
     "RequestException": BROKEN,
-    "TransportError": Words(Unreachable, "cannot reach Google to log in", _AGAIN),
+    "TransportError": Words(Unreachable, "cannot reach Google to log in", "{again}"),
 }
 
 _PERMISSION = re.compile(r"\bstorage\.[a-z]+\.[A-Za-z]+\b")
@@ -107,15 +105,11 @@ _LONGEST_TEXT = 300
 class GsTranslator(Translator):
     """Turns the SDK's errors about one bucket into lakecli's."""
 
-    again = _AGAIN
+    again = "wait and repeat the command, or check the network and STORAGE_EMULATOR_HOST"
     by_class = _BY_CLASS
-    by_code = _BY_REASON
+    by_code = dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded"), BUSY)
     by_status = _BY_STATUS
     order_hint = "use a server that lists in byte order"
-
-    def vanished(self, key: str) -> LakeError:
-        """Return the error of an upload that the server knows no more."""
-        return self.error(_VANISHED, key)
 
     def refused_delete(self, status: int, key: str) -> LakeError:
         """Return the error for one object of several, of which only a status is known."""

@@ -32,10 +32,10 @@ from lakecli.stores.contract import (
     Version,
 )
 from lakecli.stores.gs.credentials import GsLogin, Signer, describe, unsigned
-from lakecli.stores.gs.errors import GsTranslator
+from lakecli.stores.gs.errors import VANISHED, GsTranslator
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest, quoted_path
-from lakecli.stores.responses import UnusableAnswerError, etag_of, name_below
+from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError, etag_of, name_below
 from lakecli.stores.streams import READ_SIZE, PieceStream
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ class GsStore(MatchingCloudStore["GsClient"]):
         with self.reading(key) as full:
             generation = _generation_of(version_id)
             data = self.sdk().read(full, start=start, end=end, generation=generation).data
-        longest = -start if start < 0 else length
-        if longest is not None and len(data) > longest:
-            raise self.translator.no_ranges(full)
+            longest = -start if start < 0 else length
+            if longest is not None and len(data) > longest:
+                raise RangeIgnoredError
         return data
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
@@ -263,7 +263,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
                 return _version_of(blob)
         except BucketNotFound:
             self.check_bucket()
-            raise self.translator.vanished(self.full(key)) from None
+            raise self.translator.error(VANISHED, self.full(key)) from None
 
     def full(self, key: str) -> str:
         """Return the name of an object in the bucket; see `CloudStore.full`."""

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 import google_crc32c
 
+from lakecli.stores.cloud_errors import MISSING, Translator
 from lakecli.stores.responses import MAX_ANSWER, UnusableAnswerError, log_response, size_of_part
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.settings import AccessKeys, S3Config, ca_bundle_of
@@ -69,10 +70,6 @@ _SERVER_FAULT = 500
 
 _NO_SUCH_KEY = re.compile(rb"(?s:.{0,200}?)<Error>\s*<Code>NoSuchKey</Code>")
 """How S3 says, in the body of a 404, that the bucket is there and the key is not."""
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)  # noqa: TID251 - signatures are made for the real time, as the SDK's
 
 
 _Source = tuple[Callable[[], AccessKeys], Callable[[str], str | None]]
@@ -172,25 +169,19 @@ def _open_http(server: str, ca_bundle: str | None) -> DirectHttp | None:
         return None
 
 
-class NoSuchKeyError(Exception):
-    """The bucket has no such key."""
-
-
 class DirectRequests:
     """Plain requests about one bucket and its objects; safe to share between threads.
 
     Args:
         connection: of the store.
         bucket: its name.
-        clock: the present, for signatures.
+        translator: for the error of a missing key.
     """
 
-    def __init__(
-        self, connection: S3Connection, bucket: str, *, clock: Callable[[], datetime] = _now
-    ) -> None:
+    def __init__(self, connection: S3Connection, bucket: str, translator: Translator) -> None:
         self._connection = connection
         self._bucket = bucket
-        self._clock = clock
+        self._translator = translator
         self._lock = Lock()
         self._is_usable = True
         self._settings: DirectSettings | None = None
@@ -209,7 +200,7 @@ class DirectRequests:
             ``None`` if the SDK has to send the request.
 
         Raises:
-            NoSuchKeyError: the server says that the key is absent.
+            ObjectNotFound: the server says that the key is absent.
         """
         settings = self._prepared(full)
         if settings is None:
@@ -222,7 +213,7 @@ class DirectRequests:
             return None
         status = HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK
         if answer.status == HTTPStatus.NOT_FOUND and _NO_SUCH_KEY.match(answer.body):
-            raise NoSuchKeyError
+            raise self._translator.error(MISSING, full)
         if (
             answer.status != status
             or (span and not _is_part(span, answer))
@@ -238,14 +229,14 @@ class DirectRequests:
             ``None`` if the SDK has to send the request.
 
         Raises:
-            NoSuchKeyError: the server says that the key, or the bucket, is absent.
+            ObjectNotFound: the server says that the key, or the bucket, is absent.
         """
         settings = self._prepared(full)
         if settings is None:
             return None
         answer = self._send(settings, "HEAD", settings.start + full, {})
         if answer is not None and answer.status == HTTPStatus.NOT_FOUND:
-            raise NoSuchKeyError
+            raise self._translator.error(MISSING, full)
         return answer.headers if answer is not None and answer.status == HTTPStatus.OK else None
 
     def list(self, query: str, *, limit: int) -> bytes | None:
@@ -303,7 +294,7 @@ class DirectRequests:
         sent = signed_headers(
             settings.keys(),
             settings.config.region,
-            self._clock(),
+            datetime.now(UTC),  # noqa: TID251 - signatures are made for the real time, as the SDK's
             method=method,
             path=path,
             query=query,

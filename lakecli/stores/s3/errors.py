@@ -37,7 +37,6 @@ _NO_CREDENTIALS = (
 )
 _RENEW = "log in again, for example with `aws sso login`, or set a fresh AWS_SESSION_TOKEN"
 _CLOCK = "set the clock of this machine"
-_AGAIN = "wait and repeat the command, or check AWS_ENDPOINT_URL and the network"
 
 _CREDENTIALS = {
     "AuthorizationHeaderMalformed": "set AWS_REGION to the region of the bucket",
@@ -152,7 +151,7 @@ def status_of(error: ClientError) -> int:
 class S3Translator(Translator):
     """Turns the SDK's errors about one bucket into lakecli's."""
 
-    again = _AGAIN
+    again = "wait and repeat the command, or check AWS_ENDPOINT_URL and the network"
     by_class = _BY_CLASS
     by_code = _BY_CODE
     by_status = _BY_STATUS

@@ -17,10 +17,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 from urllib.parse import quote, unquote_plus
 
-from lakecli.stores.cloud_errors import MISSING, Translator
+from lakecli.stores.cloud_errors import Translator
 from lakecli.stores.contract import Absent, Condition, Match, ObjectInfo, Version, key_bytes
 from lakecli.stores.responses import (
     MAX_ANSWER,
+    RangeIgnoredError,
     UnusableAnswerError,
     date_of,
     etag_of,
@@ -32,7 +33,7 @@ from lakecli.stores.responses import (
     version_id_of,
 )
 from lakecli.stores.s3.connection import S3Connection
-from lakecli.stores.s3.direct import DirectRequests, NoSuchKeyError
+from lakecli.stores.s3.direct import DirectRequests
 from lakecli.stores.s3.errors import status_of
 from lakecli.stores.streams import ReadStream, read_exactly
 
@@ -103,7 +104,7 @@ class S3Reader:
         self._connection = connection
         self._bucket = bucket
         self._translator = translator
-        self.direct = DirectRequests(connection, bucket)
+        self.direct = DirectRequests(connection, bucket, translator)
 
     def read(
         self, full: str, *, start: int = 0, length: int | None = None, version_id: str = ""
@@ -114,10 +115,7 @@ class S3Reader:
             end = "" if start < 0 or length is None else str(start + length - 1)
             span = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
         if not version_id:
-            try:
-                found = self.direct.get(full, span=span, limit=-start if start < 0 else length)
-            except NoSuchKeyError:
-                raise self._translator.error(MISSING, full) from None
+            found = self.direct.get(full, span=span, limit=-start if start < 0 else length)
             if found is not None:
                 return found[0], version_of({"ETag": found[1]})
         from botocore.exceptions import IncompleteReadError, ResponseStreamingError
@@ -152,10 +150,10 @@ class S3Reader:
             if span and size != 0:
                 # A server may answer a range that covers the whole object with the whole object.
                 if start or length is None or (size is not None and size > length):
-                    raise self._translator.no_ranges(full)
+                    raise RangeIgnoredError
                 data = read_exactly(body, length + 1)
                 if len(data) > length:
-                    raise self._translator.no_ranges(full)
+                    raise RangeIgnoredError
                 return data, version_of(answer)
             return cast("bytes", body.read()), version_of(answer)
 
@@ -180,7 +178,7 @@ class S3Reader:
         stream = AnswerStream(answer["Body"], self._translator, full, limit=length)
         if not _is_partial(answer):
             stream.close()
-            raise self._translator.no_ranges(full)
+            raise RangeIgnoredError
         try:
             size_of_part(span, answer.get("ContentRange", ""))
         except UnusableAnswerError:
@@ -191,10 +189,7 @@ class S3Reader:
     def head(self, full: str, key: str, *, version_id: str = "") -> tuple[ObjectInfo, str]:
         """Describe an object, and return the ID of its version; `key` is its relative name."""
         if not version_id:
-            try:
-                headers = self.direct.head(full)
-            except NoSuchKeyError:
-                raise self._translator.error(MISSING, full) from None
+            headers = self.direct.head(full)
             info = headers and described(headers, key)
             if headers and info:
                 return info, version_id_of(headers.get("x-amz-version-id", "null"))
