@@ -95,7 +95,7 @@ Modules of commands never import each other. What several of them share::
     log_format        the forms of `log`
     names_from_file   --files-from and --stdin
     output_file       files that --output names
-    presigning        presigned URLs
+    presigned_links   presigned URLs
     refs_manifest     refs dumps of lakeFS
     transfers         parallelism, progress, dry runs and failures
     worktrees         linked directories

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
-from lakecli.cli.commands.presigning import (
+from lakecli.cli.commands.presigned_links import (
     CheckedLinkJson,
     HandoffJson,
     IncomingLinkJson,

@@ -99,7 +99,7 @@ def fs_stat(
     if not pre_sign:
         context.out.emit(record, text=lambda: entry_lines(name, entry, physical_address=address))
         return
-    from lakecli.cli.commands.presigning import presigned
+    from lakecli.cli.commands.presigned_links import presigned
 
     signed = presigned(context, repository, entry, name, expires)
     context.out.emit(
