@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.argv import Option
 from lakecli.cli.params import DryRun
 from lakecli.cli.reading import NO_METADATA, Parser, read_conf
 

@@ -12,7 +12,8 @@ from datetime import timedelta
 from typing import Annotated, NamedTuple
 
 from lakecli.base.uri import LakeUri
-from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.line.argv import Option
+from lakecli.cli.line.declare import Argument
 from lakecli.cli.reading import (
     Kind,
     Parser,

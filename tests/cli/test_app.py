@@ -17,7 +17,7 @@ from lakecli.base.uri import LakeUri
 from lakecli.cli import params, tree
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.argv import Option
 from lakecli.cli.reading import NO_METADATA
 from lakecli.errors import ConflictError, ErrorKind, LakeError, NotFound
 

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given as generated
 from hypothesis import strategies as st
 
-from lakecli.cli.line.argv import Globals, OptionSyntax, normalise, split, without_secrets
+from lakecli.cli.line.argv import Globals, Option, normalise, split, without_secrets
 
 OPTIONS = (
-    OptionSyntax(("--message", "-m"), None, takes_value=True),
-    OptionSyntax(("--recursive", "-r"), None, takes_value=False),
-    OptionSyntax(("--yes", "-y"), None, takes_value=False),
-    OptionSyntax(("--pre-sign",), "--no-pre-sign", takes_value=False),
-    OptionSyntax(("--amount",), None, takes_value=True),
+    Option("--message", "-m", metavar="TEXT"),
+    Option("--recursive", "-r"),
+    Option("--yes", "-y"),
+    Option("--pre-sign/--no-pre-sign"),
+    Option("--amount", metavar="N"),
 )
 COMMANDS = {("log",), ("branch",), ("branch", "list"), ("refs-dump",)}
 

@@ -83,9 +83,7 @@ def test_every_example_can_be_typed(command: CommandHelp) -> None:
         found, rest = split(words[1:end], given, is_prefix=is_prefix)
         assert " ".join(found) == command.words, line
         declared = Declaration(COMMANDS[command.words].load())
-        arguments = normalise(
-            rest, given, declared.option_syntax(), ends_at_word=declared.runs_a_command
-        )
+        arguments = normalise(rest, given, declared.options, ends_at_word=declared.runs_a_command)
         build(declared, command.words).typer.make_context("lakecli", arguments)
         assert given.problem is None
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.cli.line.action import plain
-from lakecli.cli.line.argv import Globals, normalise, split
+from lakecli.cli.line.argv import Globals, Option, normalise, split
 from lakecli.cli.line.build import Built, build, usage_of
-from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter
+from lakecli.cli.line.declare import REQUIRED, Declaration, Parameter
 from lakecli.cli.line.describe import describe_all
 from lakecli.cli.tree import COMMANDS, is_prefix
 
@@ -98,14 +98,13 @@ def spellings(parameter: Parameter) -> list[list[str]]:
     mark = parameter.mark
     if not isinstance(mark, Option):
         return [[text_for(parameter)]]
-    syntax = parameter.syntax(mark)
-    if not syntax.takes_value:
-        return [[flag] for flag in (*syntax.flags, *filter(None, [syntax.negative]))]
-    if syntax.bare is not None:
-        return [[f"{flag}={text}"] for flag in syntax.flags for text in (syntax.bare, "x")]
+    if not mark.takes_value:
+        return [[flag] for flag in (*mark.flags, *filter(None, [mark.negative]))]
+    if mark.bare is not None:
+        return [[f"{flag}={text}"] for flag in mark.flags for text in (mark.bare, "x")]
     text = text_for(parameter)
-    return [[flag, text] for flag in syntax.flags] + [
-        [f"{flag}={text}" if flag.startswith("--") else flag + text] for flag in syntax.flags
+    return [[flag, text] for flag in mark.flags] + [
+        [f"{flag}={text}" if flag.startswith("--") else flag + text] for flag in mark.flags
     ]
 
 
@@ -117,9 +116,7 @@ def needed(probed: Probe) -> list[str]:
 
 def normalised(probed: Probe, line: list[str]) -> list[str]:
     declared = probed.declared
-    return normalise(
-        line, Globals(), declared.option_syntax(), ends_at_word=declared.runs_a_command
-    )
+    return normalise(line, Globals(), declared.options, ends_at_word=declared.runs_a_command)
 
 
 @every_command
@@ -139,11 +136,11 @@ def test_each_option_in_each_spelling_is_read_without_typer(probed: Probe) -> No
 @every_command
 def test_typer_knows_the_same_options(probed: Probe) -> None:
     of_typer = [
-        (tuple(option.opts), (*option.secondary_opts, None)[0], not option.is_flag)  # type: ignore[attr-defined]
+        (tuple(option.opts), "".join(option.secondary_opts), not option.is_flag)  # type: ignore[attr-defined]
         for option in probed.built.typer.params
         if option.param_type_name == "option"
     ]
-    ours = probed.declared.option_syntax()
+    ours = probed.declared.options
     assert [(each.flags, each.negative, each.takes_value) for each in ours] == of_typer
 
 
@@ -152,7 +149,7 @@ def test_what_is_read_without_typer_is_what_typer_reads(data: st.DataObject) -> 
     probed = data.draw(st.sampled_from(list(PROBES.values())))
     parameters = list(probed.declared.parameters.values())
     known = [st.sampled_from(spellings(each)) for each in parameters]
-    flags = ["-x", *(flag for each in probed.declared.option_syntax() for flag in each.flags)]
+    flags = ["-x", *(flag for each in probed.declared.options for flag in each.flags)]
     words = st.sampled_from(WORDS) | st.text("-=ab1", max_size=4)
     odd = st.builds(
         lambda flag, glue, word: [flag + glue + word], st.sampled_from(flags), words, words

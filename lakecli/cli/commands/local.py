@@ -26,7 +26,8 @@ from lakecli.cli.commands.worktrees import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line.declare import Argument, Option, argument, flag, option
+from lakecli.cli.line.argv import Option
+from lakecli.cli.line.declare import Argument, argument, flag, option
 from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Message, Metadata, PrefixUri, Yes

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Final, NotRequired, TypedDict
 
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.cli.line.declare import Option
+from lakecli.cli.line.argv import Option
 from lakecli.cli.out.records import FailureJson, pick
 from lakecli.cli.out.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError

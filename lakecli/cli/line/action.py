@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.cli.line.argv import Globals, OptionSyntax, normalise
+from lakecli.cli.line.argv import Globals, Option, normalise
 from lakecli.cli.line.declare import (
     REQUIRED,
     Argument,
     Declaration,
-    Option,
     Parameter,
     is_path,
 )
@@ -39,9 +38,7 @@ def find_action(words: str, rest: Sequence[str], given: Globals) -> Callable[[Co
         UsageError: a global option is malformed.
     """
     declared = Declaration(COMMANDS[words].load())
-    arguments = normalise(
-        rest, given, declared.option_syntax(), ends_at_word=declared.runs_a_command
-    )
+    arguments = normalise(rest, given, declared.options, ends_at_word=declared.runs_a_command)
     if given.help:
         return None
     if given.problem is not None:
@@ -98,13 +95,13 @@ def plain(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any] | N
 
 
 def _read(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any]:
-    options: dict[str, tuple[Parameter, OptionSyntax]] = {}
+    options: dict[str, tuple[Parameter, Option]] = {}
     positions = []
     for parameter in declared.parameters.values():
-        if isinstance(parameter.mark, Option):
-            syntax = parameter.syntax(parameter.mark)
-            for flag in (*syntax.flags, *filter(None, [syntax.negative])):
-                options[flag] = parameter, syntax
+        mark = parameter.mark
+        if isinstance(mark, Option):
+            for flag in filter(None, (*mark.flags, mark.negative)):
+                options[flag] = parameter, mark
         else:
             positions.append(parameter)
     values: dict[str, Any] = {}
@@ -129,7 +126,7 @@ def _read(declared: Declaration, arguments: Sequence[str]) -> dict[str, Any]:
 def _take_option(
     word: str,
     todo: Iterator[str],
-    options: dict[str, tuple[Parameter, OptionSyntax]],
+    options: dict[str, tuple[Parameter, Option]],
     values: dict[str, Any],
 ) -> None:
     value: str | None
@@ -140,12 +137,12 @@ def _take_option(
         flag, value = word[:2], word[2:] or None
     if flag not in options:
         raise _NotPlain
-    parameter, syntax = options[flag]
+    parameter, option = options[flag]
     name = parameter.name
-    if not syntax.takes_value:
+    if not option.takes_value:
         if value is not None:
             raise _NotPlain
-        values[name] = flag != syntax.negative
+        values[name] = flag != option.negative
         return
     if value is None:
         value = next(todo, None)

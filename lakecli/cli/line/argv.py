@@ -15,47 +15,65 @@ from typing import Final
 from lakecli.errors import UsageError
 
 
-class GlobalOption:
-    """An option that every command takes.
+class Option:
+    """An option of the command line: one that every command takes, or of a command.
 
     Args:
-        name: the field of `Globals` that it sets.
-        flags: its spellings, the short one first.
-        metavar: the name of its value; ``None`` for a boolean.
-        summary: its help.
+        flags: its spellings, by default that of the parameter's name; ``--flag/--no-flag`` for a
+            boolean whose absence is not false.
+        metavar: the name of its value.
+        help: one line of help.
+        min: the smallest value of an integer.
+        hidden: whether help does not show it.
+        bare: its value if it is given without one; another value must be written
+            ``--option=value`` then, not ``--option value``.
+
+    Attributes:
+        flags: its spellings, except the negative one.
+        negative: the spelling for false, or ``""``.
+        takes_value: whether it has a value; else it is a boolean.
     """
 
     def __init__(
-        self, name: str, flags: tuple[str, ...], metavar: str | None, summary: str
+        self,
+        *flags: str,
+        metavar: str | None = None,
+        help: str = "",
+        min: int | None = None,
+        hidden: bool = False,
+        bare: str | None = None,
     ) -> None:
-        self.name = name
-        self.flags = flags
+        self.flags = tuple(flag.partition("/")[0] for flag in flags)
+        self.negative = "".join(flag.partition("/")[2] for flag in flags)
         self.metavar = metavar
-        self.summary = summary
+        self.help = help
+        self.min = min
+        self.hidden = hidden
+        self.bare = bare
+        self.takes_value = metavar is not None
+
+    @property
+    def name(self) -> str:
+        """The name of the parameter that it sets, or of the field of `Globals`."""
+        return self.flags[-1].removeprefix("--").replace("-", "_")
 
 
 GLOBAL_OPTIONS: Final = (
-    GlobalOption(
-        "base_uri", ("--base-uri",), "URI", "Prefix of URIs that do not begin with lakefs://"
-    ),
-    GlobalOption("config", ("-c", "--config"), "FILE", "Use this configuration file"),
-    GlobalOption("json", ("--json",), None, "Answer in JSON"),
-    GlobalOption("quiet", ("-q", "--quiet"), None, "Show no progress and no notes"),
-    GlobalOption(
-        "no_color", ("--no-color",), None, "No colours, aligned tables, pager or progress bars"
-    ),
-    GlobalOption("no_pager", ("--no-pager",), None, "Show long output without a pager"),
-    GlobalOption("no_trunc", ("--no-trunc",), None, "Show IDs and cells of tables whole"),
-    GlobalOption(
-        "verbose", ("--verbose",), None, "Show debug messages, the number of requests, tracebacks"
-    ),
-    GlobalOption("log_level", ("--log-level",), "LEVEL", "Log from this level on: debug, info, …"),
-    GlobalOption("log_format", ("--log-format",), "FORMAT", "Format of the log: text or json"),
-    GlobalOption(
-        "log_output", ("--log-output",), "FILE", "Write the log to this file; - for standard error"
-    ),
-    GlobalOption("help", ("-h", "--help"), None, "Show help"),
+    Option("--base-uri", metavar="URI", help="Prefix of URIs that do not begin with lakefs://"),
+    Option("-c", "--config", metavar="FILE", help="Use this configuration file"),
+    Option("--json", help="Answer in JSON"),
+    Option("-q", "--quiet", help="Show no progress and no notes"),
+    Option("--no-color", help="No colours, aligned tables, pager or progress bars"),
+    Option("--no-pager", help="Show long output without a pager"),
+    Option("--no-trunc", help="Show IDs and cells of tables whole"),
+    Option("--verbose", help="Show debug messages, the number of requests, tracebacks"),
+    Option("--log-level", metavar="LEVEL", help="Log from this level on: debug, info, …"),
+    Option("--log-format", metavar="FORMAT", help="Format of the log: text or json"),
+    Option("--log-output", metavar="FILE", help="Write the log to this file; - for standard error"),
+    Option("-h", "--help", help="Show help"),
 )
+"""The options that every command takes; the last spelling of each names a field of `Globals`."""
+
 VERSION_FLAGS: Final = ("-v", "--version")
 
 SETTINGS_FLAG: Final = "--conf"
@@ -99,7 +117,7 @@ class Globals:
     def take(self, flag: str, value: str | None, rest: list[str]) -> None:
         """Set the option `flag`, with its attached `value` or, if it takes one, from `rest`."""
         option = _GLOBALS[flag]
-        if option.metavar is None:
+        if not option.takes_value:
             setattr(self, option.name, True if value is None else self.boolean(flag, value))
         elif value is not None:
             setattr(self, option.name, value)
@@ -149,35 +167,10 @@ def split(
     return words, rest
 
 
-class OptionSyntax:
-    """The syntax of an option of a command.
-
-    Args:
-        flags: all spellings, except the negative one.
-        negative: the spelling for false, if there is one.
-        takes_value: whether it has a value; else it is a boolean.
-        bare: the value of an option that may be given without one; another value needs the form
-            ``--flag=value``.
-    """
-
-    def __init__(
-        self,
-        flags: tuple[str, ...],
-        negative: str | None,
-        *,
-        takes_value: bool,
-        bare: str | None = None,
-    ) -> None:
-        self.flags = flags
-        self.negative = negative
-        self.takes_value = takes_value
-        self.bare = bare
-
-
 def normalise(
     rest: Sequence[str],
     given: Globals,
-    options: Sequence[OptionSyntax],
+    options: Sequence[Option],
     *,
     ends_at_word: bool = False,
 ) -> list[str]:
@@ -209,9 +202,7 @@ def normalise(
 class _Line:
     """A line that is brought into Typer's form: words `todo`, and words that are `done`."""
 
-    def __init__(
-        self, rest: Sequence[str], given: Globals, options: Sequence[OptionSyntax]
-    ) -> None:
+    def __init__(self, rest: Sequence[str], given: Globals, options: Sequence[Option]) -> None:
         self.todo = list(rest)
         self.done: list[str] = []
         self._given = given
@@ -262,11 +253,11 @@ class _Line:
             if attached is not None:
                 return
 
-    def _set_boolean(self, flag: str, option: OptionSyntax, value: str) -> None:
+    def _set_boolean(self, flag: str, option: Option, value: str) -> None:
         """Set a boolean; for false, use its negative form or drop the earlier true."""
         if self._given.boolean(flag, value):
             self.done.append(flag)
-        elif option.negative is not None:
+        elif option.negative:
             self.done.append(option.negative)
         else:
             self.done[:] = [word for word in self.done if word not in option.flags]

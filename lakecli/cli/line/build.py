@@ -20,8 +20,8 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from lakecli.cli.context import Context
-from lakecli.cli.line.argv import GLOBAL_OPTIONS
-from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter
+from lakecli.cli.line.argv import GLOBAL_OPTIONS, Option
+from lakecli.cli.line.declare import REQUIRED, Declaration, Parameter
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import UsageError
 
@@ -78,8 +78,14 @@ def _for_typer(parameter: Parameter) -> inspect.Parameter:
         type_ = type_ | None
     info: Any
     if isinstance(mark, Option):
+        first = "/".join(filter(None, (mark.flags[0], mark.negative)))
         info = typer.Option(
-            *mark.flags, metavar=mark.metavar, help=mark.help, min=mark.min, hidden=mark.hidden
+            first,
+            *mark.flags[1:],
+            metavar=mark.metavar,
+            help=mark.help or None,
+            min=mark.min,
+            hidden=mark.hidden,
         )
     else:
         info = typer.Argument(metavar=mark.metavar, help=mark.help)

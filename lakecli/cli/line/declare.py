@@ -13,7 +13,7 @@ from os import PathLike
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, ForwardRef, NamedTuple, get_type_hints
 
-from lakecli.cli.line.argv import OptionSyntax
+from lakecli.cli.line.argv import Option
 from lakecli.cli.reading import Kind, Parser
 
 if TYPE_CHECKING:
@@ -34,39 +34,6 @@ class Argument:
     def __init__(self, metavar: str, help: str) -> None:
         self.metavar = metavar
         self.help = help
-
-
-class Option:
-    """Marks a parameter as an option of the command line.
-
-    Args:
-        flags: its spellings, by default that of the parameter's name; ``--flag/--no-flag`` for a
-            boolean whose absence is not false.
-        metavar: the name of its value.
-        help: one line of help.
-        min: the smallest value of an integer.
-        hidden: whether help does not show it.
-        bare: its value if it is given without one; another value must be written
-            ``--option=value`` then, not ``--option value``.
-    """
-
-    __slots__ = ("bare", "flags", "help", "hidden", "metavar", "min")
-
-    def __init__(
-        self,
-        *flags: str,
-        metavar: str | None = None,
-        help: str | None = None,
-        min: int | None = None,
-        hidden: bool = False,
-        bare: str | None = None,
-    ) -> None:
-        self.flags = flags
-        self.metavar = metavar
-        self.help = help
-        self.min = min
-        self.hidden = hidden
-        self.bare = bare
 
 
 class Declared(NamedTuple):
@@ -139,13 +106,6 @@ class Parameter(NamedTuple):
         """Whether it may be given several times: its value is a list or a mapping."""
         return getattr(self.type, "__origin__", None) in (list, Sequence, Mapping)
 
-    def syntax(self, option: Option) -> OptionSyntax:
-        """Return the spelling of the option that it is."""
-        first, _, negative = option.flags[0].partition("/")
-        flags = (first, *option.flags[1:])
-        takes_value = self.type is not bool
-        return OptionSyntax(flags, negative or None, takes_value=takes_value, bare=option.bare)
-
 
 class Declaration:
     """A command as its function declares it.
@@ -173,13 +133,10 @@ class Declaration:
         """Whether its arguments are the command line of another program."""
         return any(each.kind == Kind.COMMAND for each in self.parameters.values())
 
-    def option_syntax(self) -> list[OptionSyntax]:
-        """Return the spelling of its options."""
-        return [
-            each.syntax(each.mark)
-            for each in self.parameters.values()
-            if isinstance(each.mark, Option)
-        ]
+    @property
+    def options(self) -> list[Option]:
+        """Its options."""
+        return [each.mark for each in self.parameters.values() if isinstance(each.mark, Option)]
 
     def call(self, context: "Context", typed: Mapping[str, Any]) -> int:
         """Call the function and return the exit code.
@@ -243,8 +200,9 @@ def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noq
         others = [each for each in type_.__args__ if each is not type(None)]
         type_ = others[0] if len(others) == 1 else type_
     mark, *others = marks
-    if isinstance(mark, Option) and not mark.flags:
-        mark.flags = (f"--{name.rstrip('_').replace('_', '-')}",)
+    if isinstance(mark, Option):
+        mark.takes_value = type_ is not bool
+        mark.flags = mark.flags or (f"--{name.rstrip('_').replace('_', '-')}",)
     read = kind = None
     for each in others:
         if isinstance(each, Parser):

@@ -88,10 +88,8 @@ def global_options() -> tuple[ParameterHelp, ...]:
     """Return the options that every command takes."""
     kinds = {"config": Kind.FILE}
     return tuple(
-        ParameterHelp(
-            option.metavar or "", option.summary, option.flags, kind=kinds.get(option.name)
-        )
-        for option in GLOBAL_OPTIONS
+        _describe(Parameter(each.name, str, each, None, None, kinds.get(each.name)))
+        for each in GLOBAL_OPTIONS
     )
 
 
@@ -123,7 +121,7 @@ def _describe(parameter: Parameter) -> ParameterHelp:
     values = tuple(str(each.value) for each in choices)
     found = ParameterHelp(
         mark.metavar or "|".join(values) or "VALUE",
-        mark.help or "",
+        mark.help,
         choices=values,
         kind=parameter.kind,
         repeatable=parameter.repeatable,
@@ -131,17 +129,15 @@ def _describe(parameter: Parameter) -> ParameterHelp:
     )
     if isinstance(mark, Argument):
         return found
-    is_flag = parameter.type is bool
-    syntax = parameter.syntax(mark)
-    shown = "" if default in (None, False, "", REQUIRED) else str(default)
-    if isinstance(default, (list, tuple, Mapping)) or (is_flag and not syntax.negative):
-        shown = ""
+    is_plain = mark.takes_value and not isinstance(default, (list, tuple, Mapping))
+    has_default = default not in (None, False, "", REQUIRED)
+    shown = str(default) if has_default and (is_plain or mark.negative) else ""
     return replace(
         found,
-        flags=tuple(sorted(syntax.flags, key=len)),
-        metavar="" if is_flag else found.metavar,
-        default=shown.lower() if is_flag else shown,
-        negatable=syntax.negative is not None,
+        flags=tuple(sorted(mark.flags, key=len)),
+        metavar=found.metavar if mark.takes_value else "",
+        default=shown if mark.takes_value else shown.lower(),
+        negatable=bool(mark.negative),
     )
 
 

@@ -85,7 +85,7 @@ def options_present() -> set[str]:
     """Return every option of lakecli: alone if it is global, else behind its command."""
     present = {flag for option in GLOBAL_OPTIONS for flag in option.flags}
     for words, command in PRESENT.items():
-        for option in Declaration(command.load()).option_syntax():
+        for option in Declaration(command.load()).options:
             present |= {f"{words} {flag}" for flag in option.flags}
     return present
 
