@@ -14,7 +14,7 @@ history is. Rows are added and never change, so a handle shows one state of each
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -31,12 +31,13 @@ from lakecli.refs.names import is_ref_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import find_ref
-from lakecli.repository.contract import Home, Notice, Repository, Runtime
+from lakecli.repository.contract import Home, Repository, Runtime
 from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.handle.namespace import describe_there
 from lakecli.repository.journal import tracking
 from lakecli.repository.moving.transaction import initial_commit
 from lakecli.repository.sharing.fetch import (
+    notify,
     read_remote,
     take_named_packs,
     take_new_packs,
@@ -98,19 +99,11 @@ class RemoteRepository(LocalRepository):
         self.store = self.store_in_use = readable
         filled = copy(self)
         filled.lake = Lake(home, local.filled, runtime)
-        local.fetching = Fetching(filled, self._leave_out)
+        local.fetching = Fetching(filled)
 
     def at(self, ref: str, path: str = "") -> str:
         """Return the URI of a path, or of all of a ref, as it is typed."""
         return f"{LakeUri(self.record.name, ref)}/{path}"
-
-    def _leave_out(self, damage: InvalidRecord) -> None:
-        self.notify(
-            Notice(
-                f"left out {damage.kind} {damage.name!r}: {damage.what}",
-                hint="examine and repair it from a clone: lakecli fsck --repair",
-            )
-        )
 
 
 class OnDemandStore(LocalStore):
@@ -213,13 +206,11 @@ class Fetching:
     """Fetches the refs and commits of a repository, each at most once.
 
     Args:
-        repository: a handle to it in the store that is filled.
-        on_damage: called with each record that is left out because it is not valid.
+        repository: a handle to it in the store that is filled; it shares its notices.
     """
 
-    def __init__(self, repository: Repository, on_damage: Callable[[InvalidRecord], None]) -> None:
+    def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self._on_damage = on_damage
         self._lock = RLock()
         self._read: set[tuple[RefKind, str]] = set()
         self._listed: set[RefKind] = set()
@@ -328,9 +319,9 @@ class Fetching:
         with self._repository.lake.kv.read() as txn:
             return RefStore(txn, self._repository.key).find_commit(commit_id) is not None
 
-    def _report(self, damaged: Iterable[InvalidRecord]) -> None:
-        for each in damaged:
-            self._on_damage(each)
+    def _report(self, damaged: Sequence[InvalidRecord]) -> None:
+        hint = "examine and repair it from a clone: lakecli fsck --repair"
+        notify(self._repository, damaged, hint=hint)
 
 
 def _text(name: bytes) -> str:

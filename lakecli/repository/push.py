@@ -207,27 +207,23 @@ def push_deletion(
         kinds = NAMED_KINDS if kind is None else (kind,)
         tracked = TrackingStore(txn, repository.key)
         expectations = {each: tracked.position(each, name) for each in kinds}
-    for each in kinds:
-        remote = _look(repository, each, name)
-        if remote is not None and remote.commit_id is not None:
-            return _delete(repository, remote, expected=expectations[each], options=options)
-    raise NotFound(
-        f"no branch or tag {name!r} in the bucket", hint=f"see: lakecli status {repository.uri}"
-    )
-
-
-def _delete(
-    repository: Repository, remote: RemoteRef, *, expected: CommitId | None, options: PushOptions
-) -> RefPush:
-    if remote.kind is RefKind.BRANCH and remote.name == repository.record.default_branch:
-        raise Refused(
-            f"cannot delete the default branch {remote.name}",
-            hint=f"undo commits on it: lakecli branch revert {repository.uri}/{remote.name} REF",
+    found = (_look(repository, each, name) for each in kinds)
+    remote = next((each for each in found if each is not None and each.commit_id is not None), None)
+    if remote is None:
+        raise NotFound(
+            f"no branch or tag {name!r} in the bucket",
+            hint=f"see: lakecli status {repository.uri}",
         )
-    _check_lease(repository, remote.name, remote.commit_id, options.lease or PushLease(), expected)
-    done = RefPush(remote.kind, remote.name, remote.commit_id, None, Pushing.DELETED)
+    if remote.kind is RefKind.BRANCH and name == repository.record.default_branch:
+        raise Refused(
+            f"cannot delete the default branch {name}",
+            hint=f"undo commits on it: lakecli branch revert {repository.uri}/{name} REF",
+        )
+    before, lease = remote.commit_id, options.lease or PushLease()
+    _check_lease(repository, name, before, lease, expectations[remote.kind])
+    done = RefPush(remote.kind, name, before, None, Pushing.DELETED)
     if not options.dry_run and not _move(repository, done, options=options, since=remote.sequence):
-        raise stale(repository, remote.name, remote.commit_id)
+        raise stale(repository, name, before)
     return done
 
 

@@ -132,16 +132,15 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     return FetchReport(updated, unpacked.commits, unpacked.packs, remote.listed, damaged)
 
 
-def notify(repository: Repository, damaged: Sequence[InvalidRecord]) -> None:
+def notify(repository: Repository, damaged: Sequence[InvalidRecord], *, hint: str = "") -> None:
     """Leave a notice of each malformed object that was left out."""
+    hint = hint or (
+        "what this clone knew of it is kept; examine and repair it: "
+        f"lakecli fsck --repair {repository.uri}"
+    )
     for each in damaged:
-        repository.notify(
-            Notice(
-                f"left out {each.kind} {each.name!r}: {each.what}",
-                hint="what this clone knew of it is kept; examine and repair it: "
-                f"lakecli fsck --repair {repository.uri}",
-            )
-        )
+        message = f"left out {each.kind} {each.name!r}: {each.what}"
+        repository.notify(Notice(message, hint=hint))
 
 
 def _accept(
