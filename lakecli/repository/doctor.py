@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -166,7 +167,7 @@ def examine_namespace(
     def checks() -> Generator[Check]:
         if is_local(namespace):
             yield disk_space([parse(namespace).path], free_space)
-        yield from _with_claim(looking, _claim_of_anybody, missing_fix=_made_by_create(namespace))
+        yield from _with_claim(looking, None)
 
     return Examination(namespace, checks())
 
@@ -213,15 +214,12 @@ def examine_repository(
         )
         yield disk_space(places, free_space)
         looking = probe.Probe(repository.store, runtime.clock, runtime.new_id)
-        readable = True
-        for check in _with_claim(
-            looking, lambda store: _claim_of(repository, store), repository=repository
-        ):
-            readable = readable and (
-                check.name not in ("read", "claim") or check.verdict is CheckVerdict.OK
-            )
+        verdicts: dict[str, CheckVerdict] = {}
+        for check in _with_claim(looking, repository):
+            verdicts[check.name] = check.verdict
             yield check
-        yield _outside(repository) if readable else skipped(OUTSIDE, "nothing can be read")
+        is_readable = verdicts["read"] is verdicts["claim"] is CheckVerdict.OK
+        yield _outside(repository) if is_readable else skipped(OUTSIDE, "nothing can be read")
 
     return Examination(namespace, checks())
 
@@ -320,21 +318,16 @@ def _shown(size: int) -> str:
     return f"{size / 10**9:,.1f} GB" if size >= 10**9 else f"{size / 10**6:.1f} MB"
 
 
-def _with_claim(
-    looking: probe.Probe,
-    claim: Callable[[ObjectStore], Check],
-    *,
-    missing_fix: str = "",
-    repository: Repository | None = None,
-) -> Generator[Check]:
+def _with_claim(looking: probe.Probe, repository: Repository | None) -> Generator[Check]:
     """Yield the checks of a probe, then those of the owner, of sharing, and of the commands.
 
     Args:
         looking: the probe of the store.
-        claim: checks the owner.
-        missing_fix: the fix for a missing bucket or directory, in place of the store's own.
-        repository: the expected owner; whether its namespace can be shared is remembered.
+        repository: the expected owner; whether its namespace can be shared is remembered. ``None``:
+            there may be none, and what `lakecli repo create` would make may be missing.
     """
+    claim = _claim_of_anybody if repository is None else partial(_claim_of, repository)
+    missing_fix = _made_by_create(looking.store.uri) if repository is None else ""
     found: dict[str, Check] = {}
     for check in looking.run():
         if missing_fix and check.name == "reachable" and check.kind is ErrorKind.NOT_FOUND:
