@@ -44,14 +44,11 @@ from lakecli.base.model import EMPTY_TREE, Commit, CommitId, Entry, MetarangeId
 from lakecli.base.retry import SWEEPS, Retries, elapsed
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied, Unreachable
-from lakecli.kv.bucket import PackedStore
 from lakecli.kv.local_store import ReadTransaction
-from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import DamagedHistory, RefStore
 from lakecli.remote import collection
 from lakecli.remote.collection import NEVER_RAN, GcState, Phase, SweepRunning
 from lakecli.repository.contract import Repository
-from lakecli.repository.journal import tracking
 from lakecli.repository.reading.addresses import key_of
 from lakecli.repository.reading.view import View
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
@@ -345,6 +342,11 @@ def unreached_trees(
 
     The refs in the bucket are those of the last fetch. The empty tree is not included.
     """
+    # Only commits need what the bucket has, so an upload does not load it.
+    from lakecli.kv.bucket import PackedStore
+    from lakecli.refs.graph import iter_unreached
+    from lakecli.repository.journal import tracking
+
     refs, packed = RefStore(txn, repository.key), PackedStore(txn, repository.key)
     shared = tracking.positions(txn, repository)
     trees = {start.metarange_id}

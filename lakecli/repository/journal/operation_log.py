@@ -24,7 +24,6 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.repository.contract import Notice, Repository
-from lakecli.repository.journal import unsent_moves
 from lakecli.staging import area
 from lakecli.stores.capabilities import store_time
 from lakecli.stores.uri import is_local
@@ -80,6 +79,8 @@ def append(
     )
     notify_clock(repository)
     if operation.refs and (repository.syncs or txn.has_owned(Table.INTENTS, repository.key)):
+        from lakecli.repository.journal import unsent_moves  # which no upload needs
+
         unsent_moves.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
     return log.append(txn, operation)
 

@@ -15,7 +15,6 @@ time is the recorded one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
@@ -211,6 +210,8 @@ def ask_all(
         objects: the records to check.
         reads: read objects whose digest has to be computed even if their time is the recorded one.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield from pool.map(lambda each: ask(addresses, each, reads=reads), objects)
 

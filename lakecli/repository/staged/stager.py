@@ -25,7 +25,6 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Change, claim_below, claim_entry, claim_head, committed_value
 from lakecli.repository.journal import operation_log
-from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
@@ -140,6 +139,8 @@ class Stager:
             NotFound: no such branch.
             CommitUnderWay: another process is sending what is sealed to the bucket.
         """
+        from lakecli.repository.journal.intents import when_none_under_way  # no upload needs it
+
         for start in range(0, len(paths), BATCH):
             part = paths[start : start + BATCH]
             while not when_none_under_way(self._repository, partial(self._unstage, part)):
@@ -154,6 +155,8 @@ class Stager:
             refs = RefStore(txn, self._repository.key)
             branch = branch_at(self._repository, txn, self._branch)
             if branch.sealed_tokens:
+                from lakecli.repository.journal.intents import check_none_sent
+
                 check_none_sent(txn, self._repository, branch.name)
                 if branch.commit_id != head:
                     return False
