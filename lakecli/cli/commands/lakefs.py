@@ -233,13 +233,13 @@ def refs_restore(
         lakectl refs-dump lakefs://demo | lakecli refs-restore --update lakefs://demo
     """
     context.out.say(f"Repository: {repository}")
-    source = read_manifest(context, manifest)
+    opened, source = context.repository(repository), read_manifest(context, manifest)
     updates: list[RefUpdateJson] = []
     if update:
-        restored = update_refs(context.synced_repository(repository), source)
+        restored = update_refs(context.synced(opened), source)
         updates, done = show_updates(context, restored), f"New commits: {restored.commits}"
     else:
-        restored = restore_refs(context.repository(repository), source)
+        restored = restore_refs(opened, source)
         done = "All references restored successfully!"
         for line in left_out_lines(restored.left_out):
             context.out.warn(f"left out: {line}")
