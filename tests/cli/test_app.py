@@ -392,7 +392,8 @@ def test_progress_without_a_terminal_prints_lines(
     monkeypatch.setattr(progress, "INTERVAL", 0.0)
 
     def command(context: Context) -> None:
-        with context.out.progress("upload", items=2, size=3000) as shown:
+        with context.out.progress("upload", items=2) as shown:
+            shown.expect(size=3000)
             shown.advance(items=1, size=1500)
             shown.expect(items=1, size=1000)
             shown.advance(items=1, size=1500)

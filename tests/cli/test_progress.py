@@ -19,7 +19,7 @@ class Clock:
 def test_rate_and_remaining_time_are_shown() -> None:
     clock = Clock()
     lines: list[str] = []
-    progress = PlainProgress("upload", lines.append, items=None, size=None, clock=clock)
+    progress = PlainProgress("upload", lines.append, items=None, clock=clock)
     progress.expect(items=100, size=100_000_000)
     for _ in range(30):
         clock.now += 1
@@ -35,7 +35,7 @@ def test_rate_and_remaining_time_are_shown() -> None:
 def test_no_bytes_are_shown_where_none_moved() -> None:
     clock = Clock()
     lines: list[str] = []
-    progress = PlainProgress("download", lines.append, items=None, size=None, clock=clock)
+    progress = PlainProgress("download", lines.append, items=None, clock=clock)
     clock.now += 6
     progress.advance(items=3)
     assert lines == ["download: 3 objects, 0.5 objects/s"]
@@ -44,7 +44,7 @@ def test_no_bytes_are_shown_where_none_moved() -> None:
 def test_objects_are_counted_by_the_second_where_no_bytes_move() -> None:
     clock = Clock()
     lines: list[str] = []
-    progress = PlainProgress("import", lines.append, items=None, size=None, clock=clock)
+    progress = PlainProgress("import", lines.append, items=None, clock=clock)
     for _ in range(5):
         clock.now += 1
         progress.advance(items=20_000)
@@ -61,7 +61,7 @@ def test_objects_are_counted_by_the_second_where_no_bytes_move() -> None:
 def test_parts_are_the_total_where_the_number_of_objects_is_unknown() -> None:
     clock = Clock()
     lines: list[str] = []
-    progress = PlainProgress("import", lines.append, items=None, size=None, clock=clock)
+    progress = PlainProgress("import", lines.append, items=None, clock=clock)
     progress.expect(parts=40)
     for _ in range(5):
         clock.now += 1

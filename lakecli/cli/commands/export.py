@@ -18,7 +18,6 @@ from lakecli.cli.commands.transfers import (
     failure_records,
     note_left_out,
     parallelism,
-    progress,
     raise_failures,
     show_steps,
 )
@@ -228,7 +227,7 @@ def export(
     size = count_exported(repository, ref, prefix, since=since, check_from=SPARK_FROM)
     with (
         open_runner(context, engine, repository=repository, size=size) as runner,
-        progress(context, "export", hidden=transfer.no_progress or dry_run) as shown,
+        context.out.progress("export", hidden=transfer.no_progress or dry_run) as shown,
     ):
         options = ExportOptions(
             since=since,
@@ -268,7 +267,7 @@ def _write_manifest(context: Context, path: LakeUri, destination: str, *, hidden
         )
     check_writable(target := Path(destination))
     repository, ref = context.synced_repository(path), ref_of(path)
-    with progress(context, "export", hidden=hidden) as shown, replacing(target) as file:
+    with context.out.progress("export", hidden=hidden) as shown, replacing(target) as file:
         written = write_manifest(repository, ref, path.path or b"", file, progress=shown)
     if written.uncommitted:
         context.out.note(f"uncommitted changes of {ref} are not exported")
@@ -288,7 +287,7 @@ def _write_symlinks(
 
     target = _destination(destination)
     repository, ref = context.synced_repository(path), ref_of(path)
-    with progress(context, "export", hidden=hidden or dry) as shown:
+    with context.out.progress("export", hidden=hidden or dry) as shown:
         written = write_symlinks(
             repository, ref, path.path or b"", target, dry_run=dry, progress=shown
         )

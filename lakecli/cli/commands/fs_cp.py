@@ -7,7 +7,7 @@ from typing import Annotated, TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.bulk_params import TransferOptions
-from lakecli.cli.commands.transfers import failure_records, parallelism, progress, raise_failures
+from lakecli.cli.commands.transfers import failure_records, parallelism, raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, option
 from lakecli.cli.out.records import FailureJson, answers
@@ -230,7 +230,7 @@ def across(
     origin = RepositoryPath(context.synced_repository(source), ref_of(source), before)
     place = RepositoryPath(context.synced_repository(target), ref_of(target), after)
     verb = "move" if moves else "copy"
-    with progress(context, verb, hidden=transfer.no_progress) as shown:
+    with context.out.progress(verb, hidden=transfer.no_progress) as shown:
         report = (cp_tree_across if recursive else cp_across)(
             origin,
             place,

@@ -18,7 +18,6 @@ from lakecli.cli.commands.transfers import (
     check_local,
     check_mirror,
     parallelism,
-    progress,
     selection,
     show_plan,
 )
@@ -164,7 +163,7 @@ def fs_download(
 
     matching = selection(chosen, recursive=recursive, may_plan=True)
     repository = context.synced_repository(path, at_op=at_op)
-    with progress(context, "download", hidden=transfer.no_progress) as shown:
+    with context.out.progress("download", hidden=transfer.no_progress) as shown:
         options = DownloadOptions(
             selection=matching or EVERYTHING,
             part_size=part_size or PART_SIZE,

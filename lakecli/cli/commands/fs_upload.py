@@ -19,7 +19,6 @@ from lakecli.cli.commands.transfers import (
     check_mirror,
     link_policy,
     parallelism,
-    progress,
     selection,
     show_plan,
 )
@@ -160,7 +159,7 @@ def fs_upload(
     matching = selection(chosen, recursive=is_many or recursive, may_plan=may_plan)
     is_whole = source_option is not None and not recursive
     repository = context.synced_repository(target)
-    with progress(context, "upload", hidden=transfer.no_progress) as shown:
+    with context.out.progress("upload", hidden=transfer.no_progress) as shown:
         options = UploadOptions(
             selection=matching,
             content_type=content_type,

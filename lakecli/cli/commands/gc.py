@@ -10,7 +10,6 @@ from typing import TypedDict
 from lakecli.base.parsing import read_text
 from lakecli.cli.bulk_params import EngineOptions, TransferOptions
 from lakecli.cli.commands.engine import open_runner_of
-from lakecli.cli.commands.transfers import progress
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import REQUIRED, flag, option
 from lakecli.cli.out.records import answers, pick
@@ -279,7 +278,7 @@ def gc_run(
     opened = context.synced_repository(repository)
     with (
         open_runner_of(context, engine, opened, workers=transfer.workers) as runner,
-        progress(context, "gc", hidden=transfer.no_progress) as shown,
+        context.out.progress("gc", hidden=transfer.no_progress) as shown,
     ):
         options = GcOptions(
             grace=context.settings.gc_grace if grace is None else grace,

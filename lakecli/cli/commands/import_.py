@@ -15,7 +15,6 @@ from lakecli.cli.commands.transfers import (
     link_policy,
     note_left_out,
     parallelism,
-    progress,
     raise_failures,
     sentence,
     show_steps,
@@ -202,7 +201,7 @@ lakefs://demo/main/
             size=opened.estimate() if isinstance(opened, Manifest) else None,
             parallelism=parallelism(context, repository, transfer.workers),
         ) as runner,
-        progress(context, "import", hidden=transfer.no_progress) as shown,
+        context.out.progress("import", hidden=transfer.no_progress) as shown,
     ):
         options = ImportOptions(
             replaces=mode is Mode.REPLACE and not merge,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Final, NotRequired, TypedDict
 
-from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.cli.line.argv import Option
 from lakecli.cli.out.records import FailureJson, pick
 from lakecli.cli.out.text import human_size, quote_path
@@ -97,13 +95,6 @@ def parallelism(context: Context, repository: Repository, asked: int | None) -> 
     if is_local(repository.record.storage_namespace):
         return min(configured, LOCAL_WORKERS)
     return configured
-
-
-@contextmanager
-def progress(context: Context, verb: str, *, hidden: bool) -> Iterator[Progress]:
-    """Show the progress of a transfer, unless it is hidden."""
-    with nullcontext(NO_PROGRESS) if hidden else context.out.progress(verb) as shown:
-        yield shown
 
 
 def summary_lines(

@@ -17,7 +17,6 @@ from lakecli.cli.commands.transfers import (
     link_policy,
     note_left_out,
     parallelism,
-    progress,
     raise_failures,
     summary_lines,
 )
@@ -131,7 +130,7 @@ def downloading(
 ) -> Iterator[DownloadOptions]:
     """Give the options of the downloads of a working directory, and show their progress."""
     transfer = transfer or TransferOptions()
-    with progress(context, verb, hidden=transfer.no_progress) as shown:
+    with context.out.progress(verb, hidden=transfer.no_progress) as shown:
         workers = parallelism(context, repository, transfer.workers)
         yield DownloadOptions(parallelism=workers, progress=shown)
 

@@ -347,7 +347,7 @@ class Output:
 
     @contextmanager
     def progress(
-        self, verb: str, *, items: int | None = None, size: int | None = None
+        self, verb: str, *, items: int | None = None, hidden: bool = False
     ) -> Iterator[Progress]:
         """Show the progress of a long operation on stderr while the context is open.
 
@@ -357,18 +357,18 @@ class Output:
         Args:
             verb: the operation, such as ``upload``.
             items: how many objects there are, if known.
-            size: how many bytes there are, if known.
+            hidden: whether it is not to be shown.
         """
-        if self.quiet or self._bar is not None:
+        if hidden or self.quiet or self._bar is not None:
             yield NO_PROGRESS
         elif not self._stderr_color:
             from lakecli.cli.out.progress import PlainProgress
 
-            yield PlainProgress(verb, self._write_error, items=items, size=size)
+            yield PlainProgress(verb, self._write_error, items=items)
         else:
             from lakecli.cli.out.progress_bar import BarProgress
 
-            bar = BarProgress(verb, self._stderr, items=items, size=size)
+            bar = BarProgress(verb, self._stderr, items=items)
             with bar:
                 self._bar = bar
                 try:

@@ -48,10 +48,8 @@ class Rate:
 class CountingProgress(Progress):
     """Counts what is done and what is to do; safe to use from several threads."""
 
-    def __init__(
-        self, *, items: int | None, size: int | None, clock: Callable[[], float] = monotonic
-    ) -> None:
-        self._items, self._size = items, size
+    def __init__(self, *, items: int | None, clock: Callable[[], float] = monotonic) -> None:
+        self._items, self._size = items, 0
         self._done_items = self._done_size = 0
         self._parts = self._done_parts = 0
         self._clock = clock
@@ -75,7 +73,7 @@ class CountingProgress(Progress):
         with self._lock:
             self._parts += parts
             self._items = (self._items or 0) + items
-            self._size = (self._size or 0) + size
+            self._size += size
 
     def _done(self, of: str) -> str:
         """Return how many objects and parts are finished; parts are left out without a total."""
@@ -128,10 +126,9 @@ class PlainProgress(CountingProgress):
         write: Callable[[str], None],
         *,
         items: int | None,
-        size: int | None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        super().__init__(items=items, size=size, clock=clock)
+        super().__init__(items=items, clock=clock)
         self._verb = verb
         self._write = write
         self._next = clock() + INTERVAL

@@ -19,8 +19,8 @@ REDRAW: Final = 0.05
 class BarProgress(CountingProgress):
     """A bar by bytes if sizes are known, else by objects; removed at the end."""
 
-    def __init__(self, verb: str, stderr: TextIO, *, items: int | None, size: int | None) -> None:
-        super().__init__(items=items, size=size)
+    def __init__(self, verb: str, stderr: TextIO, *, items: int | None) -> None:
+        super().__init__(items=items)
         self._next = self._clock()
         # Rich would redirect stdout into its console, which is stderr here; lines of text go
         # through `write` instead.
@@ -35,7 +35,7 @@ class BarProgress(CountingProgress):
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._task = self._rich.add_task(verb, total=size or items, counts="")
+        self._task = self._rich.add_task(verb, total=items, counts="")
 
     def __enter__(self) -> Self:
         """Show the bar."""
