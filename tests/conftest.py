@@ -91,7 +91,6 @@ def pytest_configure(config: pytest.Config) -> None:
             delattr(os, name)
     patch = pytest.MonkeyPatch()
     patch.setattr(files, "_SYNCFS", "no_such_call")
-    patch.setattr(lmdb_environment, "_PLATFORM", "darwin")
     patch.setattr(lmdb_environment, "MOUNT_TABLE", "/no/such/table")
 
 

@@ -34,7 +34,6 @@ import fcntl
 import os
 import re
 import struct
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from threading import Lock, get_ident
@@ -69,9 +68,6 @@ class Usage(NamedTuple):
     map_size: int
     used: int
 
-
-_PLATFORM: Final[str] = sys.platform
-"""A plain text, so that mypy checks the code for each platform on all of them."""
 
 SCHEMA_VERSION: Final = 1
 """Version of the whole store. A store with a greater version is refused."""
@@ -311,17 +307,15 @@ def release(shared: LmdbEnvironment) -> None:
 
 
 def _refuse_network(directory: StrPath) -> None:
-    """Refuse a network file system, if the platform can detect it (Linux).
+    """Refuse a network file system, where there is a table of mounts (Linux).
 
     Raises:
         Refused: LMDB's locks and memory map would not be shared there.
     """
-    if _PLATFORM != "linux":
-        return
     try:
         with open(MOUNT_TABLE, "rb") as file:
             mount_table = file.read()
-    except OSError:  # a sandbox without /proc; then only LMDB's locks can fail
+    except OSError:  # macOS, or a sandbox without /proc; then only LMDB's locks can fail
         return
     kind = network_type(os.fsencode(os.path.realpath(directory)), mount_table)
     if kind is not None:
@@ -334,7 +328,7 @@ def _allocate_lock_file(directory: StrPath) -> None:
     LMDB maps it sparse: on a full disk, the first access to a page would kill the process.
     """
     allocate = getattr(os, "posix_fallocate", None)
-    if _PLATFORM != "linux" or allocate is None:
+    if allocate is None:  # macOS
         return
     descriptor = os.open(f"{directory}/lock.mdb", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:

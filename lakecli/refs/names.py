@@ -401,29 +401,19 @@ _OFFSET: Final = r" +(?=[+-][0-9]{2}:?[0-9]{2}$|Z$)|(?<=[0-9]) *UTC$"
 _MONTHS_IN_YEAR: Final = 12
 
 
-class Unit(NamedTuple):
-    """A length of time; months and years follow the calendar."""
-
-    seconds: int = 0
-    months: int = 0
-
-
-UNITS: Final[Mapping[str, Unit]] = {
-    "second": Unit(seconds=1),
-    "minute": Unit(seconds=60),
-    "hour": Unit(seconds=3600),
-    "day": Unit(seconds=86_400),
-    "week": Unit(seconds=7 * 86_400),
-    "month": Unit(months=1),
-    "year": Unit(months=_MONTHS_IN_YEAR),
+UNITS: Final[Mapping[str, tuple[int, int]]] = {
+    "second": (1, 0),
+    "minute": (60, 0),
+    "hour": (3600, 0),
+    "day": (86_400, 0),
+    "week": (7 * 86_400, 0),
+    "month": (0, 1),
+    "year": (0, _MONTHS_IN_YEAR),
 }
-"""Units allowed before ``ago``, in the singular."""
+"""Units allowed before ``ago``, in the singular: seconds, or months, which follow the calendar."""
 
-WORDS: Final[Mapping[str, tuple[int, Unit]]] = {
-    "now": (0, UNITS["second"]),
-    "yesterday": (1, UNITS["day"]),
-}
-"""Named times: a number of units before the present."""
+WORDS: Final[Mapping[str, int]] = {"now": 0, "yesterday": 1}
+"""Named times: a number of days before the present."""
 
 
 def parse_when(text: str, now: datetime) -> datetime:
@@ -437,10 +427,10 @@ def parse_when(text: str, now: datetime) -> datetime:
         if words == "today":  # as its date, which has no time
             return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         if words in WORDS:
-            return _before(now, *WORDS[words])
+            return _before(now, WORDS[words], *UNITS["day"])
         ago = re.fullmatch(_AGO, words)
         if ago and ago[2] in UNITS:
-            return _before(now, int(ago[1]) if ago[1].isdecimal() else 1, UNITS[ago[2]])
+            return _before(now, int(ago[1]) if ago[1].isdecimal() else 1, *UNITS[ago[2]])
         written = text.strip() if text.isprintable() else ""
         when = datetime.fromisoformat(re.sub(_OFFSET, _written_closely, written))
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
@@ -452,12 +442,12 @@ def _written_closely(found: re.Match[str]) -> str:
     return "Z" if "UTC" in found[0] else ""
 
 
-def _before(now: datetime, count: int, unit: Unit) -> datetime:
+def _before(now: datetime, count: int, seconds: int, months: int) -> datetime:
     """Return the time some units before `now`; in a shorter month, its last day."""
     from calendar import monthrange
 
-    months = now.year * _MONTHS_IN_YEAR + now.month - 1 - count * unit.months
-    year, month = divmod(months, _MONTHS_IN_YEAR)
+    total = now.year * _MONTHS_IN_YEAR + now.month - 1 - count * months
+    year, month = divmod(total, _MONTHS_IN_YEAR)
     day = min(now.day, monthrange(year, month + 1)[1]) if year > 0 else 1
     then = now.replace(year=year, month=month + 1, day=day)
-    return (then - timedelta(seconds=count * unit.seconds)).astimezone(UTC)
+    return (then - timedelta(seconds=count * seconds)).astimezone(UTC)
