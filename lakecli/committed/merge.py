@@ -34,7 +34,7 @@ from lakecli.committed.metaranges import ID_PART, Metarange, RangeRecord
 from lakecli.committed.scan import Cursor, iter_pairs, iter_windows
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
-from lakecli.committed.writer import Application, ApplyResult, PathCounts, TreeWriter, canonical
+from lakecli.committed.writer import Application, ApplyResult, PathCounts, canonical
 from lakecli.errors import ConflictError, IntegrityError
 
 STRATEGIES: Final[Mapping[MergeStrategy, Callable[[Candidate], bytes | None] | None]] = {
@@ -71,28 +71,26 @@ def merge(
     # Only the destination has to be cut as lakecli does it: the base and the source are read.
     ours = canonical(trees, destination, build=destination != base)
     before, theirs = (canonical(trees, tree, build=False) for tree in (base, source))
-    counts = PathCounts()
     if destination == base:
+        counts = PathCounts()
         _count(trees, counts, Slice(ours, 0, len(ours)), Slice(theirs, 0, len(theirs)))
         return ApplyResult(source, counts.added, counts.changed, counts.removed)
     resolve = STRATEGIES[strategy]
     if resolve is None:
         _refuse_conflicts(trees, segments(before, theirs, ours))
-    writer = TreeWriter(trees, bases=(ours, theirs))
-    application = Application(trees, writer, counts)
+    application = Application(trees, bases=(ours, theirs))
+    writer = application.writer
     for segment in segments(before, theirs, ours):
         more = not segment.is_last
         if segment.keeps_destination:
             writer.copy_ranges(*segment.destination, more=more)
         elif segment.base.is_same(segment.destination):
-            _count(trees, counts, segment.destination, segment.source)
+            _count(trees, application.counts, segment.destination, segment.source)
             writer.copy_ranges(*segment.source, more=more)
         else:
             changes = _iter_changes(iter_candidates(trees, segment), resolve)
             application.run(*segment.destination, changes, more=more)
-    if not counts:
-        return ApplyResult(destination, 0, 0, 0)
-    return ApplyResult(writer.finish(), counts.added, counts.changed, counts.removed)
+    return application.finish(destination)
 
 
 def _iter_changes(

@@ -76,9 +76,6 @@ class PathCounts:
         self.changed = 0
         self.removed = 0
 
-    def __bool__(self) -> bool:
-        return bool(self.added or self.changed or self.removed)
-
 
 def apply(
     trees: TreeStore, base: MetarangeId, changes: Iterable[tuple[bytes, bytes | None]]
@@ -105,12 +102,9 @@ def apply(
     tree = trees.metarange(base)
     if not trees.cuts_as(tree):
         tree = canonical(trees, base, build=True)
-    writer = TreeWriter(trees, bases=(tree,))
-    counts = PathCounts()
-    Application(trees, writer, counts).run(tree, 0, len(tree), chain([first], pending), more=False)
-    if not counts:
-        return ApplyResult(base, 0, 0, 0)
-    return ApplyResult(writer.finish(), counts.added, counts.changed, counts.removed)
+    application = Application(trees, bases=(tree,))
+    application.run(tree, 0, len(tree), chain([first], pending), more=False)
+    return application.finish(base)
 
 
 class Changes:
@@ -134,33 +128,41 @@ class Changes:
             raise ValueError("changes that are not in ascending order of their paths")
         return value
 
-    def before(self, limit: bytes | None) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
+    def before(self, limit: bytes | None) -> Iterator[list[tuple[bytes, bytes | None]]]:
         """Yield, in chunks, all changes with keys less than `limit`; ``None`` is no limit."""
-        keys: list[bytes] = []
-        values: list[bytes | None] = []
+        chunk: list[tuple[bytes, bytes | None]] = []
         while (key := self.key) is not None and (limit is None or key < limit):
-            keys.append(key)
-            values.append(self.pop())
-            if len(keys) == CHUNK_SIZE:
-                yield keys, values
-                keys, values = [], []
-        if keys:
-            yield keys, values
+            chunk.append((key, self.pop()))
+            if len(chunk) == CHUNK_SIZE:
+                yield chunk
+                chunk = []
+        if chunk:
+            yield chunk
 
 
 class Application:
-    """Applies changes to ranges of a tree and passes the result to a writer.
+    """Applies changes to ranges of trees and writes the result.
 
     Args:
-        trees: the store that holds the tree.
-        writer: takes the new tree.
-        counts: incremented for every path that differs afterwards.
+        trees: the store that holds the trees.
+        bases: as of `TreeWriter`.
+
+    Attributes:
+        writer: writes the new tree.
+        counts: the paths that differ afterwards.
     """
 
-    def __init__(self, trees: TreeStore, writer: TreeWriter, counts: PathCounts) -> None:
+    def __init__(self, trees: TreeStore, *, bases: Sequence[Metarange]) -> None:
         self._trees = trees
-        self._writer = writer
-        self._counts = counts
+        self.writer = TreeWriter(trees, bases=bases)
+        self.counts = PathCounts()
+
+    def finish(self, before: MetarangeId) -> ApplyResult:
+        """Return the new tree, durable by then, or `before` if no path differs from it."""
+        counts = self.counts
+        if not (counts.added or counts.changed or counts.removed):
+            return ApplyResult(before, 0, 0, 0)
+        return ApplyResult(self.writer.finish(), counts.added, counts.changed, counts.removed)
 
     def run(
         self,
@@ -181,7 +183,7 @@ class Application:
                 ranges unless it is the last of the tree.
             more: whether anything is written afterwards.
         """
-        writer = self._writer
+        writer = self.writer
         pending = Changes(changes)
         while first < last:
             key = pending.key
@@ -203,14 +205,10 @@ class Application:
 
     def _add(self, changes: Changes, limit: bytes | None) -> None:
         """Write changes to paths that the tree does not have."""
-        for keys, values in changes.before(limit):
-            added = [value for value in values if value is not None]
-            if len(added) == len(keys):
-                self._writer.add_many(keys, added)
-            else:
-                pairs = zip(keys, values, strict=True)
-                self._writer.add_many([key for key, value in pairs if value is not None], added)
-            self._counts.added += len(added)
+        for chunk in changes.before(limit):
+            added = [(key, value) for key, value in chunk if value is not None]
+            self.writer.add_many([key for key, _ in added], [value for _, value in added])
+            self.counts.added += len(added)
 
     def _rewrite(self, record: RangeRecord, changes: Changes) -> None:
         """Write a range with the changes up to its last key."""
@@ -222,7 +220,7 @@ class Application:
             while (key := changes.key) is not None and key <= last:
                 number = run.block_of(bisect_left(run.keys, key, done))
                 done = self._rewrite_block(run, number, changes, done, verbatim=verbatim)
-            self._writer.add_run(run, done, verbatim=verbatim)
+            self.writer.add_run(run, done, verbatim=verbatim)
 
     def _rewrite_block(
         self, run: Run, number: int, changes: Changes, done: int, *, verbatim: bool
@@ -234,7 +232,7 @@ class Application:
         Returns:
             The position up to which the run is written.
         """
-        counts = self._counts
+        counts = self.counts
         start, stop = run.start_of(number), run.start_of(number + 1)
         keys, values = run.keys[start:stop], run.values[start:stop]
         last = keys[-1]
@@ -257,7 +255,7 @@ class Application:
             else:
                 counts.changed += 1
             if not differs:
-                self._writer.add_run(run, done, start, verbatim=verbatim)
+                self.writer.add_run(run, done, start, verbatim=verbatim)
                 differs = True
             new_keys += keys[written:at]
             new_values += values[written:at]
@@ -266,11 +264,11 @@ class Application:
                 new_keys.append(key)
                 new_values.append(value)
                 if len(new_keys) >= CHUNK_SIZE:
-                    self._writer.add_many(new_keys, new_values)
+                    self.writer.add_many(new_keys, new_values)
                     new_keys, new_values = [], []
         if not differs:
             return done
-        self._writer.add_many(new_keys + keys[written:], new_values + values[written:])
+        self.writer.add_many(new_keys + keys[written:], new_values + values[written:])
         return stop
 
 
