@@ -101,6 +101,15 @@ def test_a_pull_brings_the_directory_along(cli: Cli, demo: Demo, root: Path) -> 
     assert cli("pull").exit_code == 0
 
 
+@pytest.mark.usefixtures("root")
+def test_a_path_is_a_uri_and_the_branch_of_a_word_is_suggested(cli: Cli, demo: Demo) -> None:
+    demo.branch("dev")
+    for word, uri in (("dev", "dev"), ("dev/data/", "dev/data/"), ("data/", "main/data/")):
+        refused = cli("fs", "ls", word)
+        assert refused.exit_code == 2
+        assert f"hint: did you mean lakefs://demo/{uri}?" in refused.stderr
+
+
 def test_uris_and_the_base_uri_work_as_ever(cli: Cli, demo: Demo, root: Path) -> None:
     demo.stage({"staged": "s"})
     assert "staged" in cli.ok("diff", "lakefs://demo/main").stdout

@@ -375,7 +375,6 @@ def find_named(context: Context, texts: Sequence[str]) -> tuple[Repository, list
 
 
 def _only_session(context: Context) -> str:
-
     names = names_with_session(context.lake())
     if not names:
         raise NotFound(
@@ -444,7 +443,6 @@ def _lines(repository: Repository, session: Session) -> Iterator[str]:
 
 
 def _waiting(repository: Repository, session: Session) -> str:
-
     good, bad = session.word(GOOD), session.word(BAD)
     if session.bad is not None:
         uri = f"{repository.uri}/{session.bad.id}"

@@ -226,7 +226,6 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
 
 
 def _lines(state: "BranchStatus", commit: Commit) -> Iterator[str]:
-
     yield f"Commit ID: {state.commit_id}"
     yield f"Date: {local_date(commit.created_at)}"
     yield f"Message: {one_line(commit.message.partition(chr(10))[0])}"

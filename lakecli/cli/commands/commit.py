@@ -121,7 +121,6 @@ def commit(
 
 
 def _date(seconds: int) -> datetime:
-
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):

@@ -258,7 +258,6 @@ def export(
 
 
 def _write_manifest(context: Context, path: LakeUri, destination: str, *, hidden: bool) -> None:
-
     check_can_write()
     if not destination or "://" in destination:
         raise UsageError(
@@ -284,7 +283,6 @@ def _write_manifest(context: Context, path: LakeUri, destination: str, *, hidden
 def _write_symlinks(
     context: Context, path: LakeUri, destination: str, *, dry: bool, hidden: bool
 ) -> None:
-
     target = _destination(destination)
     repository, ref = context.synced_repository(path), ref_of(path)
     with context.out.progress("export", hidden=hidden or dry) as shown:

@@ -200,7 +200,6 @@ def fs_download(
 
 
 def _mirror(target: Path, max_delete: int | None) -> MirrorOptions:
-
     ignore = Ignore(os.fsencode(target))
 
     def keeps(name: bytes) -> bool:
@@ -225,7 +224,6 @@ def _target(uri: LakeUri, destination: str) -> Path:
 
 
 def _plan_one(context: Context, repository: Repository, uri: LakeUri, target: Path) -> None:
-
     step = plan_object(repository, ref_of(uri), path_of(uri), target=target)
     context.out.note(f"the file is {quote_path(str(target.absolute()))}")
     show_plan(context, iter([step]), verb="download", hint="", destination=target.absolute())

@@ -205,7 +205,6 @@ def _check_options(
 def _presign_each(
     context: Context, paths: list[LakeUri], expires: timedelta | None, *, inline: bool
 ) -> None:
-
     hint = f"for all objects: {_PROGRAM} -r {paths[0]}"
     wanted = [(ref_of(path), path_of(path, hint=hint)) for path in paths]
     repository = context.synced_repository(*paths)

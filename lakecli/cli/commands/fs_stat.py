@@ -113,7 +113,6 @@ def fs_stat(
 def _answer_many(
     context: Context, repository: "Repository", root: LakeUri, names: NamesOptions
 ) -> None:
-
     with open_reader(repository, ref_of(root)) as reader:
         for name, entry in check_found(iter_found(context, reader, root, names)):
             if entry is None:

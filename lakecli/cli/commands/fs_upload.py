@@ -270,7 +270,6 @@ def _upload_one(
     *,
     is_whole: bool,
 ) -> None:
-
     branch = ref_of(target)
     if source in (STANDARD_INPUT, os.devnull):
         path = path_of(target, hint=f"{source} has no name; give the whole PATH")

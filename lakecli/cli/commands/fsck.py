@@ -234,7 +234,6 @@ def _record(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> Check
 
 
 def _text(item: Finding | Repaired | Unrecoverable, *, dry_run: bool) -> str:
-
     if isinstance(item, Repaired):
         verb = "can be repaired" if dry_run else "repaired"
         return f"{verb}: {item.kind} {one_line(item.name)}: {one_line(item.how)}"

@@ -528,7 +528,6 @@ def _count(number: int, one: str, several: str = "") -> str:
 
 
 def _garbage_lines(report: GcReport, *, dry_run: bool) -> Iterator[str]:
-
     if report.action is Action.WAITS:
         return
     if not report.garbage:

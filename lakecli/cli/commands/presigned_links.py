@@ -268,7 +268,6 @@ def _counted(context: Context, handoff: ObjectLinks) -> Iterator[ObjectLink]:
 def _tell_files(
     context: Context, handoff: ObjectLinks, manifest: Path | None, script: Path | None
 ) -> None:
-
     header, totals = handoff.header, handoff.totals
     files = {"manifest": manifest, "script": script}
 
@@ -329,7 +328,6 @@ def check_manifest(context: Context, file: Path) -> ExitCode:
 
 
 def _words(checked: LinkFinding) -> list[str]:
-
     words = [] if checked.state is LinkState.SAME else [checked.state.value]
     return [*words, "expired"] if checked.is_expired else words
 
@@ -339,7 +337,6 @@ def _checked_text(checked: LinkFinding) -> str:
 
 
 def _checked_record(checked: LinkFinding) -> CheckedLinkJson:
-
     left = int(checked.left.total_seconds())
     return pick(CheckedLinkJson, checked, expired=checked.is_expired, seconds_left=left)
 

@@ -170,7 +170,6 @@ def pull(
 
 
 def _line(report: PullReport, *, dry_run: bool) -> str:
-
     told = {
         Pulling.CREATED: "created at {after}",
         Pulling.FAST_FORWARD: "{before} -> {after} (fast-forward)",

@@ -140,7 +140,6 @@ def push(
 
 
 def _lines(report: PushReport, *, dry_run: bool) -> list[str]:
-
     lines = [
         pushed_line(each, dry_run=dry_run)
         for each in report.pushed

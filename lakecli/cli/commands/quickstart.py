@@ -218,5 +218,4 @@ class _Tour:
 
 
 def _typed(words: tuple[str, ...]) -> str:
-
     return one_line(shlex.join([PROGRAM, *words]))

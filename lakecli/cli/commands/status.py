@@ -137,7 +137,6 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
 
 
 def _finish(context: Context, repository: "Repository") -> "list[Finished]":
-
     try:
         return finish_interrupted(context, repository)
     except Unreachable as error:
@@ -161,7 +160,6 @@ def _lines(
     branches: Sequence[BranchStatus],
     missing: Sequence[tuple[str, CommitId]],
 ) -> Iterator[str]:
-
     uncommitted = False
     for branch in branches:
         parts = [distance_text(branch.distance)]
