@@ -154,9 +154,7 @@ def _read(store: ObjectStore, infos: Iterable[ObjectInfo]) -> Iterator[KeptDump]
             found = parse_json_object(get_bounded(store, info.key, MAX_SIZE), max_size=MAX_SIZE)
             by_lakefs = _RECORD.read(found)["system"] == _LAKEFS
             manifest = read_lists(found)
-        except TooLarge as error:
-            raise BadRecord(info.key, error.message) from None
-        except (Unparsable, Invalid) as error:
+        except (TooLarge, Unparsable, Invalid) as error:
             raise BadRecord(info.key, str(error)) from None
         except ObjectNotFound:
             continue  # deleted since the listing
