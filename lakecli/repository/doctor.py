@@ -52,7 +52,7 @@ from lakecli.repository.handle.namespace import (
 )
 from lakecli.repository.reading.addresses import trust_of
 from lakecli.repository.reading.place_counts import allowable, look
-from lakecli.stores.contract import ObjectNotFound
+from lakecli.stores.contract import exists
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
@@ -354,9 +354,7 @@ def _claim_of_anybody(store: ObjectStore) -> Check:
     owner = owner_of(store)
     if owner is not None:
         return ok("claim", f"belongs to repository {owner}", uuid=owner)
-    try:
-        store.head(layout.LAKEFS_MARKER)
-    except ObjectNotFound:
+    if not exists(store, layout.LAKEFS_MARKER):
         return ok("claim", "free: `lakecli repo create` may take it")
     return warning(
         "claim",

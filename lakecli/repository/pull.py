@@ -152,11 +152,8 @@ def _pull_branch(
         assert there is not None
         before, state = _compare(txn, repository, name, there)
     report = PullReport(fetched, name, before, there, state)
-    if state is Pulling.UP_TO_DATE:
-        return report
-    if state is Pulling.AHEAD:
-        assert before is not None
-        return report._replace(after=before)
+    if state in (Pulling.UP_TO_DATE, Pulling.AHEAD):
+        return report._replace(after=before or there)
     if state is Pulling.MERGED:
         return _merge(repository, report, options)
     if options.dry_run:

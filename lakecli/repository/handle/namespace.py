@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -62,6 +61,7 @@ from lakecli.stores.contract import (
     ConditionFailed,
     ObjectNotFound,
     ObjectStore,
+    exists,
 )
 from lakecli.stores.uri import is_local
 
@@ -298,11 +298,9 @@ def _create(store: ObjectStore, key: str, body: bytes) -> None:
         try:
             store.put(key, body, ABSENT, attributes)
         except ConditionFailed:
-            with suppress(ObjectNotFound):
-                store.head(key)
-                return
-        else:
-            return
+            if not exists(store, key):
+                continue
+        return
     raise _not_created(store, key)
 
 
@@ -331,13 +329,8 @@ def restore(store: ObjectStore, record: RepositoryRecord) -> None:
 
 def find_lakefs_marker(store: ObjectStore) -> str | None:
     """Return the key by which lakeFS marks a namespace as its own, or ``None`` if it does not."""
-    for marker in (layout.LAKEFS_MARKER, layout.LEGACY_LAKEFS_MARKER):
-        try:
-            store.head(marker)
-        except ObjectNotFound:
-            continue
-        return marker
-    return None
+    markers = (layout.LAKEFS_MARKER, layout.LEGACY_LAKEFS_MARKER)
+    return next((marker for marker in markers if exists(store, marker)), None)
 
 
 def _taken(store: ObjectStore, owner: str) -> NamespaceTaken:
