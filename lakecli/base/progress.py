@@ -1,4 +1,4 @@
-"""How long operations report their progress to whoever shows it.
+"""How long operations report their progress to whoever shows it, and the clock that measures them.
 
 Every verb that may take long has a parameter or an option `progress`. The command line passes what
 draws its bar; the default, `NO_PROGRESS`, shows nothing.
@@ -6,6 +6,7 @@ draws its bar; the default, `NO_PROGRESS`, shows nothing.
 
 from __future__ import annotations
 
+import time
 from typing import Final, Protocol
 
 
@@ -46,3 +47,11 @@ def ignore_step(_name: str) -> None:
     `on_step` is no progress report. It announces each step of a protocol before the step is taken,
     so that tests can kill a process, or let another one in, exactly there.
     """
+
+
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
+def elapsed() -> float:
+    """Return seconds that only grow, by a clock that goes on while the machine is asleep."""
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)

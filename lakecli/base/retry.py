@@ -1,8 +1,4 @@
-"""Retries: how often something is tried again, how long to wait, and how time is measured.
-
-A clock for measuring how long something takes, also while the machine is asleep.
-
-Retries: how often something is tried again, and how long to wait before.
+"""Retries: how often something is tried again, and how long to wait before.
 
 Every wait for a store goes by one of the policies below. Before repetition `n` it is a random part
 of a delay that doubles each time ("full jitter"), so that clients which a busy store turned away
@@ -15,14 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeVar
 
 from lakecli.errors import Unreachable
-
-_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-
-
-def elapsed() -> float:
-    """Return seconds that only grow, by a clock that goes on while the machine is asleep."""
-    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
-
 
 T = TypeVar("T")
 

@@ -29,8 +29,7 @@ from typing import Any, Final, NamedTuple
 from lakecli.base.layout import MAX_RULES_SIZE, lakefs_object
 from lakecli.base.model import CommitId, MetarangeId
 from lakecli.base.parsing import parse_json
-from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.base.retry import elapsed
+from lakecli.base.progress import NO_PROGRESS, Progress, elapsed
 from lakecli.engine.runner import OpenStore, Runner, StoreLocation, location_for
 from lakecli.errors import IntegrityError, NotFound, Refused, UsageError
 from lakecli.gc.known_refs import KnownRefs

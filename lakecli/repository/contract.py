@@ -22,8 +22,7 @@ from lakecli.base.model import (
     RepositoryRecord,
     StagingToken,
 )
-from lakecli.base.progress import NO_PROGRESS, Progress, ignore_step
-from lakecli.base.retry import elapsed
+from lakecli.base.progress import NO_PROGRESS, Progress, elapsed, ignore_step
 from lakecli.errors import LakeError
 from lakecli.kv.local_store import LocalStore, ReadTransaction, WriteTransaction
 

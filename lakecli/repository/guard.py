@@ -41,7 +41,8 @@ from typing import Final, NewType, TypeVar, cast
 from lakecli.base.identity import h
 from lakecli.base.layout import GC_STATE, MAX_STATE_AGE, data_digest, lakefs_object, sstable_key
 from lakecli.base.model import EMPTY_TREE, Commit, CommitId, Entry, MetarangeId
-from lakecli.base.retry import SWEEPS, Retries, elapsed
+from lakecli.base.progress import elapsed
+from lakecli.base.retry import SWEEPS, Retries
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied, Unreachable
 from lakecli.kv.local_store import ReadTransaction

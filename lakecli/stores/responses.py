@@ -19,7 +19,7 @@ from json import loads
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from lakecli.base.retry import elapsed
+from lakecli.base.progress import elapsed
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
