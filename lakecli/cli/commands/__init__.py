@@ -66,7 +66,8 @@ imported at run time. Names of other annotations go under ``TYPE_CHECKING``. Mod
 are imported inside the function, because ``--help`` and completion build every command.
 
 Docstring. It is the help and the manual page. Its first line is also shown in lists. Paragraphs are
-filled anew; indented ones are kept. The last section, ``Examples:``, is required.
+filled anew; indented ones are kept. ``Usage: SRC... PATH [OPTIONS]`` replaces the usage line. The
+last section, ``Examples:``, is required.
 
 Answers go through ``context.out``, never through ``print``:
 

@@ -98,6 +98,8 @@ def fs_upload(
 ) -> None:
     """Upload files, a directory or standard input to a branch.
 
+    Usage: SRC... PATH [OPTIONS]
+
     Uploads are uncommitted changes of the branch. Uploading the same contents with the same type
     and metadata again changes nothing. Bytes that the repository has already are not sent. If
     lakeFS uploaded the object, uploading the same bytes changes nothing unless a type or metadata

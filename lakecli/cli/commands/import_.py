@@ -132,6 +132,8 @@ def import_(
 ) -> None:
     """Import existing objects in one commit, without copying them.
 
+    Usage: --from URI --to PATH [OPTIONS]
+
     Everything below PREFIX is replaced by the objects of the source, which keep their names;
     without a PREFIX, everything on the branch is replaced. PREFIX is a whole directory: `data` does
     not include `database/`. With --mode merge, paths that the source lacks are kept. An empty

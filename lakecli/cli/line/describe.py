@@ -1,7 +1,8 @@
 """Describe a command; help, man pages and completion scripts are made from the description.
 
 The docstring of a command is its help: a first line, paragraphs, and a last section ``Examples:``
-with command lines. All else is in its declaration, so that Typer need not be loaded.
+with command lines. A paragraph ``Usage: …`` says what is typed, where the declaration does not. All
+else is in its declaration, so that Typer need not be loaded.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from lakecli.cli.reading import Kind
 from lakecli.cli.tree import COMMANDS
 
 _EXAMPLES: Final = "Examples:"
+_USAGE: Final = "Usage: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class CommandHelp:
         examples: lines of its help.
         arguments: arguments, in order.
         options: options, in the order of the parameters.
+        usage: what is typed after the words; ``""``: what the arguments and options say.
     """
 
     words: str
@@ -70,10 +73,13 @@ class CommandHelp:
     examples: tuple[str, ...]
     arguments: tuple[ParameterHelp, ...]
     options: tuple[ParameterHelp, ...]
+    usage: str = ""
 
     @property
     def synopsis(self) -> str:
         """The part of the usage after the words: ``REPOSITORY [OPTIONS]``."""
+        if self.usage:
+            return self.usage
         parts = []
         for argument in self.arguments:
             name = argument.metavar + ("..." if argument.repeatable else "")
@@ -112,7 +118,11 @@ def describe(declared: Declaration, words: str) -> CommandHelp:
             arguments.append(_describe(each))
         elif not each.mark.hidden:
             options.append(_describe(each))
-    return CommandHelp(words, summary, description, examples, tuple(arguments), tuple(options))
+    usage = "".join(each.removeprefix(_USAGE) for each in description if each.startswith(_USAGE))
+    description = tuple(each for each in description if not each.startswith(_USAGE))
+    return CommandHelp(
+        words, summary, description, examples, tuple(arguments), tuple(options), usage
+    )
 
 
 def _describe(parameter: Parameter) -> ParameterHelp:
