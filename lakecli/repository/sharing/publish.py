@@ -111,23 +111,23 @@ def publish(
         wanted: the move.
         landing: what to do here in the transaction that records the outcome, now or in the next
             command. ``None``: only append a ``push`` to the operation log.
-        since: the ref's sequence number in the bucket when the caller compared it with the start,
-            or a lower one; 0: unknown, so the ref is read and compared first.
-        is_push: whether the end is where the ref stands here. If it is moved back here before the
-            request, nothing is sent; afterwards, moving it back waits for the outcome.
+        since: the ref's sequence number in the bucket when the caller compared its position with
+            `WantedMove.before`, or a lower one; 0: unknown, so the ref is read and compared first.
+        is_push: whether the ref stands on `WantedMove.after` here. If it is moved back here before
+            the request, nothing is sent; afterwards, moving it back waits for the outcome.
         has_fetched: whether this command has fetched all refs, and so noticed it if the bucket went
             back in time.
 
     Returns:
-        ``APPLIED``, or ``LOST`` if the ref did not stand on the start, the branch here is no longer
-        what the commit was built from, or the pushed ref was moved back here; and the ref as it
-        is, if it was read.
+        ``APPLIED``, or ``LOST`` if the ref did not stand on `WantedMove.before`, the branch here is
+        no longer what the commit was built from, or the pushed ref was moved back here; and the
+        ref as it is, if it was read.
 
     Raises:
         CannotShare: the store has no working compare-and-set.
         NewerRepository: the repository may be written by newer versions only.
         Swept: garbage was collected meanwhile; nothing was moved.
-        NotInBucket: something that the new position refers to is missing there; nothing was moved,
+        NotInBucket: something that the new commits refer to is missing there; nothing was moved,
             unless the message says that the ref was.
         Unverified: the ref was moved, but then the store did not say whether a sweep has run.
         OutcomeUnknown: the next command finds out whether it moved.
