@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import ClassVar, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LakeError, Refused, Unreachable, Unsupported, UsageError
+from lakecli.stores.capabilities import UploadNotFound
 from lakecli.stores.contract import ConditionFailed, ObjectNotFound
 from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError
 
@@ -30,12 +31,16 @@ class Words(NamedTuple):
 
 MISSING: Final = Words(ObjectNotFound, "no such object: {what}")
 LOST: Final = Words(ConditionFailed, "another version is there, nothing was written: {what}")
+NO_UPLOAD: Final = Words(UploadNotFound, "no such upload in parts: {what}")
 BUSY: Final = Words(Unreachable, "{host} answered {code}: {what}", "{again}")
 BROKEN: Final = Words(Unreachable, "{host} broke the connection ({code}): {what}", "{again}")
 SILENT: Final = Words(Unreachable, "{host} did not answer in time: {what}", "{again}")
 
 REFUSED: Final = Words(Refused, "{host} refused the request ({code}): {what}: {text}")
 UNABLE: Final = Words(Unsupported, "{host} cannot do this ({code}): {what}")
+
+BY_XML_CODE: Final = dict.fromkeys(("NoSuchUpload", "InvalidPart", "InvalidPartOrder"), NO_UPLOAD)
+"""What a code means in S3's API, which Google's XML API follows."""
 
 BY_STATUS: Final = {404: MISSING, 405: UNABLE, 408: BUSY, 412: LOST, 429: BUSY, 501: UNABLE}
 """What a status means in all clouds; some mean more in one of them."""
@@ -80,11 +85,6 @@ def has_credentials(what: str) -> UsageError:
         hint="leave them out, http[s]://HOST[:PORT]; credentials have settings of their own, see "
         "`lakecli help clouds`",
     )
-
-
-def has_class(error: BaseException, names: frozenset[str]) -> bool:
-    """Tell whether an error is of one of these classes, without importing the SDK."""
-    return any(base.__name__ in names for base in type(error).__mro__)
 
 
 class Translator(ABC):

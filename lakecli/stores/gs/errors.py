@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from http import HTTPStatus
 from typing import Any
 
 from lakecli.errors import (
@@ -21,13 +22,13 @@ from lakecli.stores.cloud_errors import (
     BROKEN,
     BUSY,
     BY_STATUS,
+    BY_XML_CODE,
     DAMAGED,
     GARBLED,
     MISSING,
     SILENT,
     Translator,
     Words,
-    has_class,
     one_line,
 )
 from lakecli.stores.contract import BucketNotFound
@@ -53,7 +54,6 @@ _BY_STATUS = {
     409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
     410: VANISHED,
 }
-_OF_ANSWERS = frozenset({"GoogleAPICallError", "InvalidResponse"})
 
 _MUTE = Words(Unreachable, "{host} does not answer ({code}): {what}", "{again}")
 _NO_CREDENTIALS = Words(
@@ -107,7 +107,7 @@ class GsTranslator(Translator):
 
     again = "wait and repeat the command, or check the network and STORAGE_EMULATOR_HOST"
     by_class = _BY_CLASS
-    by_code = dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded"), BUSY)
+    by_code = BY_XML_CODE | dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded"), BUSY)
     by_status = _BY_STATUS
     order_hint = "use a server that lists in byte order"
 
@@ -120,11 +120,11 @@ class GsTranslator(Translator):
     def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
         response = getattr(error, "response", None)
         status = getattr(response, "status_code", None) or getattr(error, "code", None)
-        if not isinstance(status, int) or not has_class(error, _OF_ANSWERS):
+        if not isinstance(status, int) or status < HTTPStatus.BAD_REQUEST:
             return None
-        reason, text = explained(error)
+        reason, text = _explained(error)
         words = self.words_of(reason, status)
-        if status == 400 and _MISMATCH.search(text):  # noqa: PLR2004 - Bad Request
+        if status == HTTPStatus.BAD_REQUEST and _MISMATCH.search(text):
             words = GARBLED
         elif words is MISSING and (may_be_absent or not key):
             words = _NO_BUCKET
@@ -135,7 +135,7 @@ class GsTranslator(Translator):
         return one_line(str(error.args[0] if error.args else ""))[:_LONGEST_TEXT]
 
 
-def explained(error: Exception) -> tuple[str, str]:
+def _explained(error: Exception) -> tuple[str, str]:
     """Return the reason and the text that the server gave, as JSON or, in its XML API, as XML."""
     response: Any = getattr(error, "response", None)
     try:

@@ -79,7 +79,6 @@ class GsStore(MatchingCloudStore["GsClient"]):
         """Make sure that the bucket exists; see `CloudStore.check_bucket`."""
         with self.translated():
             self.sdk().page(self.start, start="", position="")
-        self._bucket_exists = True
 
     def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes:
         end = None if length is None else start + length

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
 from io import SEEK_END
 from typing import TYPE_CHECKING, BinaryIO
@@ -19,7 +19,6 @@ from lakecli.errors import IntegrityError, Unsupported
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import MatchingCloudStore
 from lakecli.stores.contract import AnyVersion, Condition, Version
-from lakecli.stores.gs.errors import explained
 from lakecli.stores.responses import (
     UnusableAnswerError,
     etag_of,
@@ -32,7 +31,6 @@ from lakecli.stores.responses import (
 if TYPE_CHECKING:
     from lakecli.stores.gs.client import GsClient
 
-_GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
 _PIECE = 1 << 20
 _Position = dict[str, str]
 _BEGINNING: _Position = {}
@@ -51,7 +49,7 @@ class GsUploads:
 
     def start(self, key: str) -> UploadId:
         """Begin an upload."""
-        with self._of(key) as full:
+        with self._store.translated(key, may_be_absent=True) as full:
             answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})
             return UploadId(
                 upload_id_of(
@@ -65,7 +63,7 @@ class GsUploads:
         """Send one part by one request."""
         sent = body if isinstance(body, bytes) else _Body(body)
         digest = b64encode(crc32c.to_bytes(4)).decode()
-        with self._of(key) as full:
+        with self._store.translated(key, may_be_absent=True) as full:
             answer = self._store.sdk().ask_xml(
                 "PUT",
                 full,
@@ -114,7 +112,7 @@ class GsUploads:
             item = SubElement(wanted, "Part")
             SubElement(item, "PartNumber").text = str(part.number)
             SubElement(item, "ETag").text = f'"{part.tag}"'
-        with self._of(key) as full:
+        with self._store.translated(key, may_be_absent=True) as full:
             answer = self._store.sdk().ask_xml(
                 "POST", full, {"uploadId": upload}, body=tostring(wanted)
             )
@@ -125,7 +123,7 @@ class GsUploads:
 
     def abort(self, key: str, upload: UploadId) -> None:
         """Delete an upload and its parts; a missing one is fine."""
-        with suppress(UploadNotFound), self._of(key) as full:
+        with suppress(UploadNotFound), self._store.translated(key, may_be_absent=True) as full:
             self._store.sdk().ask_xml("DELETE", full, {"uploadId": upload})
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
@@ -156,7 +154,7 @@ class GsUploads:
 
     def _list(self, key: str, upload: UploadId) -> Iterator[Element]:
         def ask(position: _Position) -> tuple[list[Element], _Position | None]:
-            with self._of(key) as full:
+            with self._store.translated(key, may_be_absent=True) as full:
                 answer = self._store.sdk().ask_xml("GET", full, {"uploadId": upload} | position)
                 page = read_xml(answer.content, "ListPartsResult", "IsTruncated")
                 following = None
@@ -165,19 +163,6 @@ class GsUploads:
                 return page.findall("{*}Part"), following
 
         return self._store.follow_pages(ask, _BEGINNING)
-
-    @contextmanager
-    def _of(self, key: str) -> Iterator[str]:
-        """Name an object in full; raise `UploadNotFound` if the upload or a part is unknown."""
-        from google.api_core.exceptions import GoogleAPICallError
-
-        with self._store.translated(key, may_be_absent=True) as full:
-            try:
-                yield full
-            except GoogleAPICallError as error:
-                if explained(error)[0] in _GONE:
-                    raise UploadNotFound(f"no such upload in parts: {key!r}") from error
-                raise
 
 
 class _Body:

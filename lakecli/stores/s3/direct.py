@@ -239,12 +239,11 @@ class DirectRequests:
             raise self._translator.error(MISSING, full)
         return answer.headers if answer is not None and answer.status == HTTPStatus.OK else None
 
-    def list(self, query: str, *, limit: int) -> bytes | None:
+    def list(self, query: str) -> bytes | None:
         """Return a page of a listing.
 
         Args:
             query: percent-encoded and sorted.
-            limit: bytes to be read, at most.
 
         Returns:
             ``None`` if the SDK has to send the request.
@@ -253,7 +252,7 @@ class DirectRequests:
         if settings is None:
             return None
         path = settings.start.rstrip("/") or "/"
-        answer = self._send(settings, "GET", path, {}, query=query, limit=limit)
+        answer = self._send(settings, "GET", path, {}, query=query, limit=MAX_ANSWER)
         return answer.body if answer is not None and answer.status == HTTPStatus.OK else None
 
     def create(self, full: str, body: bytes) -> bool | None:

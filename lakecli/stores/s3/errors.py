@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from lakecli.errors import (
     IntegrityError,
@@ -17,14 +17,15 @@ from lakecli.stores.cloud_errors import (
     BROKEN,
     BUSY,
     BY_STATUS,
+    BY_XML_CODE,
     DAMAGED,
     GARBLED,
     LOST,
     MISSING,
+    NO_UPLOAD,
     SILENT,
     Translator,
     Words,
-    has_class,
     one_line,
 )
 from lakecli.stores.contract import BucketNotFound
@@ -80,6 +81,7 @@ _ELSEWHERE = Words(
 _REFUSED = Words(Refused, "{host} refused {operation}: {code}, {text}: {what}")
 
 _BY_CODE = {
+    **BY_XML_CODE,
     "BadDigest": GARBLED,
     "ConditionalRequestConflict": BUSY,
     "InsufficientStorage": _FULL,
@@ -105,7 +107,6 @@ _BY_STATUS = {
     507: _FULL,
 }
 _CONDITION_STATUS = frozenset({404, 409, 412})
-_OF_ANSWERS = frozenset({"ClientError"})
 
 _DAMAGED = Words(IntegrityError, "{host} sent other bytes than its checksum says: {what}", DAMAGED)
 _LOGGED_OUT = Words(PermissionDenied, "cannot get credentials for S3 ({code})", _RENEW)
@@ -163,21 +164,20 @@ class S3Translator(Translator):
         words = _DENIED if code == "AccessDenied" else _BY_CODE.get(code, BUSY)
         return self.error(words, key, **_explained("DeleteObjects", code))
 
-    def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
+    def _of_answer(self, error: Any, key: str, *, may_be_absent: bool) -> LakeError | None:  # noqa: ANN401 - its class is the SDK's
         """Return the error for an answer; `may_be_absent` is set by conditional writes only."""
-        if not has_class(error, _OF_ANSWERS):
-            return None
-        answer = cast("ClientError", error)
-        status = status_of(answer)
-        details = answer.response.get("Error", {})
+        if not isinstance(getattr(error, "response", None), dict):
+            return None  # not a `ClientError`
+        status = status_of(error)
+        details = error.response.get("Error", {})
         code = str(details.get("Code") or status)
         words = self.words_of(code, status)
-        if may_be_absent and status in _CONDITION_STATUS and words is not _NO_BUCKET:
+        if may_be_absent and status in _CONDITION_STATUS and words not in {_NO_BUCKET, NO_UPLOAD}:
             words = LOST
         elif words is MISSING and not key:
             words = _NO_BUCKET
         text = one_line(str(details.get("Message") or ""))
-        return self.error(words, key, text=text, **_explained(answer.operation_name, code))
+        return self.error(words, key, text=text, **_explained(error.operation_name, code))
 
     def _of_sdk(self, error: Exception, key: str) -> LakeError | None:
         cause = getattr(error, "kwargs", {}).get("error")

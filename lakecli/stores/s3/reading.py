@@ -20,7 +20,6 @@ from urllib.parse import quote, unquote_plus
 from lakecli.stores.cloud_errors import Translator
 from lakecli.stores.contract import Absent, Condition, Match, ObjectInfo, Version, key_bytes
 from lakecli.stores.responses import (
-    MAX_ANSWER,
     RangeIgnoredError,
     UnusableAnswerError,
     date_of,
@@ -271,7 +270,7 @@ class S3Reader:
                 for name, value in parameters.items()
                 if value or name == "prefix"
             )
-            body = self.direct.list(query, limit=MAX_ANSWER)
+            body = self.direct.list(query)
             return None if body is None else read_page(body)
         except (UnicodeError, UnusableAnswerError):
             return None

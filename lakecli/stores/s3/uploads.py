@@ -30,9 +30,6 @@ SINGLE_LIMIT = 5 << 30
 COPY_PART_SIZE = 512 << 20
 
 
-_GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
-
-
 class S3Uploads:
     """The multipart uploads of one namespace.
 
@@ -223,15 +220,8 @@ class S3Uploads:
         self, key: str, upload: UploadId, *, may_be_absent: bool = False
     ) -> Iterator[dict[str, str]]:
         """Name an upload; raise `UploadNotFound` if the upload or a part is unknown."""
-        from botocore.exceptions import ClientError
-
         with self._store.translated(key, may_be_absent=may_be_absent) as full:
-            try:
-                yield {"Bucket": self._bucket, "Key": full, "UploadId": upload}
-            except ClientError as error:
-                if error.response.get("Error", {}).get("Code") in _GONE:
-                    raise UploadNotFound(f"no such upload in parts: {key!r}") from error
-                raise
+            yield {"Bucket": self._bucket, "Key": full, "UploadId": upload}
 
 
 def ranges_of(size: int) -> Iterator[str]:
