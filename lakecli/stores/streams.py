@@ -60,11 +60,15 @@ PART_WORKERS = 4
 
 def read_exactly(body: BinaryIO, size: int) -> bytes:
     """Read `size` bytes, fewer only at the end of the stream."""
-    pieces = []
-    while size and (data := body.read(size)):
+    data = body.read(size)
+    if len(data) == size or not data:
+        return data
+    pieces = [data]
+    missing = size - len(data)
+    while missing and (data := body.read(missing)):
         pieces.append(data)
-        size -= len(data)
-    return b"".join(pieces)  # of a single piece, that piece itself
+        missing -= len(data)
+    return b"".join(pieces)
 
 
 def size_left(body: BinaryIO) -> int | None:
