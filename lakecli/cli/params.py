@@ -3,13 +3,11 @@
 A parameter of a command is annotated with one of these types::
 
     def branch_create(context: Context, branch: BranchUri, *, source: SourceRef) -> None:
-
-A parameter whose type is one of the classes at the end stands for all options of that class.
 """
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from lakecli.base.uri import LakeUri
 from lakecli.cli.line.argv import Option
@@ -237,26 +235,3 @@ ShowMetarangeId = Annotated[bool, Option("--show-meta-range-id", help="Show the 
 SettingName = Annotated[
     str, Argument("KEY", "Name of a setting, as in lakecli config list"), Kind.SETTING
 ]
-
-
-class PageOptions(NamedTuple):
-    """The part of a listing to show."""
-
-    amount: Amount = 100
-    after: After = ""
-    prefix: Prefix = ""
-
-
-_Stat = Annotated[
-    bool, Option("--stat", help="Count paths and bytes by prefix instead of listing paths")
-]
-_Depth = Annotated[
-    int, Option("--depth", min=0, metavar="N", help="With --stat, most directories in a prefix")
-]
-
-
-class StatOptions(NamedTuple):
-    """Differences counted by prefix instead of listed."""
-
-    stat: _Stat = False
-    depth: _Depth = 1

@@ -9,6 +9,7 @@ from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
 from lakecli.cli.commands.bucket_state import distance_text, pushed_line, read_lease, short
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import REQUIRED, argument, flag, option
+from lakecli.cli.option_groups import PageOptions
 from lakecli.cli.out.records import (
     BranchStatusJson,
     CommitJson,
@@ -26,7 +27,6 @@ from lakecli.cli.params import (
     BranchUris,
     ForceWithLease,
     HereRepositoryUri,
-    PageOptions,
     ParentNumber,
     Yes,
 )

@@ -6,7 +6,6 @@ import os
 from typing import TypedDict
 
 from lakecli.base.uri import SCHEME, parse_ref, ref_of
-from lakecli.cli.bulk_params import TransferOptions
 from lakecli.cli.commands.worktrees import (
     SyncedJson,
     answer_synced,
@@ -18,6 +17,7 @@ from lakecli.cli.commands.worktrees import (
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.declare import argument, flag, option
+from lakecli.cli.option_groups import TransferOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.reading import Kind, absolute, relative_path

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
-from lakecli.cli.bulk_params import EngineName, EngineOptions
 from lakecli.cli.commands.bucket_state import (
     DamageJson,
     OutsidePlaceJson,
@@ -24,6 +23,7 @@ from lakecli.cli.commands.refs_manifest import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag, option
+from lakecli.cli.option_groups import EngineName, EngineOptions
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
 from lakecli.cli.params import RepositoryUri, StorageNamespace

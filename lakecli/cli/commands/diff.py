@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import Difference
 from lakecli.base.uri import LakeUri, ref_of
-from lakecli.cli.bulk_params import EngineOptions
 from lakecli.cli.commands.differences import (
     ChangeCountsJson,
     DifferenceJson,
@@ -21,8 +20,9 @@ from lakecli.cli.commands.differences import (
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.declare import argument, flag
+from lakecli.cli.option_groups import EngineOptions, StatOptions
 from lakecli.cli.out.records import answers
-from lakecli.cli.params import AtOp, Prefix, StatOptions
+from lakecli.cli.params import AtOp, Prefix
 from lakecli.cli.reading import Kind, linked, read_ref_or_own_file, ref_here
 from lakecli.errors import UsageError
 from lakecli.refs.names import split_range

@@ -10,7 +10,6 @@ from typing import TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.base.uri import LakeUri, parse_ref, ref_of
-from lakecli.cli.bulk_params import EngineOptions, TransferOptions
 from lakecli.cli.commands.engine import SPARK_FROM, open_runner
 from lakecli.cli.commands.output_file import check_writable, replacing
 from lakecli.cli.commands.transfers import (
@@ -23,6 +22,7 @@ from lakecli.cli.commands.transfers import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import argument, flag, option
+from lakecli.cli.option_groups import EngineOptions, TransferOptions
 from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import DryRun, PrefixUri

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
-from lakecli.cli.bulk_params import SelectionOptions, TransferOptions
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.commands.transfers import (
     PreSign,
@@ -23,6 +22,7 @@ from lakecli.cli.commands.transfers import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import argument, flag, option
+from lakecli.cli.option_groups import SelectionOptions, TransferOptions
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import AtOp, PrefixUri, Recursive

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
-from lakecli.cli.bulk_params import LinkOptions, SelectionOptions, TransferOptions
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, read_names
 from lakecli.cli.commands.transfers import (
     PreSign,
@@ -24,6 +23,7 @@ from lakecli.cli.commands.transfers import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import argument, flag, option
+from lakecli.cli.option_groups import LinkOptions, SelectionOptions, TransferOptions
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import ContentType, Metadata

@@ -10,11 +10,11 @@ from itertools import chain
 from typing import Final, Required, TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.cli.bulk_params import EngineOptions
 from lakecli.cli.commands.bucket_state import OutsidePlaceJson, place_lines, place_records
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag, option
+from lakecli.cli.option_groups import EngineOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size, one_line, quote_path
 from lakecli.cli.params import DryRun, RepositoryUri

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import TypedDict
 
 from lakecli.base.parsing import read_text
-from lakecli.cli.bulk_params import EngineOptions, TransferOptions
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import REQUIRED, flag, option
+from lakecli.cli.option_groups import EngineOptions, TransferOptions
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import human_size, local_date
 from lakecli.cli.params import DryRun, RepositoryUri, Yes

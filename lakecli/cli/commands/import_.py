@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, ref_of
-from lakecli.cli.bulk_params import EngineOptions, LinkOptions, TransferOptions
 from lakecli.cli.commands.engine import open_runner
 from lakecli.cli.commands.transfers import (
     PlannedStep,
@@ -21,6 +20,7 @@ from lakecli.cli.commands.transfers import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag, option
+from lakecli.cli.option_groups import EngineOptions, LinkOptions, TransferOptions
 from lakecli.cli.out.records import CommitJson, FailureJson, answers, commit_record, pick
 from lakecli.cli.out.text import human_size, local_date, one_line
 from lakecli.cli.params import AllowEmptyMessage, DryRun, Message, Metadata

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.cli.bulk_params import Exclude, Include, LinkOptions, TransferOptions
 from lakecli.cli.commands.differences import DifferenceJson
 from lakecli.cli.commands.transfers import PreSign
 from lakecli.cli.commands.worktrees import (
@@ -28,6 +27,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.argv import Option
 from lakecli.cli.line.declare import Argument, argument, flag, option
+from lakecli.cli.option_groups import Exclude, Include, LinkOptions, TransferOptions
 from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Message, Metadata, PrefixUri, Yes

@@ -15,6 +15,7 @@ from lakecli.cli.commands.differences import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import argument, flag, option
+from lakecli.cli.option_groups import StatOptions
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (
@@ -27,7 +28,6 @@ from lakecli.cli.params import (
     ParentNumber,
     RefUri,
     SourceUri,
-    StatOptions,
     Winner,
 )
 from lakecli.cli.reading import NO_METADATA, Kind, check_message, read_ref

@@ -16,8 +16,8 @@ from lakecli.stores.uri import is_local
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.cli.bulk_params import LinkOptions, SelectionOptions
     from lakecli.cli.context import Context
+    from lakecli.cli.option_groups import LinkOptions, SelectionOptions
     from lakecli.repository.contract import Repository
     from lakecli.repository.download import DownloadReport
     from lakecli.repository.transfer.patterns import Selection

@@ -10,7 +10,6 @@ from typing import TypedDict
 
 from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.uri import LakeUri
-from lakecli.cli.bulk_params import LinkOptions, TransferOptions
 from lakecli.cli.commands.differences import LOOKS, show_counts, stream_differences, stream_paths
 from lakecli.cli.commands.transfers import (
     failure_records,
@@ -21,6 +20,7 @@ from lakecli.cli.commands.transfers import (
     summary_lines,
 )
 from lakecli.cli.context import Context
+from lakecli.cli.option_groups import LinkOptions, TransferOptions
 from lakecli.cli.out.records import CommitJson, FailureJson, LocalChangeJson, commit_record, pick
 from lakecli.cli.out.text import commit_lines, quote_path, shell_word
 from lakecli.cli.reading import absolute, check_message
