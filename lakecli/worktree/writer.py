@@ -17,17 +17,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from threading import Lock
 from typing import Final, NamedTuple
 
 from lakecli.base.identity import h
 from lakecli.base.model import Entry
 from lakecli.errors import (
     IntegrityError,
-    LakeError,
     NotFound,
     PermissionDenied,
     Refused,
@@ -163,7 +161,6 @@ class Writer:
         self._keeps_bit = keeps_bit
         self._progress = options.progress
         self._root = os.fsencode(worktree.root)
-        self._fetcher = Fetcher(worktree, options)
         self._on_step: Callable[[str], None] = worktree.repository.lake.runtime.on_step
         self._waiting: list[WantedFile] = []
         self._size = 0
@@ -171,6 +168,7 @@ class Writer:
         self._dropped: list[bytes] = []
         self._touched: set[bytes] = set()
         self.report = WriteReport(worktree.root)
+        self._fetcher = Fetcher(worktree, options, self.report)
         self.published: list[WantedFile] = []
 
     # -- removing ----------------------------------------------------------------------------
@@ -216,9 +214,6 @@ class Writer:
             with closing(os.open(incoming, _DIRECTORY)) as descriptor:
                 with Destination(incoming) as destination:
                     fetched = self._fetcher.fetch_all(waiting, destination, descriptor)
-                self.report.failures += self._fetcher.failures
-                self._fetcher.failures.clear()
-                self.report.can_repeat |= self._fetcher.was_refused
                 self._sync(fetched, descriptor)
                 self._on_step("publish")
                 self._publish(fetched, descriptor)
@@ -378,13 +373,10 @@ class Fetcher:
     Args:
         worktree: the working directory.
         options: of the downloads.
-
-    Attributes:
-        failures: (path, reason) of objects that could not be fetched.
-        was_refused: whether the store has refused one of them, or did not answer.
+        report: gets the failures.
     """
 
-    def __init__(self, worktree: Worktree, options: DownloadOptions) -> None:
+    def __init__(self, worktree: Worktree, options: DownloadOptions, report: WriteReport) -> None:
         self._worktree = worktree
         self._progress = options.progress
         self._root = os.fsencode(worktree.root)
@@ -393,9 +385,7 @@ class Fetcher:
         self._can_reflink = True
         self._is_local = is_local(worktree.repository.store.uri)
         self._budget = FailureBudget()
-        self._lock = Lock()
-        self.failures: list[tuple[bytes, str]] = []
-        self.was_refused = False
+        self._report = report
 
     def fetch_all(
         self, waiting: list[WantedFile], incoming: Destination, descriptor: int
@@ -406,7 +396,7 @@ class Fetcher:
         fetched: list[WantedFile] = []
 
         def fetch(wanted: WantedFile) -> None:
-            if self._try(wanted, partial(self._method(wanted), wanted, place)):
+            if self._try(wanted, place):
                 fetched.append(wanted)
 
         if self._is_local:
@@ -417,13 +407,16 @@ class Fetcher:
         fetched.sort(key=_place_of)
         return fetched
 
-    def _method(self, wanted: WantedFile) -> Callable[[WantedFile, _Incoming], None]:
-        """Return how an object is fetched."""
+    def _bring(self, wanted: WantedFile, place: _Incoming) -> None:
+        """Link, copy or fetch an object beside, as its size and its namespace allow."""
         if not self._is_local or wanted.digest is None:
-            return self._fetch
-        if self._links(wanted.entry):
-            return self._link
-        return self._copy if wanted.entry.size <= SMALL else self._fetch
+            self._fetch(wanted, place)
+        elif self._links(wanted.entry):
+            self._link(wanted, place)
+        elif wanted.entry.size <= SMALL:
+            self._copy(wanted, place)
+        else:
+            self._fetch(wanted, place)
 
     def _fetch(self, wanted: WantedFile, place: _Incoming) -> None:
         """Fetch an object beside, unless an earlier command has."""
@@ -489,30 +482,25 @@ class Fetcher:
                     os.utime(descriptor, (seconds, seconds))
         self._progress.advance(items=1, size=entry.size)
 
-    def _try(self, wanted: WantedFile, fetch: Callable[[], None]) -> bool:
+    def _try(self, wanted: WantedFile, place: _Incoming) -> bool:
         """Fetch an object; record its failure, if only this one may have failed.
 
         Returns:
             Whether it was fetched.
         """
-        entry = wanted.entry
         try:
-            fetch()
+            self._bring(wanted, place)
         except NoRoom:
             raise
         except (NotFound, IntegrityError, UsageError, Refused) as error:
-            if isinstance(error, BucketNotFound) and not is_external(entry):
+            if isinstance(error, BucketNotFound) and not is_external(wanted.entry):
                 raise
-            self._fail(wanted.path, error)
+            self._report.failures.append((wanted.path, error.message))
             return False
         except (PermissionDenied, Unreachable) as error:
-            self.was_refused = True
-            self._fail(wanted.path, error)
+            self._report.can_repeat = True
+            self._report.failures.append((wanted.path, error.message))
             self._budget.failed(error)
             return False
         self._budget.succeeded()
         return True
-
-    def _fail(self, path: bytes, error: LakeError) -> None:
-        with self._lock:
-            self.failures.append((path, error.message))

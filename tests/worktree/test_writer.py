@@ -186,19 +186,25 @@ def test_a_directory_in_the_place_of_a_file_stays(repository: Repository, root: 
 
 @pytest.mark.parametrize("error", [Unreachable("no answer"), PermissionDenied("not allowed")])
 def test_a_store_that_answers_nothing_ends_it(
-    repository: Repository, root: Path, error: LakeError
+    repository: Repository, root: Path, error: LakeError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetcher = writer.Fetcher(reopen(repository, root), DOWNLOADS)
+    report = writer.WriteReport(root)
+    fetcher = writer.Fetcher(reopen(repository, root), DOWNLOADS, report)
 
-    def fetch() -> NoReturn:
+    def fetch(*_: object) -> NoReturn:
         raise error
 
     wanted = writer.WantedFile(b"a", entry_of(b"1"), writer.Expected.ABSENT)
-    with pytest.raises(type(error)):
-        fetcher._try(wanted, fetch)
-    assert (fetcher.failures, fetcher.was_refused) == ([(b"a", error.message)], True)
-    assert fetcher._try(wanted, lambda: None)
-    assert not fetcher._try(wanted, fetch)
+    place: Any = None
+    with monkeypatch.context() as patched:
+        patched.setattr(fetcher, "_bring", fetch)
+        with pytest.raises(type(error)):
+            fetcher._try(wanted, place)
+        assert (report.failures, report.can_repeat) == ([(b"a", error.message)], True)
+        patched.setattr(fetcher, "_bring", lambda *_: None)
+        assert fetcher._try(wanted, place)
+        patched.setattr(fetcher, "_bring", fetch)
+        assert not fetcher._try(wanted, place)
 
 
 def test_a_disk_without_reflinks_is_asked_once(
@@ -593,21 +599,24 @@ def test_a_file_that_was_touched_is_replaced(
 
 
 def test_a_missing_bucket_ends_it_if_it_is_that_of_the_repository(
-    repository: Repository, root: Path
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that an imported object lies in concerns that object alone."""
-    fetcher = writer.Fetcher(reopen(repository, root), DOWNLOADS)
+    report = writer.WriteReport(root)
+    fetcher = writer.Fetcher(reopen(repository, root), DOWNLOADS, report)
 
-    def fetch() -> NoReturn:
+    def fetch(*_: object) -> NoReturn:
         raise BucketNotFound("no bucket")
 
+    monkeypatch.setattr(fetcher, "_bring", fetch)
+    place: Any = None
     wanted = writer.WantedFile(b"a", entry_of(b"1"), writer.Expected.ABSENT)
     with pytest.raises(BucketNotFound):
-        fetcher._try(wanted, fetch)
-    assert fetcher.failures == []
+        fetcher._try(wanted, place)
+    assert report.failures == []
     imported = wanted.entry._replace(physical_address="s3://elsewhere/1")
-    assert not fetcher._try(replace(wanted, entry=imported), fetch)
-    assert fetcher.failures == [(b"a", "no bucket")]
+    assert not fetcher._try(replace(wanted, entry=imported), place)
+    assert report.failures == [(b"a", "no bucket")]
 
 
 @linux_only
