@@ -2,29 +2,34 @@
 
 Local commits come from the bucket, and refs and packs in the bucket from this clone. Only damaged
 copies in the cache, and damaged packs whose commits are elsewhere, are deleted.
+
+Of what cannot be repaired, `describe_losses` describes the affected branches, tags and paths, and
+what to do.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Final
 
 from lakecli.base.ids import PackId
-from lakecli.base.layout import MAX_REF_SIZE, REFS, pack_key, ref_key
-from lakecli.base.model import Commit, CommitId
+from lakecli.base.layout import MAX_REF_SIZE, REFS, SSTABLES, pack_key, ref_key
+from lakecli.base.model import Commit, CommitId, MetarangeId
+from lakecli.committed.points import find
+from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
+from lakecli.fsck.check import believed_packs, read_packs
 from lakecli.fsck.findings import (
     Defect,
     Finding,
     FsckCounts,
     RepairCounts,
     Unrecoverable,
-    describe_losses,
     problems_of_commit,
 )
-from lakecli.fsck.shared import believed_packs, read_packs
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
@@ -44,6 +49,9 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handle import namespace
 from lakecli.repository.stored_objects import Repaired
 from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
+
+TABLES: Final = ("metarange", "range")
+"""Kinds of findings about tables."""
 
 ROUNDS: Final = 6
 """Checks at most: each repaired table may reveal problems of what it refers to."""
@@ -120,7 +128,7 @@ def _repair(
         yield from repair_refs(repository, of("ref"), dry_run=dry_run)
     if of("ref", "commit", "pack"):
         yield from repair_packs(repository, dry_run=dry_run)
-    tables = of("metarange", "range")
+    tables = of(*TABLES)
     yield from stored_objects.repair_tables(repository, tables, places, dry_run=dry_run)
     yield from stored_objects.repair_data(repository, of("data"), places, dry_run=dry_run)
 
@@ -301,3 +309,140 @@ def _put_ref(repository: Repository, key: str, known: Tracked, version: Version 
     )
     condition = ABSENT if version is None else Match(version)
     repository.store.put(key, dump_ref(ref), condition, JSON)
+
+
+def describe_losses(repository: Repository, defects: Iterable[Defect]) -> Iterator[Unrecoverable]:
+    """Yield what is lost, with the refs and paths that need it now."""
+    with repository.lake.kv.read() as txn:
+        losses = _Losses(repository, txn, list(defects))
+        yield from map(losses.describe, losses.defects)
+
+
+class _Losses:
+    def __init__(self, repository: Repository, txn: ReadTransaction, defects: list[Defect]) -> None:
+        self._repository = repository
+        self._refs = RefStore(txn, repository.key)
+        self.defects = defects
+        self._lost = {defect.name.removeprefix(SSTABLES) for defect in defects}
+        self._heads: list[tuple[str, bool, CommitId, MetarangeId]] = []
+        heads = [(branch.name, True, branch.commit_id) for branch in self._refs.iter_branches()]
+        heads += [(tag.name, False, tag.commit_id) for tag in self._refs.iter_tags()]
+        for name, is_branch, commit_id in heads:
+            commit = self._refs.find_commit(commit_id)
+            if commit is not None:
+                self._heads.append((name, is_branch, commit_id, commit.metarange_id))
+
+    def describe(self, defect: Defect) -> Unrecoverable:
+        if defect.kind == "data":
+            return self._data(defect)
+        return self._table(defect) if defect.kind in TABLES else self._other(defect)
+
+    def _data(self, defect: Defect) -> Unrecoverable:
+        paths = tuple(dict.fromkeys(each.path for each in defect.affected if each.path is not None))
+        staged = {each.ref for each in defect.affected if each.commit_id is None and each.ref}
+        now = [
+            (name, is_branch, path)
+            for name, is_branch, _, tree in self._heads
+            for path in paths
+            if self._address(tree, path) == defect.name
+        ]
+        refs = tuple(dict.fromkeys([*sorted(staged), *(name for name, _, _ in now)]))
+        again = f"lakecli fsck {self._repository.uri} --data --repair --from DIRECTORY"
+        on_branch = next(((name, path) for name, is_branch, path in now if is_branch), None)
+        if on_branch is not None:
+            name, path = on_branch
+            advice = (
+                f"if you have a file with these bytes: {again}; else delete it: "
+                f"lakecli fs rm {self._repository.uri}/{name}/{os.fsdecode(path)}"
+            )
+        elif staged:
+            branch = min(staged)
+            shown = os.fsdecode(paths[0])
+            advice = (
+                f"upload it again, or drop the uncommitted change: "
+                f"lakecli branch reset {self._repository.uri}/{branch} --object {shown}"
+            )
+        elif refs:
+            advice = f"if you have a file with these bytes: {again}"
+        elif defect.affected:
+            advice = "only earlier commits need it, no branch or tag: nothing to do"
+        else:
+            advice = f"no ref of this clone needs it; if you have a file with these bytes: {again}"
+        return Unrecoverable("data", defect.name, defect.what, refs, paths, defect.count, advice)
+
+    def _table(self, defect: Defect) -> Unrecoverable:
+        table_id = defect.name.removeprefix(SSTABLES)
+        refs = []
+        count = 0
+        for name, _, _, tree in self._heads:
+            if tree == table_id:
+                refs.append(name)
+                continue
+            record = self._record(tree, table_id)
+            if record is not None:
+                refs.append(name)
+                count = record
+        hint = f"if there is another copy of the namespace: lakecli fsck {self._repository.uri} "
+        advice = hint + "--repair --from URI"
+        sound = self._last_sound(refs)
+        if sound is not None:
+            advice += (
+                f"; else continue from the last complete commit: lakecli branch create "
+                f"{self._repository.uri}/rescued -s {self._repository.uri}/{sound}"
+            )
+        paths = tuple(each.path for each in defect.affected if each.path is not None)
+        return Unrecoverable(
+            defect.kind, defect.name, defect.what, tuple(refs), paths, count, advice
+        )
+
+    def _other(self, defect: Defect) -> Unrecoverable:
+        uri = self._repository.uri
+        refs = tuple(dict.fromkeys(each.ref for each in defect.affected if each.ref))
+        if defect.kind == "pack" or (defect.kind == "commit" and "in no pack" in defect.what):
+            advice = f"run this in a clone that has its commits: lakecli fsck {uri} --repair"
+        elif defect.name.startswith(REFS):
+            advice = f"run this in a clone that has seen it: lakecli fsck {uri} --repair"
+        elif defect.kind in {"ref", "commit"}:
+            advice = "run `lakecli push` in a clone that has the commit, then repeat this here"
+        elif defect.kind == "entry":
+            advice = "upload the path again, or delete it with lakecli fs rm"
+        else:
+            advice = "restore the object from a backup, or use the namespace's own repository"
+        paths = tuple(each.path for each in defect.affected if each.path is not None)
+        return Unrecoverable(
+            defect.kind, defect.name, defect.what, refs, paths, defect.count, advice
+        )
+
+    def _address(self, tree: MetarangeId, path: bytes) -> str | None:
+        try:
+            value = find(self._repository.trees, tree, path)
+            return None if value is None else decode_entry(value).physical_address
+        except IntegrityError:
+            return None
+
+    def _record(self, tree: MetarangeId, range_id: str) -> int | None:
+        """Return the number of entries of a range, or ``None`` if the tree does not have it."""
+        try:
+            records = self._repository.trees.metarange(tree).records()
+            return next((each.count for each in records if each.id == range_id), None)
+        except IntegrityError:
+            return None
+
+    def _last_sound(self, refs: Collection[str]) -> CommitId | None:
+        """Return the newest first-parent ancestor of the first ref whose tree can be read."""
+        start = next((head for name, _, head, _ in self._heads if name in refs), None)
+        commit = None if start is None else self._refs.find_commit(start)
+        while commit is not None:
+            if self._is_sound(commit):
+                return commit.id
+            commit = self._refs.find_commit(commit.parents[0]) if commit.parents else None
+        return None
+
+    def _is_sound(self, commit: Commit) -> bool:
+        if commit.metarange_id in self._lost:
+            return False
+        try:
+            records = self._repository.trees.metarange(commit.metarange_id).records()
+            return not any(record.id in self._lost for record in records)
+        except IntegrityError:
+            return False

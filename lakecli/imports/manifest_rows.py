@@ -178,11 +178,11 @@ def json_names(stream: BinaryIO) -> list[str]:
     return list(next(json_records(stream), ("", {}))[1])
 
 
-Record = tuple[str, dict[str, Any]]
+TextRecord = tuple[str, dict[str, Any]]
 """An object of a manifest in text: where it is, and its values by column."""
 
 
-def csv_records(stream: Any, names: Sequence[str]) -> Generator[Record]:  # noqa: ANN401
+def csv_records(stream: Any, names: Sequence[str]) -> Generator[TextRecord]:  # noqa: ANN401
     """Yield the records of CSV; without `names`, its first line has the names of the columns.
 
     Raises:
@@ -209,7 +209,7 @@ def csv_records(stream: Any, names: Sequence[str]) -> Generator[Record]:  # noqa
         text.detach()  # the caller closes the stream
 
 
-def json_records(stream: BinaryIO) -> Generator[Record]:
+def json_records(stream: BinaryIO) -> Generator[TextRecord]:
     """Yield the records of JSON lines.
 
     Raises:
@@ -227,7 +227,7 @@ def json_records(stream: BinaryIO) -> Generator[Record]:
             ) from None
 
 
-def rows_of_records(records: Generator[Record], layout: Layout, *, now: int) -> Iterator[Rows]:
+def rows_of_records(records: Generator[TextRecord], layout: Layout, *, now: int) -> Iterator[Rows]:
     """Yield the objects of records, in their order.
 
     Args:

@@ -12,9 +12,9 @@ from lakecli.base.identity import commit_id, h
 from lakecli.base.ids import CommitId, PackId
 from lakecli.base.model import RefKind
 from lakecli.errors import UsageError
+from lakecli.fsck.check import check_shared
 from lakecli.fsck.findings import Defect
 from lakecli.fsck.repair import repair_refs
-from lakecli.fsck.shared import check_shared
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import encode_commit, write_pack
