@@ -301,20 +301,19 @@ def committed_at(repository: Repository, ref: str) -> tuple[Commit, bool]:
         return commit, next(uncommitted(view), None) is not None
 
 
+@dataclass
 class _Rounds:
-    def __init__(
-        self, repository: Repository, job: Job, runner: Runner, options: ExportOptions
-    ) -> None:
-        self._repository = repository
-        self._job = job
-        self._runner = runner
-        self._options = options
+    _repository: Repository
+    _job: Job
+    _runner: Runner
+    _options: ExportOptions
+
+    def __post_init__(self) -> None:
         # Open stores cannot be pickled, and several threads cannot share a tree.
         self._hands: Hands | None = None
-        if runner.name == "local" and runner.parallelism == 1:
-            self._hands = Hands(
-                repository.store, repository.trees, options.progress, repository.addresses
-            )
+        if self._runner.name == "local" and self._runner.parallelism == 1:
+            own = self._repository
+            self._hands = Hands(own.store, own.trees, self._options.progress, own.addresses)
 
     def run(self, ref: str) -> ExportOutcome:
         """Run all rounds; return their common outcome."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final, NamedTuple
 
@@ -107,10 +108,10 @@ def fsck(
                 repository,
                 txn,
                 index,
-                counts=counts,
-                reads_external=hash_data if external else None,
-                compares=compares,
-                progress=NO_PROGRESS if hash_data else progress,
+                counts,
+                hash_data if external else None,
+                compares,
+                NO_PROGRESS if hash_data else progress,
             )
             yield from checker.check_claim()
             if isinstance(index, JoinedIndex):
@@ -141,6 +142,7 @@ def summarise(counts: FsckCounts) -> IntegrityError | None:
     )
 
 
+@dataclass
 class _Checker:
     """One run over one repository; each commit, metarange and range is checked once.
 
@@ -158,27 +160,18 @@ class _Checker:
         damaged: keys of damaged data objects that some path refers to.
     """
 
-    def __init__(
-        self,
-        repository: Repository,
-        txn: ReadTransaction,
-        index: DataIndex | JoinedIndex,
-        *,
-        counts: FsckCounts,
-        reads_external: bool | None,
-        compares: bool,
-        progress: Progress,
-    ) -> None:
-        self._repository = repository
-        self._store = repository.store
-        self._txn = txn
-        self._refs = RefStore(txn, repository.key)
-        self._index = index
-        self._ahead = index if isinstance(index, JoinedIndex) else None
-        self._counts = counts
-        self._reads_external = reads_external
-        self._compares = compares
-        self._progress = progress
+    _repository: Repository
+    _txn: ReadTransaction
+    _index: DataIndex | JoinedIndex
+    _counts: FsckCounts
+    _reads_external: bool | None
+    _compares: bool
+    _progress: Progress
+
+    def __post_init__(self) -> None:
+        self._store = self._repository.store
+        self._refs = RefStore(self._txn, self._repository.key)
+        self._ahead = self._index if isinstance(self._index, JoinedIndex) else None
         self._external: list[tuple[CheckedEntry, str, CommitId | None]] = []
         self.damaged: set[str] = set()
         self._reported: set[tuple[str, str, bytes | None]] = set()

@@ -69,18 +69,6 @@ class Hashing(NamedTuple):
                 yield info
 
 
-class Divided(NamedTuple):
-    """A part of ``data/``.
-
-    Attributes:
-        intervals: what is to be read.
-        others: number of objects that lakecli did not write.
-    """
-
-    intervals: list[ObjectInterval]
-    others: int
-
-
 def bounds_of(number: int, digits: int) -> tuple[str, str]:
     """Return the first key of a part of ``data/``, and the first one after it.
 
@@ -100,8 +88,12 @@ def _first_key(number: int, digits: int) -> str:
     return f"{DATA}{text[:LEAST_DIGITS]}/{text[LEAST_DIGITS:]}"
 
 
-def divide_part(number: int, *, digits: int, hashing: Hashing) -> Divided:
-    """Divide one part of ``data/`` into intervals of bounded size; see `bounds_of`."""
+def divide_part(number: int, *, digits: int, hashing: Hashing) -> tuple[list[ObjectInterval], int]:
+    """Divide one part of ``data/`` into intervals of bounded size; see `bounds_of`.
+
+    Returns:
+        What is to be read, and the number of objects that lakecli did not write.
+    """
     low, end = bounds_of(number, digits)
     found: list[ObjectInterval] = []
     objects = size = others = 0
@@ -117,7 +109,7 @@ def divide_part(number: int, *, digits: int, hashing: Hashing) -> Divided:
         size += info.size
     if objects:
         found.append(ObjectInterval(low, end, objects, size))
-    return Divided(found, others)
+    return found, others
 
 
 def hash_interval(interval: ObjectInterval, *, hashing: Hashing) -> list[Hashed]:

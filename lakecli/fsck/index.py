@@ -97,9 +97,9 @@ class JoinedIndex(ObjectIndex):
         """Yield the parts to read, as executors list them."""
         digits = digits_for(self._store)
         task = partial(divide_part, digits=digits, hashing=hashing)
-        for _, divided in self._runner.run(task, range(1 << 4 * digits)):
-            self._others += divided.others
-            for interval in divided.intervals:
+        for _, (intervals, others) in self._runner.run(task, range(1 << 4 * digits)):
+            self._others += others
+            for interval in intervals:
                 self._progress.expect(items=interval.objects, size=interval.size)
                 yield interval
 

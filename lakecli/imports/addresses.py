@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
@@ -241,6 +242,7 @@ def choose(verify: Verify, size: int, seed: bytes) -> Choice:
     return Choice(1 if verify is Verify.ALL else max(1, rows // SAMPLE), seed)
 
 
+@dataclass
 class Verifier:
     """Verifies the chosen objects of one part.
 
@@ -248,14 +250,11 @@ class Verifier:
         count: number of objects that were asked for.
     """
 
-    def __init__(
-        self, choice: Choice, prefix: bytes, failures: Failures, account: Account = NO_ACCOUNT
-    ) -> None:
-        self._account = account
-        self._choice = choice
-        self._prefix = prefix
-        self._failures = failures
-        self.count = 0
+    _choice: Choice
+    _prefix: bytes
+    _failures: Failures
+    _account: Account = NO_ACCOUNT
+    count: int = 0
 
     def checked(self, rows: Rows) -> Rows:
         """Return the rows without objects that are missing or have another size."""

@@ -14,7 +14,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from operator import lt
@@ -143,12 +143,8 @@ def import_rows(
     trees, base = open_base(task)
     written_before = trees.counts.ranges_written
     sink = PartWriter(trees, base) if task.writes else None
-    merging = Merging(
-        BaseSlice(trees, base, low=part.low, high=part.high),
-        replaces=task.replaces,
-        sink=sink,
-        lister=lister,
-    )
+    records = BaseSlice(trees, base, part.low, part.high)
+    merging = Merging(records, task.replaces, sink, lister)
     addresses = Addresses(task, failures)
     verifier = Verifier(task.choice, task.prefix, failures, task.location.account)
     copier = None
@@ -226,6 +222,7 @@ def _without_duplicates(
     return rows.take(kept)
 
 
+@dataclass
 class Copier:
     """Copies objects, and encodes the entries that an upload of them would record.
 
@@ -238,17 +235,10 @@ class Copier:
         opener: opens files of this machine, as `os.open` does.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        failures: Failures,
-        tell: Callable[[int, int], None],
-        opener: Callable[[bytes, int], int],
-    ) -> None:
-        self._tell = tell
-        self._opener = opener
-        self._task = task
-        self._failures = failures
+    _task: Task
+    _failures: Failures
+    _tell: Callable[[int, int], None]
+    _opener: Callable[[bytes, int], int]
 
     def copy(self, rows: Rows) -> tuple[Rows, list[bytes]]:
         """Copy objects; leave out those that fail, and record why."""
@@ -324,6 +314,7 @@ def _read(source: BinaryIO) -> Ingested:
     return Ingested(hasher.hexdigest(), size)
 
 
+@dataclass
 class Merging:
     """Merges the source's objects with the records of the branch.
 
@@ -337,19 +328,11 @@ class Merging:
         tally: counts of the paths so far; the caller counts the source's objects.
     """
 
-    def __init__(
-        self,
-        base: BaseSlice,
-        *,
-        replaces: bool,
-        sink: PartWriter | None,
-        lister: Lister | None = None,
-    ) -> None:
-        self._replaces = replaces
-        self._base = base
-        self._sink = sink
-        self._lister = lister
-        self.tally = ImportTally()
+    _base: BaseSlice
+    _replaces: bool
+    _sink: PartWriter | None
+    _lister: Lister | None
+    tally: ImportTally = field(default_factory=ImportTally)
 
     def add(self, keys: list[bytes], values: list[bytes]) -> None:
         """Add objects of the source."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -199,23 +200,20 @@ def _check_branch(repository: Repository, branch: str) -> MetarangeId:
         return view.commit.metarange_id
 
 
+@dataclass
 class _Run:
     """One import; its parts run again if the branch moves before the commit."""
 
-    def __init__(
-        self,
-        repository: Repository,
-        path: bytes | None,
-        source: ImportSource,
-        runner: Runner,
-        options: ImportOptions,
-    ) -> None:
-        self._repository = repository
-        self._source = source
-        self._runner = runner
-        self._options = options
-        self._prefix, self._high = destination(path)
-        namespace = repository.record.storage_namespace
+    _repository: Repository
+    _path: bytes | None
+    _source: ImportSource
+    _runner: Runner
+    _options: ImportOptions
+
+    def __post_init__(self) -> None:
+        self._prefix, self._high = destination(self._path)
+        source, options = self._source, self._options
+        namespace = self._repository.record.storage_namespace
         if options.pins:
             check_pinnable(source, account_of(self._repository))
         if isinstance(source, DirectorySource) and not options.copies and not is_local(namespace):
@@ -255,7 +253,7 @@ class _Run:
         identity += [options.replaces, options.copies, options.pins, writes, options.verify]
         journal = Journal(Path(self._repository.lake.home.cache) / IMPORTS, identity)
         journal.open(now)
-        done = FinishedParts(self._repository, task, self._high, journal, lists_to=lists_to)
+        done = FinishedParts(self._repository, task, self._high, journal, lists_to)
         source, runner = self._source, self._runner
         try:
             self._run(done, source.plan(task, runner, self._high))

@@ -132,6 +132,7 @@ class ShownProgress:
         self._progress.advance(items=-items, size=-size, parts=-parts)
 
 
+@dataclass
 class FinishedParts:
     """The finished parts of one import.
 
@@ -150,31 +151,23 @@ class FinishedParts:
         lists_to: directory for the paths that the parts of a dry run list.
     """
 
-    def __init__(
-        self,
-        repository: Repository,
-        task: Task,
-        high: bytes | None,
-        journal: Journal,
-        *,
-        lists_to: str = "",
-    ) -> None:
-        self.task = task
-        self.journal = journal
-        self._named: tuple[str, ...] = task.roots if task.walks and not task.copies else ()
-        self.report = ImportReport(places=set(self._named))
-        self.duplicates: list[bytes] = []
-        self.skipped = 0
-        self._repository = repository
-        self._high = high
-        self._files: dict[int, Path] = {}
-        self._lists_to = lists_to
+    _repository: Repository
+    task: Task
+    _high: bytes | None
+    journal: Journal
+    _lists_to: str = ""
+    skipped: int = 0
+
+    def __post_init__(self) -> None:
+        self.reset()
 
     def reset(self) -> None:
-        """Forget all parts: the source turned out not to be sorted."""
-        self.report = ImportReport(places=set(self._named))
-        self.duplicates = []
-        self._files = {}
+        """Forget all parts, as when the source turns out not to be sorted."""
+        task = self.task
+        named = task.roots if task.walks and not task.copies else ()
+        self.report = ImportReport(places=set(named))
+        self.duplicates: list[bytes] = []
+        self._files: dict[int, Path] = {}
         for listed in Path(self._lists_to).iterdir() if self._lists_to else ():
             listed.unlink()
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -45,6 +46,7 @@ class Records(NamedTuple):
     values: list[bytes]
 
 
+@dataclass
 class BaseSlice:
     """A walk over the records of a tree from `low` up to `high`.
 
@@ -55,14 +57,13 @@ class BaseSlice:
         high: the first path after the interval; ``None``: the interval has no end.
     """
 
-    def __init__(
-        self, trees: TreeStore, tree: Metarange, *, low: bytes, high: bytes | None
-    ) -> None:
-        self._trees = trees
-        self._tree = tree
-        self._low = low
-        self._high = high
-        self._next = tree.find(low)
+    _trees: TreeStore
+    _tree: Metarange
+    _low: bytes
+    _high: bytes | None
+
+    def __post_init__(self) -> None:
+        self._next = self._tree.find(self._low)
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
         self._at = 0
