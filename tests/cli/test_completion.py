@@ -16,7 +16,7 @@ from lakecli.cli.context import Context, Environment
 from lakecli.cli.line.argv import Globals
 from lakecli.cli.line.describe import CommandHelp, ParameterHelp, describe_all
 from lakecli.cli.manual import complete
-from lakecli.cli.manual.completion import SHELLS, completion_script, make_table
+from lakecli.cli.manual.completion import SHELLS, completion_script
 from lakecli.cli.reading import Kind
 from tests.support.terminal import Terminal
 from tests.support.tools import require_tool
@@ -60,9 +60,9 @@ SETTINGS = [
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The scripts of the whole tree and of one more command, which takes paths."""
     directory = tmp_path_factory.mktemp("completions")
-    table = make_table([*describe_all(), PROBE])
+    commands = [*describe_all(), PROBE]
     for shell, name in SHELLS.items():
-        (directory / name).write_text(completion_script(shell, table), encoding="utf-8")
+        (directory / name).write_text(completion_script(shell, commands), encoding="utf-8")
     return directory
 
 
@@ -445,11 +445,9 @@ def test_fish_completes(fish: Callable[[str], list[str]]) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_is_printed_for_eval(cli: Cli, shell: str) -> None:
-    assert cli.ok("completion", shell).stdout == completion_script(
-        shell, make_table(describe_all())
-    )
+    assert cli.ok("completion", shell).stdout == completion_script(shell, describe_all())
     assert cli("completion", shell, "--json").json["script"] == completion_script(
-        shell, make_table(describe_all())
+        shell, describe_all()
     )
 
 

@@ -92,9 +92,9 @@ def completion(
         lakecli completion fish | source
     """
     from lakecli.cli.line.describe import describe_all
-    from lakecli.cli.manual.completion import completion_script, make_table
+    from lakecli.cli.manual.completion import completion_script
 
-    script = completion_script(shell, make_table(describe_all()))
+    script = completion_script(shell, describe_all())
     context.out.emit({"shell": shell, "script": script}, text=script.splitlines)
 
 

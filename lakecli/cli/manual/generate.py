@@ -12,16 +12,15 @@ from pathlib import Path
 
 from lakecli.cli.line.describe import describe_all
 from lakecli.cli.manual import man
-from lakecli.cli.manual.completion import SHELLS, completion_script, make_table
+from lakecli.cli.manual.completion import SHELLS, completion_script
 from lakecli.cli.manual.topics import find_topic, topic_names
 
 
 def generated_files() -> Iterator[tuple[str, str]]:
     """Yield the path, relative to the repository, and the text of every generated file."""
     commands = describe_all()
-    table = make_table(commands)
     for shell, name in SHELLS.items():
-        yield f"completions/{name}", completion_script(shell, table)
+        yield f"completions/{name}", completion_script(shell, commands)
     topics = [topic for name in topic_names() if (topic := find_topic(name)) is not None]
     yield "man/man1/lakecli.1", man.main_page(commands, topics)
     for topic in topics:

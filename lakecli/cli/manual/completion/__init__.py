@@ -47,37 +47,6 @@ URIS: Final = frozenset(
 """Kinds for which a command that only reads takes the URI of a storage namespace, too."""
 
 
-class CompletionOption(NamedTuple):
-    """One spelling of an option.
-
-    Attributes:
-        flag: ``--amount``.
-        summary: what it does.
-        value: what completes its value (see `completer`), or ``None`` where it takes none.
-    """
-
-    flag: str
-    summary: str
-    value: str | None
-
-
-class CompletionTable(NamedTuple):
-    """The command tree for a script.
-
-    Attributes:
-        words: the words that may follow the first words of a command, with summaries.
-        options: of each command.
-        arguments: of each command, the number of each argument, or `ANY` for one that may be
-            repeated, and what completes it.
-        shared: options that every command takes.
-    """
-
-    words: dict[str, list[tuple[str, str]]]
-    options: dict[str, list[CompletionOption]]
-    arguments: dict[str, list[tuple[str, str]]]
-    shared: list[CompletionOption]
-
-
 def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
     """Return what completes a value.
 
@@ -89,42 +58,6 @@ def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
     return FILES[Kind.NOTHING] if kind is None else FILES.get(kind, str(kind))
 
 
-def make_table(commands: Iterable[CommandHelp]) -> CompletionTable:
-    """Return the tables of all commands."""
-    table = CompletionTable({"": []}, {}, {}, _options(global_options()))
-    for command in commands:
-        group, _, last = command.words.rpartition(" ")
-        if group and group not in table.words:
-            table.words[group] = []
-            table.words[""].append((group, GROUPS[group]))
-        table.words[group].append((last, command.summary))
-        table.options[command.words] = _options(command.options)
-        mark = IN_PLACE if command.words in READ_IN_PLACE else ""
-        table.arguments[command.words] = [
-            (
-                ANY if argument.repeatable else str(number),
-                completer(argument.kind, argument.choices) + mark * (argument.kind in URIS),
-            )
-            for number, argument in enumerate(command.arguments, 1)
-        ]
-    # `help` is no command: what it names has a page, and a group or a command may share its name.
-    named = dict.fromkeys([*topic_names(), *(name for name, _ in table.words[""])])
-    table.words[""].append(("help", "Show the help of a command or a topic"))
-    table.options["help"] = []
-    table.arguments["help"] = [("1", completer(None, sorted(named)))]
-    for words in table.words.values():
-        words.sort()
-    return table
-
-
-def _options(options: Iterable[ParameterHelp]) -> list[CompletionOption]:
-    found = []
-    for option in options:
-        value = completer(option.kind, option.choices) if option.metavar else None
-        found += [CompletionOption(flag, option.summary, value) for flag in option.flags]
-    return sorted(found, key=lambda item: (item.flag.lstrip("-"), item.flag))
-
-
 SHELLS: Final = {"bash": "lakecli.bash", "zsh": "_lakecli", "fish": "lakecli.fish"}
 """The file of each shell's script."""
 
@@ -133,19 +66,25 @@ _HEADER: Final = (
 )
 
 
-def completion_script(shell: str, table: CompletionTable) -> str:
+def completion_script(shell: str, commands: Sequence[CommandHelp]) -> str:
     """Return the completion script of a shell of `SHELLS`."""
     syntax = _SYNTAX[shell]
-    flags = {words: _rows(options) for words, options in table.options.items()}
+    options = {each.words: _spellings(each.options) for each in commands} | {"help": []}
+    shared = _spellings(global_options())
     parts = {
         "HEADER": _HEADER,
-        "WORDS": _lines(syntax.names(*row) for row in table.words.items()),
-        "OPTIONS": _lines(syntax.names(*row) for row in flags.items()),
-        "SHARED": syntax.items(_rows(table.shared)),
-        "VALUES": _lines(syntax.value(*row) for row in _values(table)),
-        "ARGUMENTS": _lines(
-            syntax.value(words, *row) for words, rows in table.arguments.items() for row in rows
+        "WORDS": _lines(syntax.names(*row) for row in _words(commands).items()),
+        "OPTIONS": _lines(
+            syntax.names(words, [row[:2] for row in rows]) for words, rows in options.items()
         ),
+        "SHARED": syntax.items([row[:2] for row in shared]),
+        "VALUES": _lines(
+            syntax.value(words, flag, value)
+            for words, rows in [*options.items(), (ANY, shared)]
+            for flag, _, value in rows
+            if value is not None
+        ),
+        "ARGUMENTS": _lines(syntax.value(*row) for row in _arguments(commands)),
     }
     script = (Path(__file__).parent / f"template.{shell}").read_text("utf-8")
     for name, text in parts.items():
@@ -153,20 +92,43 @@ def completion_script(shell: str, table: CompletionTable) -> str:
     return script
 
 
+def _spellings(options: Iterable[ParameterHelp]) -> list[tuple[str, str, str | None]]:
+    """Return each spelling of options, its summary, and what completes its value, if it has one."""
+    found = []
+    for option in options:
+        value = completer(option.kind, option.choices) if option.metavar else None
+        found += [(flag, option.summary, value) for flag in option.flags]
+    return sorted(found, key=lambda item: (item[0].lstrip("-"), item[0]))
+
+
+def _words(commands: Iterable[CommandHelp]) -> dict[str, list[tuple[str, str]]]:
+    """Return the words that may follow the first words of a command, with summaries.
+
+    `help` is no command.
+    """
+    words = {"": [*GROUPS.items(), ("help", "Show the help of a command or a topic")]}
+    words |= {group: [] for group in GROUPS}
+    for command in commands:
+        group, _, last = command.words.rpartition(" ")
+        words[group].append((last, command.summary))
+    return {group: sorted(rows) for group, rows in words.items()}
+
+
+def _arguments(commands: Iterable[CommandHelp]) -> Iterator[tuple[str, str, str]]:
+    """Yield a command, the number of an argument, or `ANY` for the rest, and what completes it."""
+    named = {*topic_names(), *GROUPS}
+    for command in commands:
+        named.add(command.words.split()[0])
+        mark = IN_PLACE if command.words in READ_IN_PLACE else ""
+        for number, argument in enumerate(command.arguments, 1):
+            place = ANY if argument.repeatable else str(number)
+            completed = completer(argument.kind, argument.choices)
+            yield command.words, place, completed + mark * (argument.kind in URIS)
+    yield "help", "1", completer(None, sorted(named))
+
+
 def _lines(lines: Iterable[str]) -> str:
     return "\n".join(filter(None, lines))
-
-
-def _rows(options: Sequence[CompletionOption]) -> list[tuple[str, str]]:
-    return [(option.flag, option.summary) for option in options]
-
-
-def _values(table: CompletionTable) -> Iterator[tuple[str, str, str]]:
-    """Yield a command, one of its options, and what completes the option's value."""
-    for words, options in [*table.options.items(), (ANY, table.shared)]:
-        for option in options:
-            if option.value is not None:
-                yield words, option.flag, option.value
 
 
 class _Syntax(NamedTuple):
