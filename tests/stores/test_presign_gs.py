@@ -80,7 +80,7 @@ class TestGsPresign(PresignContract):
         start="https://storage.googleapis.com/bucket/prefix/k%20%2B?X-Goog-Algorithm=",
         key_id=ACCOUNT.replace("@", "%40"),
         secrets=("PRIVATE",),
-        unimported=frozenset({"google.cloud.storage", "requests"}),
+        unimported=frozenset({"google.cloud.storage", "google.auth"}),
         tampered=tampered,
         refusal=b"SignatureDoesNotMatch",
         expired=frozenset({400}),
