@@ -133,12 +133,8 @@ def quoted_path(path: str) -> str:
     return quote(path, safe="/~")
 
 
-@lru_cache(64)
 def _quoted(value: str) -> str:
-    """Return a value of a query, percent-encoded.
-
-    Most values are those of the URL before. For the others, `quote` takes three times as long.
-    """
+    """Return a value of a query, percent-encoded; `quote` takes three times as long."""
     return _NOT_IN_QUERY.sub(lambda found: _quoted_run(found[0]), value)
 
 
@@ -205,18 +201,36 @@ def v4_url(
     content_type = request.content_type if request.method == "PUT" else ""
     headers = {"Content-Type": content_type} if content_type else {}
     signed = {"host": host} | {header.lower(): value for header, value in headers.items()}
-    moment, seconds = start.strftime(MOMENT), int(lifetime.total_seconds())
-    scope = f"{moment[:8]}/{region}/{v4.service}"
-    query = {
-        f"{v4.prefix}Algorithm": v4.algorithm,
-        f"{v4.prefix}Credential": f"{name}/{scope}",
-        f"{v4.prefix}Date": moment,
-        f"{v4.prefix}Expires": str(seconds),
-        f"{v4.prefix}SignedHeaders": ";".join(sorted(signed)),
-        **{f"response-{header}": value for header, value in response_headers(request).items()},
-        **parameters,
-    }
-    written = "&".join(f"{each}={_quoted(value)}" for each, value in sorted(query.items()) if value)
+    seconds = int(lifetime.total_seconds())
+    moment, scope = _moment_and_scope(start, region, v4.service)
+    shared = _shared_query(v4, f"{name}/{scope}", moment, seconds, ";".join(sorted(signed)))
+    said = response_headers(request).items()
+    of_object = {**parameters, **{f"response-{header}": value for header, value in said}}
+    # No name begins with another one, so the order is that of the names.
+    written = "&".join(
+        sorted(shared + [f"{each}={_quoted(value)}" for each, value in of_object.items() if value])
+    )
     canonical = f"{request.method}\n{path}\n{written}\n{end_of_request(signed, 'UNSIGNED-PAYLOAD')}"
     text = f"{v4.algorithm}\n{moment}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
     return V4Url(written, scope, text, start + timedelta(seconds=seconds), headers)
+
+
+@lru_cache(4)
+def _moment_and_scope(start: datetime, region: str, service: str) -> tuple[str, str]:
+    moment = start.strftime(MOMENT)
+    return moment, f"{moment[:8]}/{region}/{service}"
+
+
+@lru_cache(16)
+def _shared_query(
+    v4: V4, credential: str, moment: str, seconds: int, signed_headers: str
+) -> list[str]:
+    """Return the parts of the query that are the same for all objects."""
+    query = {
+        "Algorithm": v4.algorithm,
+        "Credential": credential,
+        "Date": moment,
+        "Expires": str(seconds),
+        "SignedHeaders": signed_headers,
+    }
+    return [f"{v4.prefix}{each}={_quoted(value)}" for each, value in query.items()]

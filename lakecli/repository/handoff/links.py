@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice, starmap
+from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unicodedata import category
 
@@ -373,7 +374,8 @@ PARTS: Final = ".lakecli-parts"
 """The directory in which download scripts keep unfinished files."""
 
 _TO_ESCAPE: Final = re.compile(rb"[^ -~]|['\\]")
-_NOT_IN_URL: Final = re.compile(r"[^A-Za-z0-9._~:/?\[\]@!$&()*+,;=%-]")
+_IN_URL: Final = f"{ascii_letters}{digits}._~:/?[]@!$&()*+,;=%-".encode()
+_NOT_IN_URL: Final = re.compile(f"[^{re.escape(_IN_URL.decode())}]")
 _MISLEADING: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """The Unicode categories of invisible characters and of those that reorder text."""
 
@@ -411,6 +413,8 @@ def shell_word(name: bytes) -> str:
 
 def url_text(url: str) -> str:
     """Percent-encode all characters of a URL that URLs may not contain, and quotes."""
+    if not url.encode("utf-8", "surrogateescape").translate(None, _IN_URL):
+        return url  # as nearly all; a pattern takes ten times as long to see it
     return _NOT_IN_URL.sub(_percent, url)
 
 
