@@ -285,11 +285,9 @@ class Ingest:
             OSError: it cannot be read.
         """
         with OpenFile(path, self._flags, opener) as file:
-            if file.status.st_size > SMALL:
-                done = self._large(file, path, expected)
-            else:
-                done = self._read(file, expected)
-        return done._replace(status=file.status)
+            if file.status.st_size <= SMALL:
+                return self._read(file, expected)
+            return self._large(file, path, expected)._replace(status=file.status)
 
     def look(
         self,
@@ -319,20 +317,22 @@ class Ingest:
             data = os.read(file.descriptor, size + 1)
             if len(data) != size:
                 raise changed("read")
-            done = self._bytes(data, expected)
+            done = self._bytes(data, expected, file.status)
         self._progress.advance(size=size)
         return done
 
-    def _bytes(self, data: bytes, expected: ExpectedObject | None) -> Ingested:
+    def _bytes(
+        self, data: bytes, expected: ExpectedObject | None, status: os.stat_result | None = None
+    ) -> Ingested:
         size = len(data)
         digest = DataDigest(blake3(data).hexdigest())
         if needs_md5(expected, size):
             digests = Digests(expected, size)
             digests.update(data)
             if digests.are_expected():
-                return Ingested(digest, size, is_kept=True)
+                return Ingested(digest, size, is_kept=True, status=status)
         found = self._has_expected(expected, digest, size) or self._put(digest, data)
-        return Ingested(digest, size, found=found)
+        return Ingested(digest, size, found, status=status)
 
     def _has_expected(self, expected: ExpectedObject | None, digest: str, size: int) -> bool:
         """Return whether contents are those expected by their BLAKE3, and their object exists."""

@@ -202,9 +202,9 @@ def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[WalkedFile | _D
     above |= {here}
     # A directory sorts as its contents do, by the name with the slash.
     kinds.sort(key=lambda item: item[1] + b"/" if item[0] == "directory" else item[1])
-    lead = prefix + b"/" if prefix else b""
+    parent, lead = os.path.join(path, b""), prefix + b"/" if prefix else b""
     for kind, name in kinds:
-        file, relative = os.path.join(path, name), lead + name
+        file, relative = parent + name, lead + name
         if kind == "file":
             yield WalkedFile(file, relative)
         elif kind == "directory" and is_own(name):
