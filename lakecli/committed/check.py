@@ -11,10 +11,9 @@ namespace costs little in comparison, and says which ranges exist and how large 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.base.identity import frame_int, frame_map, frame_str, h
 from lakecli.base.layout import SSTABLES, sstable_key
@@ -36,8 +35,7 @@ from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """A defect of a table.
 
     Attributes:
@@ -51,8 +49,7 @@ class Problem:
     path: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedEntry:
+class CheckedEntry(NamedTuple):
     """An entry whose data object must exist."""
 
     path: bytes

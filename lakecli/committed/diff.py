@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType, Difference, MetarangeId, RangeId
@@ -257,7 +256,6 @@ def _only_in(tree: Metarange, other: Metarange, wanted: Sequence[bytes]) -> Iter
             yield record
 
 
-@dataclass(slots=True)
 class ChangeCounts:
     """The differences below one prefix.
 
@@ -273,15 +271,10 @@ class ChangeCounts:
         bytes_after: size on the right side of what changed.
     """
 
-    prefix: bytes | None
-    added: int = 0
-    removed: int = 0
-    changed: int = 0
-    conflicts: int = 0
-    bytes_added: int = 0
-    bytes_removed: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
+    def __init__(self, prefix: bytes | None) -> None:
+        self.prefix = prefix
+        self.added = self.removed = self.changed = self.conflicts = 0
+        self.bytes_added = self.bytes_removed = self.bytes_before = self.bytes_after = 0
 
     @property
     def paths(self) -> int:
