@@ -17,7 +17,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -80,7 +79,6 @@ class Expected(Enum):
     BASE = "base"
 
 
-@dataclass(frozen=True)
 class WantedFile:
     """A file to write.
 
@@ -88,25 +86,19 @@ class WantedFile:
         path: relative to the working directory.
         entry: its object.
         expected: what it replaces; a state: the file that has it.
+        digest: the BLAKE3 of its bytes, where the address of its object says it.
+        name: of the file while it is not complete.
     """
 
-    path: bytes
-    entry: Entry
-    expected: Expected | FileState
+    __slots__ = ("digest", "entry", "expected", "name", "path")
 
-    @cached_property
-    def digest(self) -> str | None:
-        """The BLAKE3 of its bytes, where the address of its object says it."""
-        return digest_of(self.entry)
-
-    @cached_property
-    def name(self) -> bytes:
-        """The name of the file while it is not complete."""
-        entry = self.entry
-        text = f"{entry.physical_address} {entry.size} {entry.checksum} ".encode(
-            "utf-8", "surrogateescape"
-        )
-        return h(text + self.path)[:16].hex().encode("ascii")
+    def __init__(self, path: bytes, entry: Entry, expected: Expected | FileState) -> None:
+        self.path = path
+        self.entry = entry
+        self.expected = expected
+        self.digest = digest_of(entry)
+        text = f"{entry.physical_address} {entry.size} {entry.checksum} "
+        self.name = h(text.encode("utf-8", "surrogateescape") + path)[:16].hex().encode("ascii")
 
 
 def directory_of(wanted: WantedFile) -> bytes:

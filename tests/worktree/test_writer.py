@@ -6,7 +6,6 @@ import errno
 import os
 import stat
 import threading
-from dataclasses import replace
 from hashlib import md5
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -615,7 +614,7 @@ def test_a_missing_bucket_ends_it_if_it_is_that_of_the_repository(
         fetcher._try(wanted, place)
     assert report.failures == []
     imported = wanted.entry._replace(physical_address="s3://elsewhere/1")
-    assert not fetcher._try(replace(wanted, entry=imported), place)
+    assert not fetcher._try(writer.WantedFile(b"a", imported, wanted.expected), place)
     assert report.failures == [(b"a", "no bucket")]
 
 

@@ -6,8 +6,8 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from lakecli.stores.contract import ObjectInfo, Version
@@ -27,13 +27,19 @@ writes of other programs.
 CREATE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
-@contextmanager
-def closing(descriptor: int) -> Iterator[int]:
-    """Close a descriptor at the end of a block."""
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+class closing:  # noqa: N801 - as in contextlib, which closes objects
+    """Closes a descriptor at the end of a block."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> int:
+        return self._descriptor
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
 
 
 def object_status(parent: int, name: bytes) -> os.stat_result | None:
@@ -82,6 +88,16 @@ def names_in(descriptor: int) -> set[bytes]:
     """Return the names in an opened directory."""
     with os.scandir(descriptor) as entries:
         return {os.fsencode(entry.name) for entry in entries}
+
+
+def read_range(descriptor: int, start: int, size: int) -> bytes:
+    """Return bytes of a file, fewer where it ends: one system call reads 2 GiB at most."""
+    pieces = []
+    while size and (piece := os.pread(descriptor, size, start)):
+        pieces.append(piece)
+        start += len(piece)
+        size -= len(piece)
+    return b"".join(pieces)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

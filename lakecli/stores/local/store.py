@@ -40,6 +40,7 @@ from lakecli.stores.local.files import (
     info_of,
     object_status,
     open_below,
+    read_range,
     status_of,
     sync_file,
     sync_names,
@@ -89,9 +90,14 @@ class DirectoryStore:
         """Return a range of an object; see `ObjectStore.get`."""
         check_range(start, length)
         descriptor, status = self._open_file(key)
-        with os.fdopen(descriptor, "rb") as file, self._directory.translated(key):
-            file.seek(max(status.st_size + start, 0) if start < 0 else start)
-            return file.read(length)
+        first = max(status.st_size + start, 0) if start < 0 else start
+        left = max(status.st_size - first, 0)
+        try:
+            return read_range(descriptor, first, left if length is None else min(length, left))
+        except OSError as error:
+            raise self._directory.translate(error, key) from error
+        finally:
+            os.close(descriptor)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version: a published file never changes."""
