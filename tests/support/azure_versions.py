@@ -1,8 +1,8 @@
 """A small Azure Blob Storage that keeps versions, which Azurite does not.
 
-It knows what lakecli asks of one account: writing a block blob, reading it or a version of it whole
-or in part, listing current blobs or all versions, deleting in batches, and deleting a version. Each
-signature in a URL is verified; shared keys in headers are not.
+It knows what lakecli asks of one account: writing a block blob, whole or in blocks, reading it or a
+version of it whole or in part, listing current blobs or all versions, deleting in batches, and
+deleting a version. Each signature in a URL is verified; shared keys in headers are not.
 """
 
 from __future__ import annotations
@@ -62,11 +62,13 @@ class Blobs:
         keeps_versions: whether the account has versioning enabled.
         versions: by name and time, in the order of their making.
         current: the time of the current version of each name.
+        blocks: blocks that were sent, by the name of the blob and their own.
     """
 
     keeps_versions: bool = True
     versions: dict[tuple[str, str], Kept] = field(default_factory=dict)
     current: dict[str, str] = field(default_factory=dict)
+    blocks: dict[tuple[str, str], bytes] = field(default_factory=dict)
     count: int = 0
     lock: Lock = field(default_factory=Lock)
 
@@ -106,6 +108,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self._delete_many(body)
             elif query.get("comp") == "list":
                 self._list(query)
+            elif query.get("comp") == "block":
+                self.blobs.blocks[name, query["blockid"]] = body
+                self._answer(201, {})
+            elif query.get("comp") == "blocklist":
+                named = re.findall(r"<(?:Latest|Uncommitted)>([^<]+)<", body.decode())
+                blocks = [self.blobs.blocks[name, each] for each in named]
+                self._answer(201, self.blobs.write(name, b"".join(blocks)).headers)
             else:
                 self._serve_blob(name, query.get("versionid", ""), body)
 
