@@ -4,7 +4,7 @@ It is an SSTable with a record for each range: the key is the range's last key, 
 64 hex characters of its ID, the data a `lakecli.proto.messages.RangeData`. We write the exact
 size of the file as its ``estimated_size``.
 
-Its property ``lakecli.tree`` gives the rule and N by which its ranges were cut, see `splitter`.
+Its property ``lakecli.tree`` gives the rule and N by which its ranges were cut; see `Splitter`.
 lakeFS's metaranges lack it: their ranges end elsewhere and are never reused in ours.
 
 A parsed metarange is two lists of bytes, since a command decodes few of its records: ten million

@@ -107,7 +107,7 @@ class PartListing(NamedTuple):
     """The objects of one part.
 
     Attributes:
-        name: the name of the list of the part's condemned objects; see `marks`.
+        name: the name of the list of the part's condemned objects; see `state.Marks`.
         records: records of the old objects, ascending.
         objects: number of all objects, young ones included.
         size: bytes of these.

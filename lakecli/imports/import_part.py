@@ -45,7 +45,8 @@ from lakecli.imports.parts import (
 from lakecli.imports.sources import FilesSource
 from lakecli.imports.tree_parts import EMPTY, BaseSlice, PartWriter, Records, Whole
 from lakecli.repository.reading.addresses import split_address, split_pin
-from lakecli.repository.transfer.ingest import PIECE, Ingest, Ingested
+from lakecli.repository.reading.contents import PIECE
+from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.stores.uri import is_local
 from lakecli.stores.wrappers import at_version

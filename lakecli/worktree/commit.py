@@ -19,9 +19,9 @@ from lakecli.repository.moving.transaction import Draft, commit_on_top
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import unstage_equal
-from lakecli.repository.transfer.ingest import FileChanged, Ingested, SpecialFile
+from lakecli.repository.transfer.ingest import Ingested, SpecialFile
 from lakecli.repository.transfer.patterns import Selection
-from lakecli.repository.transfer.walk import opener_below
+from lakecli.repository.transfer.walk import FileChanged, opener_below
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.index import state_of

@@ -29,8 +29,9 @@ from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, Unsupported
+from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.stored_objects import DamagedObject, check_object, repair_data
-from lakecli.repository.transfer.ingest import PIECE, PieceReader, hash_rest
+from lakecli.repository.transfer.ingest import PieceReader, hash_rest
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.files import closing
 from lakecli.worktree.index import NO_DIGEST

@@ -31,12 +31,12 @@ from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.contents import check_of, digest_of
+from lakecli.repository.reading.contents import PIECE, check_of, digest_of
 from lakecli.repository.reading.view import commit_at
-from lakecli.repository.transfer.ingest import PIECE, FileChanged, OpenFile, SpecialFile
+from lakecli.repository.transfer.ingest import OpenFile, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.patterns import Selection
-from lakecli.repository.transfer.walk import LinkPolicy, opener_below
+from lakecli.repository.transfer.walk import FileChanged, LinkPolicy, opener_below
 from lakecli.worktree.ignore import Ignore, is_possible, selection_of
 from lakecli.worktree.index import (
     DIRECTORIES,

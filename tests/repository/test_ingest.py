@@ -16,10 +16,10 @@ from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository.transfer.ingest import (
     SMALL,
     ExpectedObject,
-    FileChanged,
     Ingest,
     SpecialFile,
 )
+from lakecli.repository.transfer.walk import FileChanged
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import open_lake

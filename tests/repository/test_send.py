@@ -17,8 +17,10 @@ from lakecli.base.progress import NO_PROGRESS
 from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import local_files
-from lakecli.repository.transfer.ingest import PIECE, Digests, FileChanged
+from lakecli.repository.reading.contents import PIECE
+from lakecli.repository.transfer.ingest import Digests
 from lakecli.repository.transfer.parts import Section, SectionReader, Sender, drop_leftovers
+from lakecli.repository.transfer.walk import FileChanged
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.capabilities import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of

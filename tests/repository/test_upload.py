@@ -23,8 +23,8 @@ from lakecli.repository import upload_tree as module
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.stat import stat
-from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingest
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.transfer.ingest import SMALL, Ingest
+from lakecli.repository.transfer.walk import FileChanged, LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import UploadReport, upload_tree
 from lakecli.stores.contract import ANY

@@ -20,8 +20,7 @@ from threading import Lock
 from typing import NamedTuple, Self
 
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
-from lakecli.repository.reading.contents import hasher_of
-from lakecli.repository.transfer.ingest import PIECE
+from lakecli.repository.reading.contents import PIECE, hasher_of
 from lakecli.stores.local.files import closing, open_below, write_all
 
 

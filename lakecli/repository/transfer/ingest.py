@@ -29,10 +29,12 @@ from lakecli.base.identity import is_md5
 from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.errors import LakeError, LostRace, PermissionDenied, Unreachable
+from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import local_files
 from lakecli.kv.local_files import FileKey
+from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.transfer.parallel import Memory
+from lakecli.repository.transfer.walk import changed
 from lakecli.stores.contract import ANY, ObjectNotFound, put_content
 from lakecli.stores.local.files import sync_all_published
 from lakecli.stores.streams import read_exactly
@@ -47,9 +49,6 @@ if TYPE_CHECKING:
 SMALL: Final = 1 << 20
 """Bytes of the largest file that is read whole."""
 
-PIECE: Final = 1 << 20
-"""Bytes read at a time."""
-
 COPY_PIECE: Final = 4 << 20
 """Bytes copied at a time from a file to a local namespace."""
 
@@ -58,15 +57,6 @@ WRITE_BACK: Final = 64 << 20
 
 SENT_AT_ONCE: Final = 40 << 20
 """Bytes that a store holds of a stream it sends: four parts in flight, and one being read."""
-
-
-class FileChanged(LostRace):
-    """The file was written to while it was read; nothing of it was recorded."""
-
-
-def changed(what: str) -> FileChanged:
-    """Return the error of a file that changed while it was `what`."""
-    return FileChanged(f"the file changed while it was {what}", hint="upload it again")
 
 
 class SpecialFile(LakeError):

@@ -39,10 +39,10 @@ from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import local_files
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import locate
-from lakecli.repository.reading.contents import damaged, digest_of, gone
+from lakecli.repository.reading.contents import PIECE, Hasher, damaged, digest_of, gone
 from lakecli.repository.transfer.destination import Destination, Partial
-from lakecli.repository.transfer.ingest import PIECE, Digests, FileChanged, changed
 from lakecli.repository.transfer.parallel import Workers
+from lakecli.repository.transfer.walk import FileChanged, changed
 from lakecli.stores.capabilities import (
     PartUploads,
     UnfinishedUpload,
@@ -169,7 +169,7 @@ class Sender:
     _lock: Lock = field(default_factory=Lock)
     _at_work: dict[str, Lock] = field(default_factory=dict)
 
-    def read(self, file: BinaryIO, size: int, digests: Digests) -> FileContents:
+    def read(self, file: BinaryIO, size: int, digests: Hasher) -> FileContents:
         """Read and hash `size` bytes of a file from its position, before it is sent.
 
         Args:

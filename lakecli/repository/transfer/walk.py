@@ -1,4 +1,4 @@
-"""Walk a directory that is to be uploaded."""
+"""The files that are to be uploaded: walking a directory, and opening them; that one changed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.errors import UsageError
+from lakecli.errors import LostRace, UsageError
 from lakecli.repository.transfer.own_names import is_own
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
+
+
+class FileChanged(LostRace):
+    """The file was written to while it was read; nothing of it was recorded."""
+
+
+def changed(what: str) -> FileChanged:
+    """Return the error of a file that changed while it was `what`."""
+    return FileChanged(f"the file changed while it was {what}", hint="upload it again")
 
 
 class LinkPolicy(StrEnum):
