@@ -141,6 +141,46 @@ def test_damage_is_reported_at_the_end_of_reading(repository: Repository) -> Non
     assert sum(map(len, seen)) == len(data)
 
 
+class Counting(MemoryStore):
+    """A bucket that counts the bytes that it hands out."""
+
+    count = 0
+
+    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+        stream, store = super().open(key, version_id=version_id), self
+
+        class Stream(io.RawIOBase):
+            def read(self, size: int = -1) -> bytes:
+                data = stream.read(size)
+                store.count += len(data)
+                return data
+
+        return Stream()  # type: ignore[return-value]
+
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
+        data = super().get(key, start=start, length=length, version_id=version_id)
+        self.count += len(data)
+        return data
+
+
+@pytest.mark.parametrize("size", [1, 2 * reading.PIECE])
+def test_of_an_object_that_has_grown_no_more_is_read_than_its_entry_says(
+    repository: Repository, size: int
+) -> None:
+    store = Counting()
+    serve(repository, store)
+    entry = upload(repository, b"x", b"x" * size)
+    store.put(entry.physical_address, b"x" * (8 * reading.PIECE), ANY)
+    store.count = 0
+    seen: list[bytes] = []
+    with pytest.raises(IntegrityError, match="damaged"):
+        seen.extend(read_object(repository, entry))
+    assert sum(map(len, seen)) <= size
+    assert store.count <= size + reading.PIECE
+
+
 def test_an_external_object_is_checked_by_its_size(repository: Repository, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "file").write_bytes(b"12345")
