@@ -153,7 +153,7 @@ def export(
         lists=options.dry_run and options.on_steps is not None,
     )
     since_id = None if since is None else since.id
-    started_at = repository.lake.now()
+    started_at = repository.lake.runtime.now()
     was_there = None if since_id is None else was_exported(job, since_id)
     outcome = _Rounds(repository, job, runner, options).run(ref)
     report = ExportReport(commit.id, since_id, was_there, uri, outcome, "", has_changes)
@@ -173,7 +173,7 @@ def write_status(
     Returns:
         Its name below the destination.
     """
-    finished_at, outcome = repository.lake.now(), report.outcome
+    finished_at, outcome = repository.lake.runtime.now(), report.outcome
     result = "FAILURE" if outcome.failed else "SUCCESS"
     fields = {
         "format": FORMAT,

@@ -88,7 +88,7 @@ def fsck(
     compares = hash_data and sample >= 1
     takes = None
     if sample < 1:
-        takes = partial(_is_in_sample, part=sample, offset=repository.lake.random_number())
+        takes = partial(_is_in_sample, part=sample, offset=repository.lake.runtime.random_number())
     with open_index(repository, runner, compares=compares, progress=progress) as index:
         if isinstance(index, DataIndex):
             listed = (

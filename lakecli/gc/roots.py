@@ -259,7 +259,7 @@ def iter_operations(
         repository: the repository of the log.
         now: time by the store's clock. Of it and this machine's, the one that expires less counts.
     """
-    here = repository.lake.now()
+    here = repository.lake.runtime.now()
     expired = expired_through(txn, repository, now=max(here, now), cutoff=min(here, now) - KEPT_FOR)
     return takewhile(
         lambda operation: operation.sequence > expired, log.iter_operations(txn, repository.key)

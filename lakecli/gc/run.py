@@ -109,7 +109,7 @@ def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcSt
         DamagedState: the state is damaged.
         BadRecord: the record of a refs dump that is kept is not valid.
     """
-    store, now = repository.store, repository.lake.now()
+    store, now = repository.store, repository.lake.runtime.now()
     found = _status(repository, collection.look(store), grace)
     taken = find_take_over(store)
     kept = list(iter_kept(store, now))
@@ -213,7 +213,7 @@ class _Run:
         self._store = repository.store
         self._options = options
         self._runner = runner
-        self._now = repository.lake.now() if options.dry_run else store_now(self._store)
+        self._now = repository.lake.runtime.now() if options.dry_run else store_now(self._store)
         self._rules = find_rules(self._store)
         self._taken = self._find_take_over()
         self._last_dump = (

@@ -144,7 +144,7 @@ def import_objects(
             parents=[head],
             message=options.message,
             committer=committer,
-            created_at=repository.lake.now(),
+            created_at=repository.lake.runtime.now(),
             metadata=options.metadata,
         )
 
@@ -233,7 +233,7 @@ class _Run:
         options, writes = self._options, not lists_to
         if isinstance(self._source, Manifest) and (rows := self._source.known_rows()):
             options.progress.expect(items=rows)
-        now = self._repository.lake.now()
+        now = self._repository.lake.runtime.now()
         task = Task(
             location=StoreLocation.of(self._repository),
             base=base,

@@ -101,7 +101,7 @@ def clone_counted(
     remote = read_remote(repository, {}, progress=progress)
     unpacked = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("register")
-    fetched = tracking.LastFetch(lake.now(), str(state.phase), state.epoch)
+    fetched = tracking.LastFetch(lake.runtime.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         check_name_free(txn, name, uri)
         _check_new(txn, record)

@@ -106,6 +106,14 @@ class Runtime(NamedTuple):
     account: Callable[[str], Account] = lambda _repository: NO_ACCOUNT
     on_answer: Callable[["GivenLater"], None] = _give_at_once
 
+    def now(self) -> datetime:
+        """Return the present in whole seconds."""
+        return self.clock().replace(microsecond=0)
+
+    def random_number(self) -> float:
+        """Return a random number from 0 to 1."""
+        return int.from_bytes(self.new_id()[:4]) / 0xFFFFFFFF
+
     def for_repository(self, name: str) -> "Runtime":
         """Return a runtime that opens stores as a repository's settings say."""
         account = self.account(name)
@@ -146,12 +154,6 @@ class OwnLake(Protocol):
     home: Home
     kv: LocalStore
     runtime: Runtime
-
-    def now(self) -> datetime:
-        """Return the present in whole seconds."""
-
-    def random_number(self) -> float:
-        """Return a random number from 0 to 1."""
 
     def for_repository(self, name: str) -> "OwnLake":
         """Return this lake, opening stores as a repository's settings say."""

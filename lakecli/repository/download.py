@@ -302,7 +302,7 @@ class Downloader:
             self._fetcher = PartFetcher(
                 repository,
                 workers=self.workers,
-                retries=part_retries(self.workers, repository.lake.random_number),
+                retries=part_retries(self.workers, repository.lake.runtime.random_number),
                 part_size=options.part_size,
                 progress=CheckedProgress(options.progress, self.workers),
             )

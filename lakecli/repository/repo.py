@@ -133,7 +133,7 @@ def _intend(
             uuid=RepositoryUuid.of_bytes(lake.runtime.new_id()),
             storage_namespace=uri,
             default_branch=default_branch,
-            created_at=lake.now(),
+            created_at=lake.runtime.now(),
             range_entries=range_entries,
         )
         put_intention(txn, record)

@@ -100,7 +100,9 @@ class Uploader:
         if options.metadata or options.content_type is not None:
             # What cannot be encoded fails here, before the first byte is read.
             encode_entry(
-                self.entry(b"", Ingested("0" * 64, 0), at=repository.lake.now(), has_mtime=True)
+                self.entry(
+                    b"", Ingested("0" * 64, 0), at=repository.lake.runtime.now(), has_mtime=True
+                )
             )
         self._stager = Stager(repository, branch, kind="upload")
         uploads = uploads_of(repository.store)
@@ -115,7 +117,7 @@ class Uploader:
                 repository,
                 uploads,
                 workers=self.workers,
-                retries=part_retries(self.workers, repository.lake.random_number),
+                retries=part_retries(self.workers, repository.lake.runtime.random_number),
                 part_size=options.part_size,
                 progress=progress,
             )
@@ -245,7 +247,9 @@ class Uploader:
             claim_values(self._repository, [(path, expected)])
             self._options.progress.advance(items=1)
             return decode_entry(expected)
-        entry = self.entry(path, ingested, at=self._repository.lake.now(), has_mtime=has_mtime)
+        entry = self.entry(
+            path, ingested, at=self._repository.lake.runtime.now(), has_mtime=has_mtime
+        )
         value = encode_entry(entry)
         (present,) = self.present([path])
         self.ingest.flush()
@@ -349,7 +353,9 @@ def deposit(
     if ingested.is_kept and present is not None:
         return present
     upload.ingest.flush()
-    return encode_entry(upload.entry(path, ingested, at=repository.lake.now(), has_mtime=False))
+    return encode_entry(
+        upload.entry(path, ingested, at=repository.lake.runtime.now(), has_mtime=False)
+    )
 
 
 class Removal(NamedTuple):

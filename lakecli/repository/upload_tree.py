@@ -283,7 +283,7 @@ class _StagedUpload:
     ) -> None:
         self._repository, branch, self._prefix, self._options = target
         self._upload = Uploader(self._repository, branch, self._options, writes=writes)
-        self._now = self._repository.lake.now
+        self._now = self._repository.lake.runtime.now
         self._selection = self._options.selection or EVERYTHING
         self._files = files
         self._budget = FailureBudget()

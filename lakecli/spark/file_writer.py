@@ -419,7 +419,7 @@ def new_entries(
     repository: Repository, prefix: bytes, files: Sequence[UploadedFile]
 ) -> list[tuple[bytes, bytes]]:
     """Return path and encoded entry of each file, in path order; refuse paths that are too long."""
-    now = repository.lake.now()
+    now = repository.lake.runtime.now()
     additions = []
     for name, checksum, size, _ in files:
         path = prefix + name.encode()

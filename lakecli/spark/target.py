@@ -228,7 +228,7 @@ class WriteTarget:
                 parents=[head],
                 message=message,
                 committer=committer,
-                created_at=self._repository.lake.now(),
+                created_at=self._repository.lake.runtime.now(),
                 metadata={**metadata, **batch.metadata} if batch else metadata,
             )
 

@@ -268,7 +268,7 @@ class _Committing:
             parents=[head],
             message=options.message,
             committer=options.committer,
-            created_at=self._repository.lake.now(),
+            created_at=self._repository.lake.runtime.now(),
             metadata=options.metadata,
         )
 

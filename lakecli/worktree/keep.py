@@ -133,7 +133,7 @@ def claimed_files(
         Paths in the repository, and encoded entries, which record the executable bit.
     """
     upload.ingest.flush()
-    at = worktree.repository.lake.now()
+    at = worktree.repository.lake.runtime.now()
     changes = []
     for relative, ingested in files.items():
         path = worktree.link.prefix + relative

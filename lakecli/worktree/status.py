@@ -75,7 +75,7 @@ def _entry_of(worktree: Worktree, path: bytes) -> bytes | None:
         digest, status = hash_file(root, path, follow=follow)
     except OSError:
         return None
-    now = worktree.repository.lake.now()
+    now = worktree.repository.lake.runtime.now()
     return encode_entry(Entry("", status.st_size, digest, now))
 
 

@@ -66,7 +66,7 @@ def commit_entries(repository: Repository, entries: Iterable[tuple[bytes, bytes]
             parents=[claim_head(view)],
             message="Everything",
             committer="benchmark",
-            created_at=view.repository.lake.now(),
+            created_at=view.repository.lake.runtime.now(),
             metadata={},
         )
 

@@ -165,7 +165,7 @@ def build(repository: Repository, objects: int) -> Draft:
         parents=[],
         message="Everything",
         committer="benchmark",
-        created_at=repository.lake.now(),
+        created_at=repository.lake.runtime.now(),
         metadata={},
     )
 

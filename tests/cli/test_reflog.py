@@ -44,7 +44,7 @@ def share(demo: Demo, ref: str) -> None:
             before=None,
             after=demo.head(ref),  # type: ignore[arg-type]
             who="Grace Hopper <grace@example.com>",
-            at=lake.now(),
+            at=lake.runtime.now(),
             why="push",
         )
         retries = Retries(REF_MOVES, random=lambda: 0.0, sleep=lambda _: None)

@@ -40,7 +40,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 
 def positions(repository: Repository) -> set[OwnPosition]:
     with repository.lake.kv.read() as txn:
-        return set(own_positions(txn, repository, repository.lake.now()))
+        return set(own_positions(txn, repository, repository.lake.runtime.now()))
 
 
 def live(repository: Repository, *contents: bytes) -> set[bytes]:
@@ -48,7 +48,7 @@ def live(repository: Repository, *contents: bytes) -> set[bytes]:
     records = b"".join(digest + bytes(8) for digest in sorted(map(h, contents)))
     with DigestSet() as found:
         with repository.lake.kv.read() as txn:
-            add_staged(txn, repository, found, repository.lake.now())
+            add_staged(txn, repository, found, repository.lake.runtime.now())
         unused = found.without(records)
     assert len(unused) % RECORD == 0
     return {each for each in contents if h(each) not in unused}

@@ -101,7 +101,7 @@ def test_no_local_command_waits_for_a_deletion_in_the_bucket(repository: Reposit
 
 
 def test_a_move_that_was_sent_long_ago_hides_no_other(repository: Repository) -> None:
-    present = begin("2", landing=LANDING, sent=repository.lake.now())
+    present = begin("2", landing=LANDING, sent=repository.lake.runtime.now())
     others = [begin("0", name="other", sent=AT), begin("1", landing=LANDING, sent=AT)]
     with repository.lake.kv.write() as txn:
         for each in (*others, present):

@@ -305,7 +305,7 @@ def test_every_verb_that_writes_is_refused(
         "delete": lambda: branch.delete(reader, "side"),
         "put": lambda: reader.store.put("data/x", b"", ANY),
         "URL": lambda: reader.store.presign(
-            "x", PresignRequest("PUT", timedelta(minutes=1)), now=reader.lake.now()
+            "x", PresignRequest("PUT", timedelta(minutes=1)), now=reader.lake.runtime.now()
         ),
     }
     branch.create(writer, "side", source="main")

@@ -380,7 +380,7 @@ def test_a_namespace_that_needs_a_newer_version_is_refused(
 
 def add(repository: Repository, path: bytes, *, days_old: float = 0) -> None:
     """Commit an entry of some age, without its data."""
-    entry = entry_of(path, at=repository.lake.now() - timedelta(days=days_old))
+    entry = entry_of(path, at=repository.lake.runtime.now() - timedelta(days=days_old))
     Stager(repository, "main", kind="test").write(unclaimed([(path, encode_entry(entry))]))
     commit(repository, "main", message=path.decode(), committer="me")
 

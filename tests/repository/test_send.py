@@ -302,7 +302,7 @@ def test_parts_are_streamed(repository: Repository, store: Bucket, source: Path)
 
 
 def test_abandoned_uploads_are_aborted(repository: Repository, store: Bucket, source: Path) -> None:
-    now = repository.lake.now()
+    now = repository.lake.runtime.now()
     store.time = now - timedelta(days=8)
     orphan, other = data_key("ab" * 32), "elsewhere/k"
     store.parts.start(orphan)
@@ -323,7 +323,7 @@ def test_abandoned_uploads_are_aborted(repository: Repository, store: Bucket, so
 
 
 def test_active_uploads_are_left_alone(repository: Repository, store: Bucket, source: Path) -> None:
-    now = repository.lake.now()
+    now = repository.lake.runtime.now()
     store.time = now - timedelta(days=3)
     store.parts.before = fail_at(8, Unreachable("cut off"))
     with pytest.raises(Unreachable):
@@ -340,7 +340,7 @@ def test_abandoned_uploads_are_searched_once_a_day(
     repository: Repository, store: Bucket, source: Path
 ) -> None:
     upload(repository, source)  # searches at its end
-    store.time = repository.lake.now() - timedelta(days=3)
+    store.time = repository.lake.runtime.now() - timedelta(days=3)
     store.parts.start(data_key("ab" * 32))
     assert drop_leftovers(repository) == 0
     clock: Any = repository.lake.runtime.clock

@@ -81,7 +81,7 @@ def test_a_lost_race_is_followed_by_a_pause_that_grows(
     clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada, bob, _ = clones
-    monkeypatch.setattr(type(bob.lake), "random_number", lambda _lake: 1.0)
+    monkeypatch.setattr(type(bob.lake.runtime), "random_number", lambda _runtime: 1.0)
     slept: list[float] = []
     mover = SharedMover(b"bob", who=lambda: "bob", put_back=put_back)
     shared = LocalRepository(bob.lake, bob.record, mover=mover)

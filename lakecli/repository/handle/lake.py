@@ -88,14 +88,6 @@ class Lake:
         runtime = self.runtime.for_repository(name)
         return self if runtime is self.runtime else Lake(self.home, self.kv, runtime)
 
-    def now(self) -> datetime:
-        """Return the present in whole seconds."""
-        return self.runtime.clock().replace(microsecond=0)
-
-    def random_number(self) -> float:
-        """Return a random number from 0 to 1."""
-        return int.from_bytes(self.runtime.new_id()[:4]) / 0xFFFFFFFF
-
     def repositories(self, *, prefix: str = "", after: str = "") -> Iterator[RepositoryRecord]:
         """Yield the record of each repository, ordered by name."""
         with self.kv.read() as txn:

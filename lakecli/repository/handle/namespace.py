@@ -448,7 +448,7 @@ def ensure_shareable(repository: Repository) -> None:
     """
     with repository.lake.kv.read() as txn:
         known = _find_test(txn, repository)
-    now = repository.lake.now()
+    now = repository.lake.runtime.now()
     if known is None or (known.reason and abs(now - known.at) >= REFUSED_FOR):
         known = remember_test(repository, _try_out(repository))
     if known.reason:
@@ -473,7 +473,7 @@ def _find_test(txn: ReadTransaction, repository: Repository) -> SharingTest | No
 def remember_test(repository: Repository, reason: str) -> SharingTest:
     """Record the result of a test; `reason` is ``""`` if the namespace can be shared."""
     uri = repository.record.storage_namespace
-    found = SharingTest(reason, repository.lake.now(), TESTS_VERSION, uri)
+    found = SharingTest(reason, repository.lake.runtime.now(), TESTS_VERSION, uri)
     fields = {**found._asdict(), "at": int(found.at.timestamp())}
     with repository.lake.kv.write() as txn:
         txn.put(Table.META, _test_key(repository), json.dumps(fields).encode("ascii"))

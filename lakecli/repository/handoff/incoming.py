@@ -142,7 +142,7 @@ def take_in(
         physical_address=data_key(digest),
         size=copied.size,
         checksum=digest,
-        modified_at=repository.lake.now(),
+        modified_at=repository.lake.runtime.now(),
         content_type=content_type_of(path) if content_type is None else content_type,
         metadata={**metadata, CLIENT_INCOMING: incoming_id},
     )
@@ -248,7 +248,7 @@ def record_object(
         physical_address=address,
         size=size,
         checksum=checksum,
-        modified_at=repository.lake.now() if modified_at is None else modified_at,
+        modified_at=repository.lake.runtime.now() if modified_at is None else modified_at,
         content_type=content_type_of(path) if content_type is None else content_type,
         metadata=metadata,
     )

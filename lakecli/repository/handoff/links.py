@@ -302,7 +302,7 @@ def open_handoff(
             commit_id=view.commit.id,
             uncommitted=next(view.staged(prefix=below), None) is not None,
             prefix=below,
-            created_at=repository.lake.now().astimezone(UTC),
+            created_at=repository.lake.runtime.now().astimezone(UTC),
         )
         presigner = Presigner(
             repository,

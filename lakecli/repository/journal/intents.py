@@ -117,7 +117,7 @@ def record_outcome(
     intent = begun.intent
     if not applied:
         return
-    tracking.put_pushed_at(txn, repository, repository.lake.now())
+    tracking.put_pushed_at(txn, repository, repository.lake.runtime.now())
     if begun.landing is None:
         if not is_new:
             return  # another process has recorded it
@@ -295,7 +295,7 @@ def mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bo
         built_on = refs.get_commit(intent.after).parents[0]
         if branch is None or not is_built_from(branch, built_on, begun.landing.sealed):
             return False
-    return put_sent(txn, repository, begun, repository.lake.now())
+    return put_sent(txn, repository, begun, repository.lake.runtime.now())
 
 
 def check_none_sent(
@@ -359,7 +359,7 @@ def _iter_sent(
 def _is_stale(repository: Repository, begun: Begun) -> bool:
     """Return whether a move was sent by a process that must have ended since."""
     assert begun.sent is not None
-    return abs(repository.lake.now() - begun.sent) > STALE_AFTER
+    return abs(repository.lake.runtime.now() - begun.sent) > STALE_AFTER
 
 
 def _stands_for(

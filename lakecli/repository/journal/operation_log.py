@@ -69,7 +69,7 @@ def append(
     operation = log.Operation(
         id=lake.runtime.new_id() if id is None else id,
         repository=repository.key,
-        at=lake.now(),
+        at=lake.runtime.now(),
         command=lake.runtime.command,
         kind=kind,
         refs=tuple(refs),
@@ -174,7 +174,7 @@ def note_copies(
     txn: WriteTransaction, repository: Repository, tokens: Sequence[StagingToken]
 ) -> None:
     """Record that tokens belong to a commit that has not landed yet, as of now."""
-    now = int(repository.lake.now().timestamp())
+    now = int(repository.lake.runtime.now().timestamp())
     for token in tokens:
         txn.put(Table.META, _COPY + repository.key + token, b"%d" % now)
 

@@ -187,7 +187,7 @@ def accept_rollback(
     before = find_rollback(txn, repository)
     known = {} if before is None else {(kind, name): id_ for kind, name, id_ in before.refs}
     stood = [[*ref, id_] for ref, id_ in sorted((known | refs).items()) if id_ is not None]
-    fields = {"at": int(repository.lake.now().timestamp()), "refs": stood}
+    fields = {"at": int(repository.lake.runtime.now().timestamp()), "refs": stood}
     txn.put(Table.META, _rollback_key(repository), json.dumps(fields).encode("ascii"))
 
 

@@ -176,7 +176,7 @@ def clone_from_lakefs(
         uuid=RepositoryUuid.of_bytes(lake.runtime.new_id()) if owner is None else owner,
         storage_namespace=uri,
         default_branch="",
-        created_at=lake.now(),
+        created_at=lake.runtime.now(),
         range_entries=range_entries,
         region=region,
     )
@@ -314,7 +314,7 @@ def _record(repository: Repository, manifest: RefsManifest) -> None:
     """Record that a dump of lakeFS came in, unless that is recorded."""
     lake = repository.lake
     lake.runtime.on_step("keep-dump")
-    kept = (each for each in iter_kept(repository.store, lake.now()) if each.by_lakefs)
+    kept = (each for each in iter_kept(repository.store, lake.runtime.now()) if each.by_lakefs)
     if all(each.manifest[:3] != manifest[:3] for each in kept):
         record_id = lake.runtime.new_id().hex()
         keep_dump(repository.store, manifest, record_id, by_lakefs=True)

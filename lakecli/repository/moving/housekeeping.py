@@ -99,7 +99,7 @@ def tidy(repository: Repository) -> int:
 
 def _confirmed_present(lake: OwnLake) -> datetime | None:
     """Return the newest reading of the clock that a later one has confirmed, or ``None``."""
-    now = int(lake.now().timestamp())
+    now = int(lake.runtime.now().timestamp())
     with lake.kv.read() as txn:
         data = txn.get(Table.META, _CLOCK)
     last, confirmed = (None, None) if data is None else json.loads(data)
@@ -134,7 +134,7 @@ def _drop_copies(repository: Repository, before: datetime, *, limit: int) -> int
 
 
 def _expire_log(repository: Repository, cutoff: datetime) -> int:
-    now = repository.lake.now()
+    now = repository.lake.runtime.now()
     with repository.lake.kv.read() as txn:
         if not expired_through(txn, repository, now=now, cutoff=cutoff - SLACK):
             return 0
@@ -183,7 +183,7 @@ def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
 
 
 def _is_gone(txn: ReadTransaction, repository: Repository, cutoff: datetime) -> bool:
-    now = repository.lake.now()
+    now = repository.lake.runtime.now()
     through = expired_through(txn, repository, now=now, cutoff=cutoff - SLACK)
     newest = next(log.iter_operations(txn, repository.key), None)
     return newest is None or newest.sequence <= through

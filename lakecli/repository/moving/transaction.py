@@ -245,7 +245,7 @@ def _try(
     if len({parent.id for parent in draft.parents}) < len(draft.parents):
         raise ValueError(f"a commit on {branch.name} would have one parent twice")
     _check_texts(message=draft.message, committer=draft.committer, metadata=draft.metadata)
-    dated = draft._replace(created_at=draft.created_at or lake.now())
+    dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
     commit = describe_commit(**dated._asdict())
     left = () if leaves is None else _copy_staged(repository, branch, leaves)
     landing = LocalMove(kind, sealed, from_staging=from_staging, left=left)

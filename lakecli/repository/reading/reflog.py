@@ -67,7 +67,7 @@ class Past:
     @property
     def now(self) -> datetime:
         """The present."""
-        return self._repository.lake.now()
+        return self._repository.lake.runtime.now()
 
     def find_kind(self, name: str) -> RefKind | None:
         """Return the kind of a ref that was seen in the bucket, branches first, or ``None``."""

@@ -119,7 +119,7 @@ class SharedMover:
             self._lost = 0
             return True
         lake = repository.lake
-        retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.random_number)
+        retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.runtime.random_number)
         retries.pause(self._lost)
         self._lost += 1
         fetch(repository)

@@ -120,7 +120,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     packs = {info.id for info in list_packs(repository.store)} if back else set()
     unpacked = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("track")
-    fetched = tracking.LastFetch(lake.now(), str(state.phase), state.epoch)
+    fetched = tracking.LastFetch(lake.runtime.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         went_back = _accept(txn, repository, back, packs)
         updated = _track(txn, repository, remote, unpacked, went_back)

@@ -164,7 +164,7 @@ def publish(
     intent = Intent(
         **wanted._asdict(),
         write_id=WriteId.of_bytes(lake.runtime.new_id()),
-        at=lake.now(),
+        at=lake.runtime.now(),
         pack=pack or "",
         since=since,
     )
@@ -191,7 +191,7 @@ def request_move(
         is_push: as of `publish`.
     """
     lake = repository.lake
-    retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.random_number)
+    retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.runtime.random_number)
 
     def on_step(name: str) -> None:
         lake.runtime.on_step(name)
@@ -321,7 +321,7 @@ def _check(
         return
     trusted_for = collection.grace * TRUSTED_SHARE - CLOCK_SLACK
     is_idle = collection.phase is Phase.IDLE
-    older_than = repository.lake.now() - trusted_for if is_idle else None
+    older_than = repository.lake.runtime.now() - trusted_for if is_idle else None
     with repository.lake.kv.read() as txn:
         last = tracking.find_rollback(txn, repository)
     if older_than is not None and last is not None:

@@ -283,7 +283,7 @@ class Sender:
         upload = self.uploads.start(key)
         repository = self.repository
         begun = local_files.UnfinishedTransfer(
-            contents.digest, upload, contents.part_size, repository.lake.now()
+            contents.digest, upload, contents.part_size, repository.lake.runtime.now()
         )
         with repository.lake.kv.write() as txn:
             local_files.put_transfer(txn, repository.key, begun)
@@ -467,7 +467,7 @@ def drop_leftovers(repository: Repository) -> int:
     uploads = uploads_of(repository.store)
     if uploads is None:
         return 0
-    now = repository.lake.now()
+    now = repository.lake.runtime.now()
     with repository.lake.kv.read() as txn:
         looked = local_files.looked_at(txn, repository.key)
     if looked is not None and now - looked < SEARCH_INTERVAL:

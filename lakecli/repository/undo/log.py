@@ -79,7 +79,7 @@ def iter_log(repository: Repository) -> Iterator[Logged]:
 
 def iter_logged(txn: ReadTransaction, repository: Repository) -> Iterator[Logged]:
     """Yield the operations of a repository that are not expired, newest first."""
-    now = repository.lake.now()
+    now = repository.lake.runtime.now()
     expired = expired_through(txn, repository, now=now, cutoff=now - KEPT_FOR)
     undone: set[str] = set()
     redone: set[str] = set()

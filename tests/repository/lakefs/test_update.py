@@ -239,7 +239,7 @@ def test_an_update_that_is_killed_is_finished_by_the_same_call(
     assert head(taken, "main") == new
     for _ in range(2):
         update_refs(taken, dump)
-        (kept,) = iter_kept(taken.store, lake.now())
+        (kept,) = iter_kept(taken.store, lake.runtime.now())
         assert (kept.by_lakefs, kept.lists) == (True, dump[:3])
     assert list(fsck(taken)) == []
 
