@@ -13,7 +13,7 @@ from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import ANY
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.registry import open_store
-from lakecli.stores.s3.direct import DirectRequests
+from lakecli.stores.s3.direct_requests import DirectRequests
 from lakecli.stores.s3.store import S3Store
 from tests.stores.errors_contract import with_attempts
 from tests.stores.hostile_contract import HostileContract, HostileTable

@@ -12,8 +12,8 @@ import pytest
 from botocore.configprovider import BOTOCORE_DEFAUT_SESSION_VARIABLES
 
 from lakecli.errors import Unreachable
-from lakecli.stores.s3 import direct
-from lakecli.stores.s3.direct import find_settings
+from lakecli.stores.s3 import direct_requests
+from lakecli.stores.s3.direct_requests import find_settings
 from lakecli.stores.s3.store import S3Store
 from tests.support.azurite import write_certificate
 from tests.support.proxies import tunnels
@@ -164,7 +164,7 @@ def test_a_certificate_of_another_host_is_refused(
 
 
 def test_the_sdk_reads_the_same_variables() -> None:
-    for name, variable in direct._VARIABLES.items():
+    for name, variable in direct_requests._VARIABLES.items():
         _, expected, default, _ = BOTOCORE_DEFAUT_SESSION_VARIABLES[name]
         assert (variable, default) in {(expected, None), (expected, "when_supported")}
 

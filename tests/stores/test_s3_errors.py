@@ -34,7 +34,7 @@ from lakecli.stores.contract import (
 )
 from lakecli.stores.memory import MemoryStore
 from lakecli.stores.s3 import uploads
-from lakecli.stores.s3.direct import DirectRequests
+from lakecli.stores.s3.direct_requests import DirectRequests
 from lakecli.stores.s3.store import S3Store
 from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods
 from tests.support.servers import (

@@ -32,7 +32,7 @@ from lakecli.stores.responses import (
     version_id_of,
 )
 from lakecli.stores.s3.connection import S3Connection
-from lakecli.stores.s3.direct import DirectRequests
+from lakecli.stores.s3.direct_requests import DirectRequests
 from lakecli.stores.s3.errors import status_of
 from lakecli.stores.streams import ReadStream, read_exactly
 

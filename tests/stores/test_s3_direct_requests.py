@@ -11,8 +11,8 @@ import pytest
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachable
 from lakecli.stores.contract import ANY, ObjectNotFound
 from lakecli.stores.responses import LOGGER
-from lakecli.stores.s3 import direct
-from lakecli.stores.s3.direct import find_settings
+from lakecli.stores.s3 import direct_requests
+from lakecli.stores.s3.direct_requests import find_settings
 from lakecli.stores.s3.store import S3Store
 from tests.support.servers import Answer, StubServer, new_bucket, s3_error
 
@@ -317,5 +317,5 @@ def test_over_tls_the_signed_checksum_stands_for_the_body(
     ],
 )
 def test_checksums_are_four_bytes_in_base64(algorithm: str, body: bytes, checksum: str) -> None:
-    assert direct._is_undamaged(body, {f"x-amz-checksum-{algorithm}": checksum})
-    assert not direct._is_undamaged(body + b"x", {f"x-amz-checksum-{algorithm}": checksum})
+    assert direct_requests._is_undamaged(body, {f"x-amz-checksum-{algorithm}": checksum})
+    assert not direct_requests._is_undamaged(body + b"x", {f"x-amz-checksum-{algorithm}": checksum})
