@@ -43,10 +43,11 @@ from lakecli.remote.ref_records import (
     dump_ref,
     parse_ref,
 )
-from lakecli.remote.refs import find_ref, iter_known_moves, iter_refs
+from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository import stored_objects
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle import namespace
+from lakecli.repository.journal.tracking import iter_known_moves
 from lakecli.repository.stored_objects import Repaired
 from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 
@@ -294,7 +295,7 @@ def _is_readable(known: Tracked, data: bytes) -> bool:
 def _put_ref(repository: Repository, key: str, known: Tracked, version: Version | None) -> None:
 
     with repository.lake.kv.read() as txn:
-        found = iter_known_moves(txn, repository.key, known.kind, known.name)
+        found = iter_known_moves(txn, repository, known.kind, known.name)
         moves = tuple(islice(found, MAX_MOVES))
     if not moves or (moves[0].write_id, moves[0].sequence) != (known.write_id, known.sequence):
         moves = ()

@@ -18,8 +18,6 @@ but plain success, the ref is read back:
 - Otherwise the move is tried again, after a random pause.
 
 A ref object is never deleted, so neither a version nor the object's absence ever comes back.
-
-The local store keeps the moves that this clone has read.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -40,10 +38,7 @@ from lakecli.base.layout import (
 from lakecli.base.model import NO_METADATA, RefKind
 from lakecli.base.progress import ignore_step
 from lakecli.base.retry import Retries
-from lakecli.base.validation import Invalid
-from lakecli.errors import IntegrityError, LakeError, NotFound, OutcomeUnknown, Unreachable
-from lakecli.kv.bucket import ReflogStore
-from lakecli.kv.local_store import ReadTransaction, WriteTransaction
+from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
 from lakecli.remote.ref_records import (
     MAX_MOVES,
     InvalidRecord,
@@ -52,8 +47,6 @@ from lakecli.remote.ref_records import (
     RemoteRef,
     dump_moves,
     dump_ref,
-    move_fields,
-    move_of,
     parse_moves,
     parse_ref,
 )
@@ -512,31 +505,3 @@ def _moved(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
         version=Version(""),
         extra=NO_METADATA if ref is None else ref.extra,
     )
-
-
-def put_known_moves(
-    txn: WriteTransaction,
-    repository: bytes,
-    kind: RefKind,
-    name: str,
-    moves: Iterable[RecordedMove],
-) -> None:
-    """Store moves of a ref; moves that are known already stay unchanged."""
-    ReflogStore(txn, repository).put_moves(kind, name, [move_fields(each) for each in moves])
-
-
-def iter_known_moves(
-    txn: ReadTransaction, repository: bytes, kind: RefKind, name: str
-) -> Iterator[RecordedMove]:
-    """Yield the moves of a ref that this clone knows, newest first.
-
-    Raises:
-        IntegrityError: a record in the local store is damaged.
-    """
-    try:
-        yield from map(move_of, ReflogStore(txn, repository).iter_moves(kind, name))
-    except Invalid as error:
-        raise IntegrityError(
-            "the local store holds a move of a ref that is not valid",
-            hint="the store may be damaged: move it away and start a new one",
-        ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +12,6 @@ from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import IntentStore, PackedStore, ReflogStore, Tracked, TrackingStore
 from lakecli.kv.local_store import Table
-from lakecli.remote.ref_records import RecordedMove
-from lakecli.remote.refs import iter_known_moves, put_known_moves
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:
@@ -85,27 +82,15 @@ def test_packs(store: LocalStore) -> None:
 
 
 def test_moves(store: LocalStore) -> None:
-    moves = [
-        RecordedMove(
-            number,
-            WriteId(f"{number:032}"),
-            HEAD,
-            None,
-            "Ada",
-            datetime(2026, 1, 1, tzinfo=UTC),
-            "push",
-        )
-        for number in (300, 299, 2, 1)
-    ]
-    moves[1] = moves[1]._replace(pack=PackId("cd" * 32), extra='{"later":1}')
+    moves = [{"sequence": number, "who": "Ada"} for number in (300, 299, 2, 1)]
     with scratch(store) as txn:
-        put_known_moves(txn, ONE, RefKind.BRANCH, "main", moves[2:])
-        put_known_moves(txn, ONE, RefKind.BRANCH, "main", moves[:3])
-        put_known_moves(txn, ONE, RefKind.TAG, "main", moves[:1])
-        put_known_moves(txn, OTHER, RefKind.BRANCH, "main", moves[:1])
-        assert list(iter_known_moves(txn, ONE, RefKind.BRANCH, "main")) == moves
-        assert list(iter_known_moves(txn, ONE, RefKind.BRANCH, "other")) == []
-        assert list(iter_known_moves(txn, ONE, RefKind.TAG, "main")) == moves[:1]
+        ReflogStore(txn, ONE).put_moves(RefKind.BRANCH, "main", moves[2:])
+        ReflogStore(txn, ONE).put_moves(RefKind.BRANCH, "main", moves[:3])
+        ReflogStore(txn, ONE).put_moves(RefKind.TAG, "main", moves[:1])
+        ReflogStore(txn, OTHER).put_moves(RefKind.BRANCH, "main", moves[:1])
+        assert list(ReflogStore(txn, ONE).iter_moves(RefKind.BRANCH, "main")) == moves
+        assert list(ReflogStore(txn, ONE).iter_moves(RefKind.BRANCH, "other")) == []
+        assert list(ReflogStore(txn, ONE).iter_moves(RefKind.TAG, "main")) == moves[:1]
 
 
 def test_writing_needs_a_write_transaction(store: LocalStore) -> None:
@@ -124,11 +109,9 @@ def test_rows_that_make_no_sense(store: LocalStore) -> None:
     with scratch(store) as txn:
         txn.put(Table.TRACKING, ONE + b"branch\0main", b"{}")
         txn.put(Table.INTENTS, ONE + b"a" * 16, b"[1]")
-        ReflogStore(txn, ONE).put_moves(RefKind.BRANCH, "main", [{"sequence": 1}])
         for read in (
             lambda: TrackingStore(txn, ONE).find(RefKind.BRANCH, "main"),
             lambda: list(IntentStore(txn, ONE).iter()),
-            lambda: list(iter_known_moves(txn, ONE, RefKind.BRANCH, "main")),
         ):
-            with pytest.raises(IntegrityError, match=r"malformed|is not valid"):
+            with pytest.raises(IntegrityError, match="malformed"):
                 read()

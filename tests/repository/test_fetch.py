@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base import layout
+from lakecli.base.ids import PackId, WriteId
 from lakecli.base.model import RefKind
-from lakecli.errors import ErrorKind, LakeError, NotFound
+from lakecli.errors import ErrorKind, IntegrityError, LakeError, NotFound
+from lakecli.kv.bucket import ReflogStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import write_pack
-from lakecli.remote.refs import iter_known_moves
+from lakecli.remote.ref_records import RecordedMove
 from lakecli.repository import branch, tag
 from lakecli.repository.handle.namespace import NewerRepository
-from lakecli.repository.journal.tracking import find_fetched
+from lakecli.repository.journal.tracking import find_fetched, iter_known_moves, put_known_moves
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import MAX_NAMED, Change, Unpacked, _add, fetch
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.contract import ANY
 from tests.support.clones import Clones, make_commit, position
 from tests.support.faulty import denied
+from tests.support.lakes import START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,9 +149,20 @@ def test_fetch_stores_the_moves_of_refs(clones: tuple[Repository, ...]) -> None:
         share(one, "main")
     fetch(two)
     with two.lake.kv.read() as txn:
-        moves = list(iter_known_moves(txn, two.key, RefKind.BRANCH, "main"))
+        moves = list(iter_known_moves(txn, two, RefKind.BRANCH, "main"))
     assert [move.after for move in moves] == heads[::-1]
     assert {(move.who, move.why) for move in moves} == {(ME.who, "push")}
+
+
+def test_a_move_is_stored_whole(repository: Repository) -> None:
+    move = RecordedMove(7, WriteId("0f" * 16), None, None, "Ada", START, "push", PackId("cd" * 32))
+    move = move._replace(extra='{"later":1}')
+    with repository.lake.kv.write() as txn:
+        put_known_moves(txn, repository, RefKind.BRANCH, "main", [move])
+        assert list(iter_known_moves(txn, repository, RefKind.BRANCH, "main")) == [move]
+        ReflogStore(txn, repository.key).put_moves(RefKind.BRANCH, "main", [{"sequence": 8}])
+        with pytest.raises(IntegrityError, match="is not valid"):
+            next(iter_known_moves(txn, repository, RefKind.BRANCH, "main"))
 
 
 def test_fetch_reads_only_new_objects(clones: tuple[Repository, ...], bucket: FaultyStore) -> None:

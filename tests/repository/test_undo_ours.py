@@ -14,11 +14,11 @@ from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RecordedMove
-from lakecli.remote.refs import iter_known_moves, put_known_moves
 from lakecli.repository import branch
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.journal import operation_log
+from lakecli.repository.journal.tracking import iter_known_moves, put_known_moves
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.pushed import Moved, find_ours
 from tests.support.clones import make_commit
@@ -71,7 +71,7 @@ def put_history(txn: WriteTransaction, repository: Repository) -> list[Moved]:
         id_ = WriteId(f"{sequence:032x}")
         moves.append(RecordedMove(sequence, id_, at, to, "me", START, "push"))
         at = to
-    put_known_moves(txn, repository.key, RefKind.BRANCH, "main", moves)
+    put_known_moves(txn, repository, RefKind.BRANCH, "main", moves)
     done: list[Operation] = []
     for _ in range(random.randrange(2, 25)):
         kind = random.choice(KINDS)
@@ -97,7 +97,7 @@ def put_history(txn: WriteTransaction, repository: Repository) -> list[Moved]:
 def is_ours(txn: ReadTransaction, repository: Repository, moved: Moved) -> bool:
     """The definition: compare a move with each newer one."""
     (before, after), operation = moved.ends, moved.operation
-    known = list(iter_known_moves(txn, repository.key, RefKind.BRANCH, "main"))
+    known = list(iter_known_moves(txn, repository, RefKind.BRANCH, "main"))
     if before is not None and after is not None:
         if redone := operation.metadata.get("redoes"):
             operation = log.find(txn, repository.key, bytes.fromhex(redone)) or operation
@@ -131,7 +131,7 @@ def was_sent(
     txn: ReadTransaction, repository: Repository, operation: Operation, *ends: CommitId
 ) -> bool:
     refs = RefStore(txn, repository.key)
-    known = iter_known_moves(txn, repository.key, RefKind.BRANCH, "main")
+    known = iter_known_moves(txn, repository, RefKind.BRANCH, "main")
     there = [(each.before, each.after) for each in known]
 
     def reaches(start: CommitId | None, commit: CommitId) -> bool:

@@ -12,11 +12,11 @@ from lakecli.base.model import RefKind
 from lakecli.errors import LostRace, NotFound, Refused
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.operations import RefChange
-from lakecli.remote.refs import iter_known_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.contract import UnsentMove
 from lakecli.repository.handle.namespace import CannotShare
 from lakecli.repository.journal import unsent_moves
+from lakecli.repository.journal.tracking import iter_known_moves
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion

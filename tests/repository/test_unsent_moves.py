@@ -11,12 +11,12 @@ from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import NothingToDo
 from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
 from lakecli.remote.ref_records import RecordedMove
-from lakecli.remote.refs import put_known_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import UnsentMove
 from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.operation_log import branch_change
+from lakecli.repository.journal.tracking import put_known_moves
 from lakecli.repository.journal.unsent_moves import (
     RENAME,
     SendDecision,
@@ -105,7 +105,7 @@ def test_a_move_back_brings_nothing_back_that_others_took_back_further(
     id_, why = WriteId("0f" * 16), "branch reset"
     back = RecordedMove(1, id_, commits["3"], commits["1"], "eve", START, why, "")
     with repository.lake.kv.write() as txn:
-        put_known_moves(txn, repository.key, BRANCH, "main", [back])
+        put_known_moves(txn, repository, BRANCH, "main", [back])
     wanted = move(BRANCH, commits["3"], commits["2"])
     with repository.lake.kv.read() as txn:
         assert judge(txn, repository, wanted, commits["1"]) is NOTHING

@@ -1,4 +1,4 @@
-"""What this clone knows of the refs in the bucket: their positions when it last read them.
+"""What this clone knows of the refs in the bucket: their positions and moves when it read them.
 
 The last part notices that a bucket went back in time: a restored backup, or a replica that lags
 behind. The sequence number of a ref only grows, and a ref object is never deleted. So the bucket
@@ -21,12 +21,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.model import CommitId, RefKind
+from lakecli.base.validation import Invalid
+from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import PackedStore, ReflogStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.ref_records import NotOurs, RemoteRef
-from lakecli.remote.refs import find_move, put_known_moves
+from lakecli.remote.ref_records import NotOurs, RecordedMove, RemoteRef, move_fields, move_of
+from lakecli.remote.refs import find_move
 from lakecli.repository.contract import Notice, Repository
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool
     if ref.commit_id and RefStore(txn, repository.key).find_commit(ref.commit_id) is None:
         return False
     tracking = TrackingStore(txn, repository.key)
-    put_known_moves(txn, repository.key, ref.kind, ref.name, ref.moves)
+    put_known_moves(txn, repository, ref.kind, ref.name, ref.moves)
     known = tracking.find(ref.kind, ref.name)
     if known is None or known.sequence <= ref.sequence:
         tracking.put(
@@ -105,6 +107,34 @@ def track_now(repository: Repository, ref: RemoteRef | None) -> None:
     if ref is not None:
         with repository.lake.kv.write() as txn:
             track(txn, repository, ref)
+
+
+def put_known_moves(
+    txn: WriteTransaction,
+    repository: Repository,
+    kind: RefKind,
+    name: str,
+    moves: Iterable[RecordedMove],
+) -> None:
+    """Record moves of a ref in the bucket; moves that are known already stay unchanged."""
+    ReflogStore(txn, repository.key).put_moves(kind, name, map(move_fields, moves))
+
+
+def iter_known_moves(
+    txn: ReadTransaction, repository: Repository, kind: RefKind, name: str
+) -> Iterator[RecordedMove]:
+    """Yield the moves of a ref in the bucket that this clone has read, newest first.
+
+    Raises:
+        IntegrityError: a record in the local store is damaged.
+    """
+    try:
+        yield from map(move_of, ReflogStore(txn, repository.key).iter_moves(kind, name))
+    except Invalid as error:
+        raise IntegrityError(
+            "the local store holds a move of a ref that is not valid",
+            hint="the store may be damaged: move it away and start a new one",
+        ) from error
 
 
 def forget_all(txn: WriteTransaction, repository: Repository) -> None:

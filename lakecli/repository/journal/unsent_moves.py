@@ -37,8 +37,8 @@ from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.refs import iter_known_moves
 from lakecli.repository.contract import Repository, UnsentMove
+from lakecli.repository.journal.tracking import iter_known_moves
 
 FOLLOWED: Final = "sync"
 """The kind of operation by which refs followed the bucket."""
@@ -215,7 +215,7 @@ def _judge_branch(
 
 def _was_there(txn: ReadTransaction, repository: Repository, move: UnsentMove) -> bool:
     """Return whether the bucket's ref once stood where a move begins, as far as is known."""
-    moves = iter_known_moves(txn, repository.key, move.kind, move.name)
+    moves = iter_known_moves(txn, repository, move.kind, move.name)
     return any(move.before in (each.before, each.after) for each in moves)
 
 

@@ -20,8 +20,9 @@ from lakecli.kv.operations import Operation, iter_operations
 from lakecli.refs.names import is_ref_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RecordedMove
-from lakecli.remote.refs import find_ref, iter_known_moves, iter_moves, put_known_moves
+from lakecli.remote.refs import find_ref, iter_moves
 from lakecli.repository.contract import Repository
+from lakecli.repository.journal.tracking import iter_known_moves, put_known_moves
 from lakecli.repository.journal.unsent_moves import FOLLOWED
 
 _MAKE_NO_COMMIT: Final = frozenset(
@@ -119,7 +120,7 @@ class Past:
     def _iter_shared(self, kind: RefKind, name: str) -> Iterator[RecordedMove]:
         """Yield the moves in the bucket: those that this clone has kept, then older ones."""
         last = None
-        for move in iter_known_moves(self._txn, self._repository.key, kind, name):
+        for move in iter_known_moves(self._txn, self._repository, kind, name):
             if last is not None and move.sequence != last - 1:
                 break  # between two fetches it moved more often than they could see
             last = move.sequence
@@ -148,7 +149,7 @@ class Past:
             and not isinstance(self._txn, WriteTransaction)
         ):
             with kv.write() as txn:
-                put_known_moves(txn, self._repository.key, kind, name, moves)
+                put_known_moves(txn, self._repository, kind, name, moves)
 
     def _iter_own(
         self, kind: RefKind, name: str, *, since: datetime | None = None

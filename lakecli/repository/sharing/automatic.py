@@ -42,7 +42,7 @@ from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.refs import MoveOutcome, iter_known_moves
+from lakecli.remote.refs import MoveOutcome
 from lakecli.repository.contract import CaughtUp, LocalMove, Repository, UnsentMove
 from lakecli.repository.journal import intents, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.intents import CommitUnderWay, finish_pending
@@ -284,7 +284,7 @@ def _has_nothing_of_its_own(
 def _was_in_bucket(txn: ReadTransaction, repository: Repository, local: Branch | Tag) -> bool:
     """Return whether the bucket's ref once stood where the local one does, as far as is known."""
     kind = RefKind.BRANCH if isinstance(local, Branch) else RefKind.TAG
-    moves = iter_known_moves(txn, repository.key, kind, local.name)
+    moves = tracking.iter_known_moves(txn, repository, kind, local.name)
     return any(local.commit_id in (move.before, move.after) for move in moves)
 
 

@@ -25,10 +25,11 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor, iter_unreached
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.refs import find_ref, iter_known_moves
+from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
 from lakecli.repository.journal.intents import finish_pending
+from lakecli.repository.journal.tracking import iter_known_moves
 from lakecli.repository.journal.unsent_moves import MOVE, commit_of, ends_of, is_local
 from lakecli.repository.undo import log as op_log
 
@@ -222,7 +223,7 @@ def _has_seen(
     refs = RefStore(txn, repository.key)
     (before, after), stands = ends, tracked.commit_id
     is_branch = tracked.kind is RefKind.BRANCH
-    moves = iter_known_moves(txn, repository.key, tracked.kind, tracked.name)
+    moves = iter_known_moves(txn, repository, tracked.kind, tracked.name)
     if after is None or stands is None:
         last = next(moves, None)
         if after is not None or stands is not None or last is None or last.after is not None:
@@ -375,7 +376,7 @@ class _Sent:
     def __init__(
         self, txn: ReadTransaction, repository: Repository, kind: RefKind, name: str
     ) -> None:
-        known = list(iter_known_moves(txn, repository.key, kind, name))
+        known = list(iter_known_moves(txn, repository, kind, name))
         self._known = {(each.before, each.after) for each in known}
         """The moves of the ref in the bucket; a commit that was shared at once is one."""
         self._creation = next((each for each in known if each.before is None), None)
@@ -470,7 +471,7 @@ def _back(
             newest of the others ended, which may have brought commits that others had pushed.
     """
     stood: Position = tracked.commit_id
-    for move in iter_known_moves(txn, repository.key, tracked.kind, tracked.name):
+    for move in iter_known_moves(txn, repository, tracked.kind, tracked.name):
         if move.after != stood or move.write_id not in own:
             break  # what is older may have been put back by others
         stood = move.before
