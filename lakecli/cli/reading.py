@@ -375,7 +375,7 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
 
 
 def _is_ref(text: str, of: LakeUri, context: Context) -> bool:
-    from lakecli.refs.names import split_range
+    from lakecli.refs.expression import split_range
     from lakecli.repository.reading.view import resolve_ref
 
     try:
@@ -485,7 +485,7 @@ def read_time(text: str, context: Context) -> datetime:
     Raises:
         UsageError: the text is not such a time.
     """
-    from lakecli.refs.names import parse_when
+    from lakecli.refs.expression import parse_when
 
     return parse_when(text, context.now())
 

@@ -2,7 +2,8 @@
 
 ::
 
-    names        which names are allowed; the grammar of ref expressions, and of the times in them
+    names        which names branches and tags may have
+    expression   the grammar of ref expressions: modifiers, and the times in them
     resolve      from an expression to a commit
     ref_store    branches, tags and commits: how they are read, and how the local store keeps them
     graph        merge bases and ancestors

@@ -14,14 +14,8 @@ from typing import NamedTuple, Protocol
 
 from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
 from lakecli.errors import NotFound, UsageError
-from lakecli.refs.names import (
-    Modifier,
-    RefExpression,
-    is_branch_name,
-    is_commit_prefix,
-    is_full_commit_id,
-    is_tag_name,
-)
+from lakecli.refs.expression import Modifier, RefExpression, parse_when
+from lakecli.refs.names import is_branch_name, is_commit_prefix, is_full_commit_id, is_tag_name
 from lakecli.refs.ref_store import CommitReader, get_commit, get_parent
 
 MAX_CANDIDATES = 10
@@ -266,8 +260,6 @@ class _Ref(NamedTuple):
 
 def _stood_at(past: PastReader, ref: _Ref, modifier: Modifier) -> CommitId:
     """Return the commit of a ref at a time."""
-    from lakecli.refs.names import parse_when
-
     when = parse_when(modifier.within, past.now)
     earliest = None
     for move in past.iter_moves(ref.kind, ref.name):

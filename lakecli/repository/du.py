@@ -17,7 +17,7 @@ from lakecli.base.ids import RangeId
 from lakecli.base.model import Entry
 from lakecli.committed.diff import prefix_of
 from lakecli.committed.values import decode_entry
-from lakecli.refs.names import parse_expression
+from lakecli.refs.expression import parse_expression
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View, open_view

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.base.model import Commit
 from lakecli.errors import UsageError
 from lakecli.kv.local_store import ReadTransaction
+from lakecli.refs.expression import split_range
 from lakecli.refs.history import iter_log
-from lakecli.refs.names import split_range
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at, resolve_ref

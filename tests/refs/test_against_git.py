@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import LakeError
+from lakecli.refs.expression import parse_expression
 from lakecli.refs.graph import count_ahead_behind, is_ancestor, iter_merge_bases, merge_base
 from lakecli.refs.history import iter_log
-from lakecli.refs.names import parse_expression
 from lakecli.refs.resolve import resolve_commit
 from tests.refs.git import GitHistory, random_parents, rising_seconds, shuffled_seconds
 

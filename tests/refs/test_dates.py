@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import UsageError
-from lakecli.refs.names import UNITS, WORDS, parse_when
+from lakecli.refs.expression import UNITS, WORDS, parse_when
 
 NOW = datetime(2026, 3, 31, 12, 30, 15, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakecli.errors import UsageError
 from lakecli.refs import resolve
-from lakecli.refs.names import (
+from lakecli.refs.expression import (
     MAX_NUMBER,
     MODIFIERS,
     Modifier,

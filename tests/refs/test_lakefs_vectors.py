@@ -10,8 +10,8 @@ import pytest
 from lakecli.base.identity import commit_id
 from lakecli.base.model import CommitId
 from lakecli.errors import ErrorKind, LakeError
+from lakecli.refs.expression import parse_expression
 from lakecli.refs.history import iter_log
-from lakecli.refs.names import parse_expression
 from lakecli.refs.resolve import resolve
 from tests.support.graphs import FakeRefs, build
 

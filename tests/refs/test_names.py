@@ -5,15 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import UsageError
+from lakecli.refs.expression import RefExpression, parse_expression
 from lakecli.refs.names import (
     MAX_KEY_SIZE,
-    RefExpression,
     check_branch_name,
     check_tag_name,
     is_branch_name,
     is_full_commit_id,
     is_tag_name,
-    parse_expression,
 )
 
 HEX = "0123456789abcdef" * 4

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import RefKind
 from lakecli.errors import NotFound, UsageError
-from lakecli.refs.names import parse_expression
+from lakecli.refs.expression import parse_expression
 from lakecli.refs.resolve import Resolved, resolve, resolve_commit
 from tests.support.graphs import FakeRefs, graph, id_of, name_of
 

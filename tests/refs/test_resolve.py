@@ -6,7 +6,7 @@ import pytest
 
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import NotFound, UsageError
-from lakecli.refs.names import parse_expression
+from lakecli.refs.expression import parse_expression
 from lakecli.refs.ref_store import DamagedHistory
 from lakecli.refs.resolve import (
     MAX_CANDIDATES,

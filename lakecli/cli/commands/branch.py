@@ -468,7 +468,7 @@ def branch_revert(
 
 def _check(repository: Repository, branch: str, expressions: list[str]) -> None:
     """Look up what does not move with the branch, so that a typing error reverts nothing."""
-    from lakecli.refs.names import parse_expression
+    from lakecli.refs.expression import parse_expression
     from lakecli.repository.log import show_commit
 
     for expression in expressions:

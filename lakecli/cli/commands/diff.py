@@ -25,7 +25,7 @@ from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, Prefix
 from lakecli.cli.reading import Kind, linked, read_ref_or_own_file, ref_here
 from lakecli.errors import UsageError
-from lakecli.refs.names import split_range
+from lakecli.refs.expression import split_range
 from lakecli.repository.diff import TreesToCompare, compare_here, diff_refs, diff_uncommitted
 from lakecli.repository.log import rev_parse
 

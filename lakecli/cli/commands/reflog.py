@@ -15,7 +15,7 @@ from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import Amount, BranchOrTagUri
 from lakecli.errors import UsageError
-from lakecli.refs.names import parse_expression
+from lakecli.refs.expression import parse_expression
 from lakecli.repository.reading.reflog import LoggedMove
 from lakecli.repository.reflog import is_shared, iter_reflog
 

@@ -29,7 +29,7 @@ from lakecli.cli.reading import base_of, linked, relative_path
 from lakecli.cli.tree import IN_PLACE
 from lakecli.committed.scan import common_start, list_prefix, prefix_end
 from lakecli.kv.local_store import ReadTransaction
-from lakecli.refs.names import parse_expression
+from lakecli.refs.expression import parse_expression
 from lakecli.refs.ref_store import RefStore, get_commit, get_parent
 from lakecli.repository import branch, tag
 from lakecli.repository.contract import Repository, Runtime

@@ -18,7 +18,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
-    from lakecli.refs.names import RefExpression
+    from lakecli.refs.expression import RefExpression
     from lakecli.refs.resolve import PastReader, Resolved
 
 R = TypeVar("R")
@@ -247,7 +247,7 @@ def _resolved(
     expression: str,
     resolve: "Callable[[RefExpression, RefStore, PastReader | None], R]",
 ) -> R:
-    from lakecli.refs.names import parse_expression
+    from lakecli.refs.expression import parse_expression
 
     try:
         parsed = parse_expression(expression)

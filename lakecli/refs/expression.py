@@ -1,0 +1,325 @@
+"""The grammar of ref expressions: modifiers, and the times in them.
+
+A ref expression is a base, then modifiers applied from left to right::
+
+    expression := base modifier*
+    base       := one or more characters other than ~ ^ @ $ and white space
+    modifier   := a row of MODIFIERS; those that take a number read decimal digits, 1 if there
+                  are none; those in braces take what fits into them: ``@{3 days ago}``
+
+Nothing is looked up here: a parsed expression may still name nothing; `resolve` looks it up.
+
+Records are named tuples here and in `resolve`, because nearly every command loads both modules and
+defining a frozen dataclass takes half a millisecond.
+
+The times in ``main@{…}``: ISO 8601, a word such as ``yesterday``, or how long ago. A time without
+an offset is UTC, and a date without a time is its midnight.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from lakecli.errors import UsageError
+
+MAX_NUMBER = 2**31 - 1
+"""The largest number after a modifier: no history is longer, generations being 32-bit."""
+
+
+class ModifierRule(NamedTuple):
+    """How one modifier is written.
+
+    Attributes:
+        symbol: the characters it starts with.
+        summary: its meaning, for help texts; ``n`` stands for its number.
+        takes_number: whether digits may follow.
+        alone: whether it must be the only modifier, because it applies to a branch, not a commit.
+        within: regular expression of the text in its braces; the first rule that matches applies.
+            Such a modifier must come first, because it applies to a branch or tag, not a commit.
+    """
+
+    symbol: str
+    summary: str
+    takes_number: bool = False
+    alone: bool = False
+    within: str = ""
+
+
+MODIFIERS = (
+    ModifierRule(
+        symbol="~",
+        summary="the n-th ancestor, always by first parents; ~0 is the commit itself",
+        takes_number=True,
+    ),
+    ModifierRule(
+        symbol="^",
+        summary="the n-th parent; ^0 is the commit itself",
+        takes_number=True,
+    ),
+    ModifierRule(
+        symbol="@",
+        summary="the branch as committed, its staging area left out",
+        alone=True,
+    ),
+    ModifierRule(
+        symbol="$",
+        summary="the branch with its staging area, as the plain name reads",
+        alone=True,
+    ),
+    ModifierRule(
+        symbol="@{upstream}",
+        summary="where it stood in the bucket when this clone last looked; @{u} for short",
+        within="(?i:u|upstream)",
+    ),
+    ModifierRule(
+        symbol="@{n}",
+        summary="where it stood before its last n moves, as `lakecli reflog` counts them",
+        within="[0-9]{1,7}",
+    ),
+    ModifierRule(
+        symbol="@{date}",
+        summary="where it stood then: @{2026-11-01}, @{2026-11-01 10:00}, @{3 days ago}; UTC "
+        "unless an offset is given",
+        within=".*",
+    ),
+)
+"""All modifiers. A new one takes a row here, and its meaning in `resolve.py`."""
+
+_RULES = {rule.symbol: rule for rule in MODIFIERS}
+_SYMBOLS = re.escape("".join(rule.symbol for rule in MODIFIERS if not rule.within))
+# One symbol and the text up to the next one. `@{…}` comes before `@`, because the text in its
+# braces may contain symbols.
+# Compiled on first use: most refs are plain names.
+_TOKEN = rf"(?:@\{{[^}}]*\}}?|[{_SYMBOLS}])[^{_SYMBOLS}]*"
+_BRACES = r"@\{[^}]*\}?"
+_BASE = rf"[^{_SYMBOLS}]*"
+_BLANK = r"[\s\x00-\x1f\x7f]"
+_NUMBER = r"[0-9]*"
+
+
+class Modifier(NamedTuple):
+    """One modifier as written.
+
+    Attributes:
+        symbol: of its row in `MODIFIERS`.
+        number: the number after it, 1 by default.
+        text: as typed.
+        within: the text in its braces.
+    """
+
+    symbol: str
+    number: int
+    text: str
+    within: str = ""
+
+    @property
+    def rule(self) -> ModifierRule:
+        """Its row in `MODIFIERS`."""
+        return _RULES[self.symbol]
+
+
+class RefExpression(NamedTuple):
+    """A parsed ref expression.
+
+    Attributes:
+        base: a branch, a tag, a commit ID or a prefix of one, as typed.
+        modifiers: in the order they apply.
+    """
+
+    base: str
+    modifiers: tuple[Modifier, ...] = ()
+
+    @property
+    def asks_for_moves(self) -> bool:
+        """Whether resolving needs the moves of the branch or tag."""
+        return any(modifier.rule.within for modifier in self.modifiers)
+
+    def __str__(self) -> str:
+        """Return the text it was parsed from."""
+        return self.base + "".join(modifier.text for modifier in self.modifiers)
+
+
+def split_range(text: str) -> tuple[str, str, str] | None:
+    """Split ``A..B`` or ``A...B`` into A, the dots and B; ``None`` if it has no dots.
+
+    Names of branches and tags, and modifiers, have no two dots.
+
+    Raises:
+        UsageError: a side is missing, or there are other dots.
+    """
+    left, dots, right = text.partition("..")
+    if not dots:
+        return None
+    if right.startswith("."):
+        dots, right = "...", right[1:]
+    if not left or not right or ".." in right or right.startswith("."):
+        raise UsageError(f"malformed range of refs {text!r}", hint="write both refs: main..feature")
+    return left, dots, right
+
+
+def parse_expression(text: str) -> RefExpression:
+    """Parse a ref expression.
+
+    Raises:
+        UsageError: it is malformed; the message shows the expression, the faulty part and its
+            position, counted from 1.
+    """
+    if not text:
+        raise UsageError("empty ref expression", hint="name a branch, a tag or a commit ID")
+    # Most refs are plain names: no pattern is compiled for them.
+    if text.isascii() and text.replace("-", "0").replace("_", "0").isalnum():
+        return RefExpression(text, ())
+    # A date in braces may contain spaces.
+    plain = re.sub(_BRACES, lambda found: "." * len(found[0]), text) if "@{" in text else text
+    blank = re.search(_BLANK, plain)
+    if blank:
+        raise _malformed(text, blank.start(), f"{blank[0]!r} cannot be in a ref")
+    base = _match(_BASE, text, 0)
+    if not base:
+        raise _malformed(text, 0, f"no branch, tag or commit ID before {text[0]!r}")
+    position = len(base)
+    modifiers: list[Modifier] = []
+    while position < len(text):
+        token = _match(_TOKEN, text, position)
+        modifiers.append(_parse_modifier(text, position, token))
+        position += len(token)
+    if len(modifiers) > 1:
+        position = len(base)
+        for modifier in modifiers:
+            if modifier.rule.within and position > len(base):
+                raise _malformed(text, position, f"{modifier.text!r} must come first")
+            if modifier.rule.alone:
+                reason = f"{modifier.symbol!r} must be the only modifier"
+                raise _malformed(
+                    text, position, reason, hint=f"{base}{modifier.symbol}, or leave it out"
+                )
+            position += len(modifier.text)
+    return RefExpression(base, tuple(modifiers))
+
+
+def _match(pattern: str, text: str, position: int) -> str:
+    """Return what a pattern that always matches finds at `position`."""
+    found = re.compile(pattern).match(text, position)
+    assert found is not None
+    return found[0]
+
+
+def _parse_modifier(text: str, position: int, token: str) -> Modifier:
+    if token.startswith("@{"):
+        return _parse_braces(text, position, token)
+    rule = _RULES[token[0]]
+    argument = token[1:]
+    if argument and not rule.takes_number:
+        raise _malformed(
+            text, position + 1, f"{rule.symbol!r} takes nothing after it: {argument!r}"
+        )
+    digits = _match(_NUMBER, argument, 0)
+    if digits != argument:
+        raise _malformed(
+            text,
+            position + 1 + len(digits),
+            f"only digits may follow {rule.symbol!r}, not {argument[len(digits) :]!r}",
+        )
+    # Compared by length first: converting a million digits takes a while.
+    significant = digits.lstrip("0")
+    if len(significant) > len(str(MAX_NUMBER)) or int(significant or 0) > MAX_NUMBER:
+        shown = digits if len(digits) <= len(str(MAX_NUMBER)) else f"{len(digits)} digits"
+        raise _malformed(
+            text, position + 1, f"the number after {rule.symbol!r} is over {MAX_NUMBER}: {shown}"
+        )
+    return Modifier(rule.symbol, int(digits) if digits else 1, token)
+
+
+def _parse_braces(text: str, position: int, token: str) -> Modifier:
+    within, closing, rest = token[2:].partition("}")
+    if not closing:
+        raise _malformed(text, position, f"no '}}' after {token!r}")
+    if rest:
+        raise _malformed(
+            text, position + len(token) - len(rest), f"'@{{…}}' takes nothing after it: {rest!r}"
+        )
+    if "/" in within:
+        raise _malformed(
+            text,
+            position + 2 + within.index("/"),
+            "no '/' inside the braces, which would end the ref",
+            hint=f"write a date with hyphens: @{{{within.replace('/', '-')}}}",
+        )
+    symbol = next(rule.symbol for rule in MODIFIERS if _fits(rule, within))
+    number = int(within) if symbol == "@{n}" else 1
+    return Modifier(symbol, number, token, within)
+
+
+def _fits(rule: ModifierRule, within: str) -> bool:
+    return bool(rule.within) and bool(re.fullmatch(rule.within, within, re.DOTALL))
+
+
+def _malformed(text: str, position: int, reason: str, *, hint: str | None = None) -> UsageError:
+    """Return the error about the character at `position`, counted from 0."""
+    return UsageError(
+        f"malformed ref expression {text!r}: {reason} (character {position + 1})",
+        hint=hint or "a branch, tag or commit ID, then ~n, ^n, or one of @ and $: main~2, v1.0^2",
+    )
+
+
+HINT: Final = (
+    "as in 2026-11-01, 2026-11-01 10:00, 2026-11-01T10:00:00+02:00, now, today, yesterday, "
+    "3 days ago"
+)
+
+_AGO: Final = r"([0-9]{1,9}|an?|one)[ .]([a-z]+?)s?[ .]ago"
+_OFFSET: Final = r" +(?=[+-][0-9]{2}:?[0-9]{2}$|Z$)|(?<=[0-9]) *UTC$"
+_MONTHS_IN_YEAR: Final = 12
+
+
+UNITS: Final[Mapping[str, tuple[int, int]]] = {
+    "second": (1, 0),
+    "minute": (60, 0),
+    "hour": (3600, 0),
+    "day": (86_400, 0),
+    "week": (7 * 86_400, 0),
+    "month": (0, 1),
+    "year": (0, _MONTHS_IN_YEAR),
+}
+"""Units allowed before ``ago``, in the singular: seconds, or months, which follow the calendar."""
+
+WORDS: Final[Mapping[str, int]] = {"now": 0, "yesterday": 1}
+"""Named times: a number of days before the present."""
+
+
+def parse_when(text: str, now: datetime) -> datetime:
+    """Parse a time and return it in UTC; `now` is the present.
+
+    Raises:
+        UsageError: it is not a time, or one before the year 1.
+    """
+    words = " ".join(text.lower().split())
+    try:
+        if words == "today":  # as its date, which has no time
+            return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        if words in WORDS:
+            return _before(now, WORDS[words], *UNITS["day"])
+        ago = re.fullmatch(_AGO, words)
+        if ago and ago[2] in UNITS:
+            return _before(now, int(ago[1]) if ago[1].isdecimal() else 1, *UNITS[ago[2]])
+        written = text.strip() if text.isprintable() else ""
+        when = datetime.fromisoformat(re.sub(_OFFSET, _written_closely, written))
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UsageError(f"not a time: {text!r}", hint=HINT) from None
+
+
+def _written_closely(found: re.Match[str]) -> str:
+    return "Z" if "UTC" in found[0] else ""
+
+
+def _before(now: datetime, count: int, seconds: int, months: int) -> datetime:
+    """Return the time some units before `now`; in a shorter month, its last day."""
+    from calendar import monthrange
+
+    total = now.year * _MONTHS_IN_YEAR + now.month - 1 - count * months
+    year, month = divmod(total, _MONTHS_IN_YEAR)
+    day = min(now.day, monthrange(year, month + 1)[1]) if year > 0 else 1
+    then = now.replace(year=year, month=month + 1, day=day)
+    return (then - timedelta(seconds=count * seconds)).astimezone(UTC)
