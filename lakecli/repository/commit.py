@@ -17,9 +17,9 @@ from lakecli.committed.writer import apply
 from lakecli.errors import ConflictError, NothingToDo
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
-from lakecli.repository.journal import operation_log
 from lakecli.repository.moving.transaction import Draft, commit_staged
 from lakecli.repository.reading.view import View
+from lakecli.repository.staged.changes import iter_staged_conflicts
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
@@ -115,10 +115,8 @@ def _changes(
         for path, value in view.staged()
         if only is None or only.has(path)
     )
-    if strategy == MergeStrategy.SOURCE_WINS or _is_current(view):
+    if strategy == MergeStrategy.SOURCE_WINS:
         return changes
-    from lakecli.repository.staged.changes import iter_staged_conflicts
-
     conflicts = (each for each in iter_staged_conflicts(view) if only is None or only.has(each[0]))
     if strategy == MergeStrategy.DEST_WINS:
         return _without(changes, conflicts)
@@ -139,13 +137,6 @@ def staged_paths(paths: Sequence[bytes], of: str = "") -> str:
     if len(paths) == 1:
         return f"a staged path{of} was"
     return f"{len(paths)}{' or more' if len(paths) == MAX_LISTED else ''} staged paths{of} were"
-
-
-def _is_current(view: View) -> bool:
-    """Tell whether everything was staged on top of the head."""
-    return all(
-        operation_log.started_on(view.txn, token) in (None, view.commit.id) for token in view.tokens
-    )
 
 
 def _without(

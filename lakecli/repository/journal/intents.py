@@ -27,7 +27,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeVar
 
 from lakecli.base.ids import MalformedId, PackId, WriteId
-from lakecli.base.model import Commit, CommitId, RefKind
+from lakecli.base.model import Branch, Commit, CommitId, RefKind
 from lakecli.errors import IntegrityError, LostRace, Unreachable
 from lakecli.kv.bucket import IntentStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
@@ -133,10 +133,36 @@ def record_outcome(
         # Another process may have landed it, or dropped it for another move: then landing it again
         # changes nothing, or adds what is missing. But it may have been undone since.
         commit = RefStore(txn, repository.key).get_commit(intent.after)
-        land(txn, repository, intent.name, commit, begun.landing, move=intent.write_id)
+        _land(txn, repository, intent.name, commit, begun.landing, move=intent.write_id)
 
 
-def land(
+def land(repository: Repository, built_on: Branch, commit: Commit, landing: LocalMove) -> bool:
+    """Move a branch to a commit that the bucket does not have, and return whether it moved.
+
+    It does not if it no longer is what the commit was built from: its head, and these tokens; or if
+    housekeeping has taken the copies of staged changes for abandoned.
+
+    Raises:
+        CommitUnderWay: another process is sending a commit of the branch to the bucket.
+    """
+
+    def move() -> bool:
+        with repository.lake.kv.write() as txn:
+            check_none_sent(txn, repository, built_on.name, ignores_stale=True)
+            present = RefStore(txn, repository.key).find_branch(built_on.name)
+            is_current = present is not None and is_built_from(
+                present, built_on.commit_id, landing.sealed
+            )
+            if not is_current or not operation_log.are_noted(txn, repository, landing.left):
+                return False
+            _land(txn, repository, built_on.name, commit, landing)
+        return True
+
+    repository.lake.runtime.on_step("move")
+    return when_none_under_way(repository, move)
+
+
+def _land(
     txn: WriteTransaction,
     repository: Repository,
     branch: str,

@@ -12,7 +12,7 @@ writes the commit and an intent, which holds the `LocalMove`, to the local store
 in the bucket by compare-and-set, which makes the commit durable for everybody; and lands it here
 in the transaction that deletes the intent. A crash before the bucket's reply leaves the intent. The
 next command asks the bucket what became of the move, and lands it or gives it up
-(`lakecli.repository.journal.intents`, whose `land` is the only code that lands a commit).
+(`lakecli.repository.journal.intents`, the only module that lands commits).
 
 A command that needs a branch without uncommitted changes seals it as well. What it seals has to be
 equal to the head, and step 3 takes those tokens off: what was staged before a move never acts
@@ -249,7 +249,9 @@ def _try(
     commit = describe_commit(**dated._asdict())
     left = () if leaves is None else _copy_staged(repository, branch, leaves)
     landing = LocalMove(kind, sealed, from_staging=from_staging, left=left)
-    if not _move(repository, branch, commit, landing):
+    # In the bucket first where sharing is automatic.
+    move = intents.land if repository.mover is None else repository.mover.move
+    if not move(repository, branch, commit, landing):
         _drop_unused(repository, name=branch.name, tokens=left)
         return None
     lake.runtime.on_step("tidy")
@@ -381,37 +383,6 @@ def _drop_unused(repository: Repository, *, name: str, tokens: Sequence[StagingT
                 if rest < BATCH:
                     operation_log.forget_token(txn, token)
                     operation_log.settle_copy(txn, repository, token)
-
-
-def _move(repository: Repository, branch: Branch, commit: Commit, landing: LocalMove) -> bool:
-    """Move a branch to a commit, in the bucket first where sharing is automatic.
-
-    Returns:
-        Whether it moved; not if it is no longer what the commit was built from.
-
-    Raises:
-        CommitUnderWay: another process is sending a commit of the branch to the bucket.
-        LakeError: what `BranchMover.move` raises.
-    """
-    if repository.mover is not None:
-        return repository.mover.move(repository, branch, commit, landing)
-    repository.lake.runtime.on_step("move")
-    try:
-        return _move_here(repository, branch, commit, landing)
-    except intents.CommitUnderWay as under_way:
-        intents.settle_under_way(repository, under_way)
-    return _move_here(repository, branch, commit, landing)
-
-
-def _move_here(repository: Repository, branch: Branch, commit: Commit, landing: LocalMove) -> bool:
-    with repository.lake.kv.write() as txn:
-        intents.check_none_sent(txn, repository, branch.name, ignores_stale=True)
-        present = branch_at(repository, txn, branch.name)
-        is_current = is_built_from(present, branch.commit_id, landing.sealed)
-        if not is_current or not operation_log.are_noted(txn, repository, landing.left):
-            return False
-        intents.land(txn, repository, branch.name, commit, landing)
-    return True
 
 
 def _check_not_committed(
