@@ -23,7 +23,7 @@ from lakecli.base.model import EMPTY_TREE, MetarangeId, RefKind
 from lakecli.committed.check import check_metarange, check_range
 from lakecli.committed.diff import diff
 from lakecli.committed.metaranges import decode_range_record, decode_tree_property, parse_metarange
-from lakecli.committed.points import find
+from lakecli.committed.point_reads import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, decode_value, identity_of
 from lakecli.engine.errors_as_json import dump_error, load_error

@@ -9,7 +9,7 @@
     writer       tree + changes -> tree (commit); `TreeWriter`: the one way a tree comes to be, and
                  where a range ends
     scan         scans, listings, and the cursor: step into a range or block, or skip it unread
-    points       point reads of open ranges, shared between threads
+    point_reads  point reads of open ranges, shared between threads
     merge        three trees side by side -> tree, or conflicts
     diff         two trees -> their differences, or those of some paths, or counts by prefix
     check        verification of what the bucket holds, for fsck

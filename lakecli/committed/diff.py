@@ -23,7 +23,7 @@ from lakecli.committed.metaranges import (
     decode_range_record,
     range_id_of,
 )
-from lakecli.committed.points import find
+from lakecli.committed.point_reads import find
 from lakecli.committed.scan import Cursor, first_key, iter_pairs, iter_windows, prefix_end, type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from lakecli.base.model import Difference, Entry, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.diff import diff
-from lakecli.committed.points import find
+from lakecli.committed.point_reads import find
 from lakecli.committed.scan import type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of

@@ -26,7 +26,7 @@ from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import as_directory
 from lakecli.committed.check import count_entries
-from lakecli.committed.points import find
+from lakecli.committed.point_reads import find
 from lakecli.committed.scan import prefix_end, scan
 from lakecli.engine.differences import DiffInterval, intervals
 from lakecli.engine.runner import Runner, StoreLocation

@@ -18,7 +18,7 @@ from typing import Final
 from lakecli.base.ids import PackId
 from lakecli.base.layout import MAX_REF_SIZE, REFS, SSTABLES, pack_key, ref_key
 from lakecli.base.model import Commit, CommitId, MetarangeId
-from lakecli.committed.points import find
+from lakecli.committed.point_reads import find
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.fsck.check import believed_packs, read_packs

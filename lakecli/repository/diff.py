@@ -144,7 +144,7 @@ def _with_staging(
     view: View, left_tree: MetarangeId, between: Iterator[Difference], *, prefix: bytes
 ) -> Iterator[Difference]:
     """Lay staged changes over the differences of two commits."""
-    from lakecli.committed.points import find
+    from lakecli.committed.point_reads import find
 
     trees = view.repository.trees
     staged_now = ((path, 0, value, None) for path, value in view.staged(prefix=prefix))

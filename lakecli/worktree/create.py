@@ -9,7 +9,7 @@ from pathlib import Path
 from lakecli.base.directories import make_durable
 from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, as_directory, ref_of
-from lakecli.committed.points import find
+from lakecli.committed.point_reads import find
 from lakecli.errors import AlreadyExists, Refused, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository

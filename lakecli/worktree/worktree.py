@@ -24,7 +24,7 @@ from lakecli.base.model import (
     MetarangeId,
 )
 from lakecli.committed.diff import diff
-from lakecli.committed.points import find
+from lakecli.committed.point_reads import find
 from lakecli.committed.scan import scan
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, Refused

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import lmdb
 import pytest
 
-from lakecli.committed.points import find, find_many
+from lakecli.committed.point_reads import find, find_many
 from lakecli.repository.reading.reader import open_reader
 from tests.benchmarks import dataset
 from tests.benchmarks.claims import LMDB

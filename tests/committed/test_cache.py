@@ -15,7 +15,7 @@ from lakecli.base.model import EMPTY_TREE, Entry
 from lakecli.committed.cache import READS_FILE, SstableCache, size_of
 from lakecli.committed.diff import diff
 from lakecli.committed.metaranges import MisnamedTable
-from lakecli.committed.points import PointReader, find
+from lakecli.committed.point_reads import PointReader, find
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import LruCache, TreeStore
 from lakecli.committed.values import encode_entry

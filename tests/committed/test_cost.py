@@ -9,7 +9,7 @@ import pytest
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import merge
-from lakecli.committed.points import find
+from lakecli.committed.point_reads import find
 from lakecli.committed.writer import apply
 from lakecli.sstable.reader import Block, SSTable
 from lakecli.sstable.writer import TableWriter

@@ -11,7 +11,7 @@ from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import merge
 from lakecli.committed.metaranges import Mismatch, RangeRecord, WrongTable, iter_runs
-from lakecli.committed.points import find
+from lakecli.committed.point_reads import find
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import MissingTable
 from lakecli.committed.writer import apply

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import EMPTY_TREE
-from lakecli.committed import points as point_reads
+from lakecli.committed import point_reads
 from lakecli.committed.cache import SstableCache
-from lakecli.committed.points import Fill, PointReader, find
+from lakecli.committed.point_reads import Fill, PointReader, find
 from lakecli.committed.scan import prefix_end
 from lakecli.committed.tree_store import MissingTable
 from lakecli.errors import IntegrityError

@@ -15,7 +15,7 @@ from lakecli.committed.check import Problem, check_metarange, check_range
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import merge
 from lakecli.committed.metaranges import RangeRecord
-from lakecli.committed.points import find
+from lakecli.committed.point_reads import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.committed.writer import apply

@@ -12,7 +12,7 @@ from lakecli.committed.cache import (
     kept_reads,
     reads_text,
 )
-from lakecli.committed.points import find, find_many
+from lakecli.committed.point_reads import find, find_many
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from tests.committed.trees import RecordingStore, build, key, large_model, new_trees

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.model import EMPTY_TREE
-from lakecli.committed.points import PointReader, find
+from lakecli.committed.point_reads import PointReader, find
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import LruCache
 from lakecli.committed.writer import TreeWriter, apply

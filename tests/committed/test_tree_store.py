@@ -10,7 +10,7 @@ import pytest
 from lakecli.base.model import EMPTY_TREE, RangeId
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.metaranges import Mismatch, MisnamedTable, WrongTable
-from lakecli.committed.points import find
+from lakecli.committed.point_reads import find
 from lakecli.committed.tree_store import MissingTable, TreeStore
 from lakecli.committed.writer import apply
 from lakecli.errors import IntegrityError

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.committed.points import PointReader
+from lakecli.committed.point_reads import PointReader
 from lakecli.errors import LakeError, NotFound
 from lakecli.kv.local_store import Table
 from lakecli.repository.commit import commit

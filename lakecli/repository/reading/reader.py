@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Final
 
 from lakecli.base.model import Commit, Entry
-from lakecli.committed.points import Fill, PointReader
+from lakecli.committed.point_reads import Fill, PointReader
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError
 from lakecli.repository.contract import Repository

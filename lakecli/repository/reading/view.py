@@ -67,7 +67,7 @@ class View:
             return [self.find(path) for path in paths]
         if self.commit.metarange_id == EMPTY_TREE:
             return [None] * len(paths)
-        from lakecli.committed.points import find_many
+        from lakecli.committed.point_reads import find_many
 
         return find_many(self.repository.trees, self.commit.metarange_id, paths)
 
@@ -75,7 +75,7 @@ class View:
         """Return the encoded value at a path in the commit, staging ignored, or ``None``."""
         if self.commit.metarange_id == EMPTY_TREE:
             return None  # nothing has to be imported to read it
-        from lakecli.committed.points import find
+        from lakecli.committed.point_reads import find
 
         return find(self.repository.trees, self.commit.metarange_id, path)
 

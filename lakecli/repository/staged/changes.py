@@ -32,7 +32,7 @@ from lakecli.base.model import (
     StagingToken,
 )
 from lakecli.committed.diff import diff
-from lakecli.committed.points import PointReader
+from lakecli.committed.point_reads import PointReader
 from lakecli.committed.values import identity_of, is_same
 from lakecli.errors import DirtyBranch
 from lakecli.kv.local_store import WriteTransaction

@@ -10,7 +10,7 @@ import pytest
 from lakecli.committed import tree_store
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.metaranges import Metarange, Mismatch, encode_range_record
-from lakecli.committed.points import _RECORD_SIZE, FETCH_AFTER, PointReader, find, find_many
+from lakecli.committed.point_reads import _RECORD_SIZE, FETCH_AFTER, PointReader, find, find_many
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import MissingTable
 from lakecli.sstable.reader import SSTable
@@ -203,7 +203,7 @@ def test_a_full_cache_admits_few_of_the_blocks_that_are_read(
 def test_trees_that_are_read_alternately_stay_open(
     monkeypatch: pytest.MonkeyPatch, trees_read: int, opened: int
 ) -> None:
-    monkeypatch.setattr("lakecli.committed.points.MOST_TREES", 2)
+    monkeypatch.setattr("lakecli.committed.point_reads.MOST_TREES", 2)
     trees = new_trees()
     made = [build(trees, {key(at): value(at)}) for at in range(trees_read)]
     asked: list[MetarangeId] = []
