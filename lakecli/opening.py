@@ -20,7 +20,7 @@ from lakecli.remote.refs import MoveOutcome
 from lakecli.repository.contract import Home, Notice, Repository, Runtime
 from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.sharing.automatic import SharedMover
-from lakecli.repository.undo.back_in_bucket import put_back
+from lakecli.repository.undo.remote_undo import put_back
 from lakecli.settings.home import chosen_home, home_paths, read_file
 from lakecli.settings.keys import parse_sync
 from lakecli.settings.settings import Settings, committer

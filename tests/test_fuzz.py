@@ -34,7 +34,7 @@ from lakecli.gc.report import RefGarbage, Summary, dump_summary, parse_summary
 from lakecli.gc.state import Marks
 from lakecli.imports.report import pack_result, unpack_result
 from lakecli.proto.varint import Malformed
-from lakecli.remote.collection import iter_expired, iter_keeps, look, read_state
+from lakecli.remote.gc_protocol import iter_expired, iter_keeps, look, read_state
 from lakecli.remote.packs import decode_commit, read_pack
 from lakecli.remote.ref_records import parse_moves, parse_ref
 from lakecli.repository.handle.namespace import describe, owner_of

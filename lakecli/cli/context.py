@@ -338,7 +338,7 @@ class Context:
             return repository
         from lakecli.repository.handle.lake import LocalRepository
         from lakecli.repository.sharing.automatic import SharedMover
-        from lakecli.repository.undo.back_in_bucket import put_back
+        from lakecli.repository.undo.remote_undo import put_back
 
         mover = SharedMover(self.new_id(), who=self.committer, put_back=put_back)
         opened = self.keep(LocalRepository(self.lake(), repository.record, mover=mover))

@@ -39,7 +39,7 @@ from lakecli.kv.bucket import PackedStore, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.collection import iter_expired
+from lakecli.remote.gc_protocol import iter_expired
 from lakecli.remote.packs import read_new_packs
 from lakecli.remote.ref_records import InvalidRecord
 from lakecli.remote.refs import find_ref, iter_refs

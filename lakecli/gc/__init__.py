@@ -14,9 +14,9 @@
     known_refs    read the refs in the bucket, and refuse them if one vanished or went back
 
 Each module imports only modules below it. `run.advance` is the verb: it advances the state in the
-bucket (`lakecli.remote.collection`) as far as time allows. What the work that grows with the data
+bucket (`lakecli.remote.gc_protocol`) as far as time allows. What the work that grows with the data
 does, in `mark` and `data_objects`, runs on any runner.
 
-`lakecli.remote.collection` explains why no object in use is lost; `tests/gc/protocol.py`
+`lakecli.remote.gc_protocol` explains why no object in use is lost; `tests/gc/protocol.py`
 checks the argument step by step. May import `lakecli.engine` and everything below it.
 """

@@ -44,7 +44,7 @@ from lakecli.gc.report import (
 )
 from lakecli.gc.roots import Roots, expired_reflog, gather, superseded_packs
 from lakecli.gc.state import DIGEST, total_of
-from lakecli.remote.collection import iter_expired
+from lakecli.remote.gc_protocol import iter_expired
 from lakecli.repository.contract import Notice
 from lakecli.repository.lakefs.kept_dumps import iter_expired_records
 from lakecli.repository.stored_objects import is_much_less

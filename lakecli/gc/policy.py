@@ -33,7 +33,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress, elapsed
 from lakecli.engine.runner import OpenStore, Runner, StoreLocation, location_for
 from lakecli.errors import IntegrityError, NotFound, Refused, UsageError
 from lakecli.gc.known_refs import KnownRefs
-from lakecli.remote.collection import DEFAULT_GRACE, RULES_KEY, STALE_AFTER
+from lakecli.remote.gc_protocol import DEFAULT_GRACE, RULES_KEY, STALE_AFTER
 from lakecli.remote.refs import iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.kept_dumps import CLOCKS, TakenOver, written_at

@@ -25,7 +25,7 @@ from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, boolean, choice, list_of, text, whole
 from lakecli.gc.known_refs import LostRef
 from lakecli.refs.names import is_ref_name
-from lakecli.remote.collection import Phase
+from lakecli.remote.gc_protocol import Phase
 from lakecli.repository.lakefs.kept_dumps import DUMPS, KeptDump
 from lakecli.stores.contract import Version
 

@@ -53,8 +53,8 @@ from lakecli.gc.state import (
     taken_over,
 )
 from lakecli.gc.sweep import Sweep, deleter
-from lakecli.remote import collection
-from lakecli.remote.collection import (
+from lakecli.remote import gc_protocol
+from lakecli.remote.gc_protocol import (
     LEASE,
     STALE_AFTER,
     GcState,
@@ -110,7 +110,7 @@ def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcSt
         BadRecord: the record of a refs dump that is kept is not valid.
     """
     store, now = repository.store, repository.lake.runtime.now()
-    found = _status(repository, collection.look(store), grace)
+    found = _status(repository, gc_protocol.look(store), grace)
     taken = find_take_over(store)
     kept = list(iter_kept(store, now))
     if taken is not None and taken.dump.until > now:
@@ -169,7 +169,7 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
         check_writable(repository)
         clear_temporaries(repository.store)
     run = _Run(repository, runner, options)
-    seen = collection.look(repository.store)
+    seen = gc_protocol.look(repository.store)
     accepted: tuple[LostRef, ...] = ()
     if options.accept_restored:
         seen, accepted = run.accept(seen)
@@ -269,7 +269,7 @@ class _Run:
         put_last(self._store, present.seen_now())
         with repository.lake.kv.write() as txn:
             tracking.forget_rollback(txn, repository)
-        return collection.look(self._store), lost
+        return gc_protocol.look(self._store), lost
 
     def observe(self) -> None:
         """Read the refs, and record the last move of each."""
@@ -321,7 +321,9 @@ class _Run:
                 grace=options.grace,
             )
             self._write_report(report, epoch)
-        return report._replace(status=self._status(collection.look(self._store)), accepted=accepted)
+        return report._replace(
+            status=self._status(gc_protocol.look(self._store)), accepted=accepted
+        )
 
     def confirm_stopped(self) -> None:
         """Record that lakeFS has stopped, if that is said."""
@@ -392,8 +394,8 @@ class _Run:
 
     def _check_unmoved(self, seen: ObservedState, error: LostMarks) -> None:
         """Tell lost lists from lists that another machine deleted when it ended the collection."""
-        if collection.look(self._store).version != seen.version:
-            raise collection.StateMoved(
+        if gc_protocol.look(self._store).version != seen.version:
+            raise gc_protocol.StateMoved(
                 f"another machine has ended the garbage collection of {self._store.uri}",
                 hint=f"see its state: lakecli gc status {self._repository.uri}",
             ) from error
@@ -408,7 +410,7 @@ class _Run:
             )
 
     def _end(self, state: GcState) -> None:
-        seen = collection.look(self._store)
+        seen = gc_protocol.look(self._store)
         if seen.state.write_id != state.write_id:
             raise taken_over(self._store, self._repository.uri)
         end_state(self._repository, seen, self._now)

@@ -41,8 +41,8 @@ from lakecli.base.layout import GC
 from lakecli.base.parsing import parse_json_object
 from lakecli.errors import IntegrityError, NothingToDo, PermissionDenied, Refused, Unreachable
 from lakecli.gc.report import KINDS, MAX_SUMMARY_SIZE, Doomed, Summary, dump_summary, parse_summary
-from lakecli.remote import collection
-from lakecli.remote.collection import (
+from lakecli.remote import gc_protocol
+from lakecli.remote.gc_protocol import (
     EXPIRED,
     KEEPS,
     LEASE,
@@ -296,12 +296,12 @@ class SweepLease:
             StateMoved: another machine has taken over or ended the sweep.
         """
         with self._lock:
-            self._look(collection.read_state)
+            self._look(gc_protocol.read_state)
             if self._used() > RENEW_AFTER:
                 before = self._elapsed()
-                seen = self._look(collection.look)
+                seen = self._look(gc_protocol.look)
                 after = self.state._replace(write_id=self._new_id())
-                collection.move(self._store, seen, after)
+                gc_protocol.move(self._store, seen, after)
                 self.state, self._taken_at = after, before
             if self._used() > RENEW_AFTER:
                 raise SweepTooSlow(
@@ -377,7 +377,7 @@ def move_state(repository: Repository, seen: ObservedState, **changes: Any) -> G
     write_id = repository.lake.runtime.new_id().hex()
     after = seen.state._replace(write_id=write_id, **changes)
     repository.lake.runtime.on_step(f"gc:{after.phase}")
-    collection.move(repository.store, seen, after)
+    gc_protocol.move(repository.store, seen, after)
     return after
 
 
@@ -396,13 +396,13 @@ def take_back(repository: Repository, *, force: bool = False) -> GcState:
     """
     store = repository.store
     try:
-        seen = collection.look(store)
+        seen = gc_protocol.look(store)
     except NewerState:
         raise
     except DamagedState:
         if not force:
             raise
-        seen = collection.look_at_damage(store)
+        seen = gc_protocol.look_at_damage(store)
         _check_lease_is_over(repository, seen)
     else:
         if seen.state.phase is Phase.IDLE:

@@ -38,7 +38,7 @@ from lakecli.gc.policy import Work, check_stopped
 from lakecli.gc.report import Action, Doomed, GarbageCounter, GcReport, GcStatus, Summary
 from lakecli.gc.roots import Roots
 from lakecli.gc.state import RECORD, Marks, SweepLease, add_expired
-from lakecli.remote.collection import iter_keeps
+from lakecli.remote.gc_protocol import iter_keeps
 from lakecli.repository.contract import Repository
 from lakecli.stores.capabilities import DeletesMatching, UploadId, uploads_of
 from lakecli.stores.contract import Version

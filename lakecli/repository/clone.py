@@ -17,7 +17,7 @@ from lakecli.errors import AlreadyExists, Refused
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.collection import read_state
+from lakecli.remote.gc_protocol import read_state
 from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle.lake import (

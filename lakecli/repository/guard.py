@@ -17,7 +17,7 @@ a ref in the bucket. Once their trees are old, a collector takes them for garbag
 on them, this clone claims them.
 
 `GcGuard`, which uploads and the writing of trees call, too, follows the protocol of
-`lakecli.remote.collection`:
+`lakecli.remote.gc_protocol`:
 
 - One GET returns the state. If there never was a collection, that is all.
 - An object older than half the grace period gets a new time, so that it is no candidate for now.
@@ -47,8 +47,8 @@ from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied, Unreachable
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.ref_store import DamagedHistory, RefStore
-from lakecli.remote import collection
-from lakecli.remote.collection import NEVER_RAN, GcState, Phase, SweepRunning
+from lakecli.remote import gc_protocol
+from lakecli.remote.gc_protocol import NEVER_RAN, GcState, Phase, SweepRunning
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import key_of
 from lakecli.repository.reading.view import View
@@ -449,7 +449,7 @@ class GcGuard:
                 keys = set(found)
                 if is_stale or before.phase is not Phase.IDLE:
                     now = self._read()
-                    if collection.may_have_swept(before, now):
+                    if gc_protocol.may_have_swept(before, now):
                         self._await_sweep()
                         if whole:
                             raise Swept(self._store.uri)
@@ -509,7 +509,7 @@ class GcGuard:
     def _read(self) -> GcState:
         started = self._monotonic()
         try:
-            self._state = collection.read_state(self._store)
+            self._state = gc_protocol.read_state(self._store)
         except PermissionDenied as error:
             self._check_absent(error)
             self._state = NEVER_RAN
@@ -536,7 +536,7 @@ class GcGuard:
 
     def _await_sweep(self) -> None:
         if self._read().phase is Phase.SWEEPING:
-            collection.wait_for_sweep(
+            gc_protocol.wait_for_sweep(
                 self._store, Retries(SWEEPS, sleep=self._sleep, monotonic=self._monotonic)
             )
             self._read()
@@ -545,7 +545,7 @@ class GcGuard:
         """Write a keep; tell whether the state is unchanged."""
         # Named by its content: keeping the same objects twice writes one record.
         keep_id = h("\n".join(sorted(keys)).encode("ascii")).hex()[:32]
-        collection.write_keep(self._store, state.epoch, keep_id, keys)
+        gc_protocol.write_keep(self._store, state.epoch, keep_id, keys)
         now = self._read()
         return (now.phase, now.epoch) == (state.phase, state.epoch)
 
@@ -577,14 +577,14 @@ class GcGuard:
     def _now(self) -> datetime:
         """Return the time by the store's clock, which is asked once."""
         if self._clock is None:
-            self._clock = collection.store_now(self._store), self._monotonic()
+            self._clock = gc_protocol.store_now(self._store), self._monotonic()
         then, at = self._clock
         return then + timedelta(seconds=self._monotonic() - at)
 
     def _touch(self, key: str) -> None:
         # Each copy has a unique name: two writers that renew one object at once do not delete each
         # other's copy.
-        renew(self._store, key, aside=collection.REFRESHING + self._new_id().hex())
+        renew(self._store, key, aside=gc_protocol.REFRESHING + self._new_id().hex())
 
     def _for_each(self, function: Callable[[A], B], items: Collection[A]) -> list[B]:
         try:

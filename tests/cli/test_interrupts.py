@@ -22,7 +22,7 @@ from lakecli.errors import ConflictError, LakeError, is_interrupt
 from lakecli.filesystem.files import WrittenFile
 from lakecli.kv.lmdb_environment import Sentinel
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.repository.undo.unanswered import OwedAnswer
+from lakecli.repository.undo.interrupted import OwedAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

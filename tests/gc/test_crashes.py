@@ -10,7 +10,7 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.gc.run import Action
-from lakecli.remote.collection import LEASE, Phase, StateMoved, read_state
+from lakecli.remote.gc_protocol import LEASE, Phase, StateMoved, read_state
 from lakecli.repository.handle.namespace import ensure_shareable
 from lakecli.stores.contract import PLAIN, Attributes
 from lakecli.stores.memory import MemoryBucket, MemoryStore

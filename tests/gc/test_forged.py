@@ -17,7 +17,7 @@ from lakecli.fsck.check import fsck
 from lakecli.gc.report import KINDS
 from lakecli.gc.run import Action, status, undo
 from lakecli.gc.state import LostMarks
-from lakecli.remote.collection import LEASE, DamagedState, NewerState, Phase, read_state
+from lakecli.remote.gc_protocol import LEASE, DamagedState, NewerState, Phase, read_state
 from lakecli.remote.packs import list_packs, read_pack, write_pack
 from lakecli.repository import branch
 from lakecli.repository.pull import PullOptions, pull

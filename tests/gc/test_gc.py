@@ -17,7 +17,7 @@ from lakecli.fsck.findings import FsckCounts
 from lakecli.gc.policy import Rules, find_rules, parse_rules, put_rules
 from lakecli.gc.run import Action, SharedNamespace, status, undo
 from lakecli.gc.state import add_expired
-from lakecli.remote.collection import Phase, read_state
+from lakecli.remote.gc_protocol import Phase, read_state
 from lakecli.repository import branch, tag
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.sharing.fetch import fetch

@@ -42,7 +42,7 @@ from lakecli.gc.joined import (
 )
 from lakecli.gc.run import Action, GcOptions, advance, open_live
 from lakecli.gc.state import DIGEST, MARKS, LostMarks
-from lakecli.remote.collection import LEASE, Phase, StateMoved, read_state
+from lakecli.remote.gc_protocol import LEASE, Phase, StateMoved, read_state
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore

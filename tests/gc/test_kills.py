@@ -11,8 +11,8 @@ import pytest
 from lakecli.engine.runner import LocalRunner
 from lakecli.fsck.check import fsck
 from lakecli.gc.run import Action, GcOptions, advance
-from lakecli.remote import collection
-from lakecli.remote.collection import Phase, read_state
+from lakecli.remote import gc_protocol
+from lakecli.remote.gc_protocol import Phase, read_state
 from lakecli.repository import branch
 from lakecli.repository.push import PushOptions, push_deletion
 from tests.gc.shared import make_commit, push, read_all, upload
@@ -23,7 +23,7 @@ from tests.support.lakes import START, Ticking
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.remote.collection import GcState, ObservedState
+    from lakecli.remote.gc_protocol import GcState, ObservedState
     from lakecli.repository.handle.lake import Lake
     from lakecli.stores.contract import ObjectStore
     from tests.support.crashes import Killer, Outcome
@@ -45,13 +45,13 @@ LONG_AGO = 1_700_000_000
 
 def do(lake: Lake, killer: Killer) -> Action:
     """Run one turn of a collection; each move of its state is a step."""
-    move = collection.move
+    move = gc_protocol.move
 
     def move_and_note(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
         move(store, seen, after)
         killer(f"moved:{after.phase}")
 
-    collection.move = move_and_note
+    gc_protocol.move = move_and_note
     with LocalRunner() as runner:
         return advance(lake.repository("demo"), runner, GcOptions()).action
 

@@ -23,7 +23,7 @@ from lakecli.gc.known_refs import (
 )
 from lakecli.gc.run import Action, undo
 from lakecli.gc.state import Marks
-from lakecli.remote.collection import Phase, read_state
+from lakecli.remote.gc_protocol import Phase, read_state
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository import push as pushing

@@ -50,7 +50,7 @@ from lakecli.gc.policy import (
 from lakecli.gc.run import Action, GcOptions, GcReport, advance, status, undo
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.collection import Phase, read_state
+from lakecli.remote.gc_protocol import Phase, read_state
 from lakecli.repository import branch, rm
 from lakecli.repository import push as pushing
 from lakecli.repository.clone import clone

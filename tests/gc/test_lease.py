@@ -13,7 +13,7 @@ from lakecli.base.model import MetarangeId
 from lakecli.errors import PermissionDenied, Refused, Unreachable
 from lakecli.gc.run import REPORTS, Action, status, undo
 from lakecli.gc.state import LONGEST_DELETE, RENEW_AFTER, SweepLease, SweepTooSlow, add_expired
-from lakecli.remote.collection import (
+from lakecli.remote.gc_protocol import (
     LEASE,
     NEVER_RAN,
     GcState,
@@ -266,7 +266,7 @@ def test_a_keep_that_goes_while_keeps_are_read_hides_no_other() -> None:
 def test_expired_trees_that_one_list_cannot_hold_go_into_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("lakecli.gc.state", "lakecli.remote.collection"):
+    for module in ("lakecli.gc.state", "lakecli.remote.gc_protocol"):
         monkeypatch.setattr(f"{module}.MAX_EXPIRED_SIZE", 64)
     store = MemoryStore(MemoryBucket(), "ns/")
     a, b, c, d, e = (digit * 64 for digit in "abcde")

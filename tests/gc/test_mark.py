@@ -61,6 +61,6 @@ def test_positions_of_refs_count_for_thirty_days_and_one_for_wrong_clocks() -> N
 def test_garbage_is_older_than_the_grace_period_and_two_hours() -> None:
     """A writer relies on readings of the state for an hour, before a reference and before a commit.
 
-    `lakecli.remote.collection` has the rules.
+    `lakecli.remote.gc_protocol` has the rules.
     """
     assert Times(START, 2 * DAY).cutoff == START - 2 * DAY - timedelta(hours=2)

@@ -15,7 +15,7 @@ from lakecli.base.progress import NoProgress
 from lakecli.gc import roots, sweep
 from lakecli.gc.report import GarbageTotal, GcReport, GcStatus, RefGarbage, Summary, fields_of
 from lakecli.gc.run import Action
-from lakecli.remote.collection import Phase
+from lakecli.remote.gc_protocol import Phase
 from tests.gc.shared import GRACE, LONG, Shared, make_commit, push, upload
 
 if TYPE_CHECKING:

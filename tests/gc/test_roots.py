@@ -12,7 +12,7 @@ from lakecli.base.layout import data_key, sstable_key
 from lakecli.base.model import RefKind
 from lakecli.gc.policy import Rules, put_rules
 from lakecli.gc.run import Action
-from lakecli.remote.collection import write_keep
+from lakecli.remote.gc_protocol import write_keep
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository import push as pushing

@@ -13,7 +13,7 @@ from lakecli.gc.policy import Rules, put_rules
 from lakecli.gc.report import RefGarbage, Summary, dump_summary, fields_of, parse_summary
 from lakecli.gc.run import Action, status
 from lakecli.gc.state import Marks
-from lakecli.remote.collection import read_state
+from lakecli.remote.gc_protocol import read_state
 from lakecli.repository import branch, tag
 from lakecli.repository import push as pushing
 from lakecli.stores.contract import ANY

@@ -25,7 +25,7 @@ from lakecli.gc.run import undo as take_back_condemnation
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
-from lakecli.remote.collection import Phase, read_state
+from lakecli.remote.gc_protocol import Phase, read_state
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.across import RepositoryPath, cp_tree_across
 from lakecli.repository.cherry_pick import cherry_pick

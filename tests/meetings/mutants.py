@@ -16,7 +16,7 @@ from lakecli.repository.moving import transaction
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.sharing import automatic, references
 from lakecli.repository.staged import changes
-from lakecli.repository.undo import back_in_bucket, pushed, undo
+from lakecli.repository.undo import pushed_refs, remote_undo, undo
 from lakecli.repository.undo.take_back import TakeBack
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.team import Team, bucket_copy, days, operations
@@ -166,7 +166,7 @@ def _sends_blindly(patch: pytest.MonkeyPatch) -> None:
         return verdicts.NOTHING if there == move.after else verdicts.SEND
 
     patch.setattr(unsent_moves, "judge", judge)
-    for module in (unsent_moves, pushed):
+    for module in (unsent_moves, pushed_refs):
         patch.setattr(module, "is_local", lambda *_args: False)
 
 
@@ -241,7 +241,7 @@ def _deletion_of_a_parted_branch(team: Team) -> None:
 def _deletes_without_a_position(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(unsent_moves, "find_lease", _nothing)
     patch.setattr(unsent_moves, "check_deletion", _nothing)
-    patch.setattr("lakecli.repository.undo.back_in_bucket.put_back", _nothing)
+    patch.setattr("lakecli.repository.undo.remote_undo.put_back", _nothing)
 
 
 def _deletion_of_an_unpushed_branch(team: Team) -> None:
@@ -250,11 +250,11 @@ def _deletion_of_an_unpushed_branch(team: Team) -> None:
 
 
 def _believes_the_position(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(pushed, "TO_KNOWN", frozenset())
+    patch.setattr(pushed_refs, "TO_KNOWN", frozenset())
 
 
 def _holds_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(back_in_bucket, "_is_left_behind", lambda *_args: False)
+    patch.setattr(remote_undo, "_is_left_behind", lambda *_args: False)
 
 
 def _restore_of_a_reset(team: Team) -> None:

@@ -15,8 +15,8 @@ from lakecli.repository.contract import UnsentMove
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.undo.back_in_bucket import _find
 from lakecli.repository.undo.log import iter_log
+from lakecli.repository.undo.remote_undo import _find
 from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, auto, make_commit, synced
 from tests.support.lakes import read, stage
@@ -248,7 +248,7 @@ def test_what_cannot_be_put_back_stays_deleted_here(
     sharing.catch_up()
     branch.delete(sharing.repository, "dev")
     theirs = push_theirs(world)
-    monkeypatch.setattr("lakecli.repository.undo.back_in_bucket.claim_operations", refuse)
+    monkeypatch.setattr("lakecli.repository.undo.remote_undo.claim_operations", refuse)
     with pytest.raises(LostRace, match="branch dev was deleted here, not in the bucket") as told:
         sharing.finish()
     assert "undone here" not in told.value.message

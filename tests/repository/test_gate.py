@@ -11,7 +11,7 @@ from lakecli.base.model import MetarangeId
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.collection import Phase, SweepRunning, look, move
+from lakecli.remote.gc_protocol import Phase, SweepRunning, look, move
 from lakecli.repository import branch, guard
 from lakecli.repository.commit import commit
 from lakecli.repository.guard import (

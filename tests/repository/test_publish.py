@@ -16,8 +16,8 @@ from lakecli.errors import ErrorKind, OutcomeUnknown, PermissionDenied, Unreacha
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import IntentStore
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote import collection
-from lakecli.remote.collection import Phase
+from lakecli.remote import gc_protocol
+from lakecli.remote.gc_protocol import Phase
 from lakecli.remote.refs import MoveOutcome, find_ref, move_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
@@ -464,8 +464,8 @@ def test_data_of_the_hour_after_the_bucket_went_back_is_not_trusted(
 
 
 def collect(bucket: FaultyStore, phase: Phase, epoch: int) -> None:
-    seen = collection.look(bucket)
-    collection.move(bucket, seen, make_state(phase, epoch))
+    seen = gc_protocol.look(bucket)
+    gc_protocol.move(bucket, seen, make_state(phase, epoch))
 
 
 def test_push_checks_all_data_while_garbage_is_condemned(
@@ -488,7 +488,7 @@ def test_push_keeps_the_trees_of_new_commits_while_they_may_be_condemned(
     collect(bucket, Phase.CONDEMNED, 1)
     later = LocalRepository(repository.lake, repository.record)  # has read no state before
     push(later, "main", options=ME)
-    assert set(collection.iter_keeps(bucket, 1)) == set(map(layout.sstable_key, trees))
+    assert set(gc_protocol.iter_keeps(bucket, 1)) == set(map(layout.sstable_key, trees))
 
 
 @pytest.mark.parametrize(("phase", "reads"), [(None, 2), (Phase.IDLE, 3)])

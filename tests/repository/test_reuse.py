@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.errors import PermissionDenied
-from lakecli.remote.collection import (
+from lakecli.remote.gc_protocol import (
     STALE_AFTER,
     GcState,
     ObservedState,

@@ -21,7 +21,7 @@ from lakecli.repository.sharing import automatic as following
 from lakecli.repository.sharing.automatic import SharedMover, follow
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.staged.changes import check_clean
-from lakecli.repository.undo.back_in_bucket import put_back
+from lakecli.repository.undo.remote_undo import put_back
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, synced
 from tests.support.lakes import checksums, read, stage, through

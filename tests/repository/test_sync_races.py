@@ -15,7 +15,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.moving.transaction import MAX_ATTEMPTS
 from lakecli.repository.sharing.automatic import SharedMover
-from lakecli.repository.undo.back_in_bucket import put_back
+from lakecli.repository.undo.remote_undo import put_back
 from tests.support import crashes
 from tests.support.clones import RANGE_ENTRIES, machine
 from tests.support.lakes import checksums, read, stage

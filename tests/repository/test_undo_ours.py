@@ -20,7 +20,7 @@ from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.journal import operation_log
 from lakecli.repository.journal.tracking import iter_known_moves, put_known_moves
 from lakecli.repository.undo.log import iter_log
-from lakecli.repository.undo.pushed import Moved, find_ours
+from lakecli.repository.undo.pushed_refs import Moved, find_ours
 from tests.support.clones import make_commit
 from tests.support.lakes import START, make_repository, open_lake
 

@@ -21,10 +21,10 @@ from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.undo.back_in_bucket import _is_left_behind, _is_reversed
+from lakecli.repository.undo.interrupted import may_be_left
 from lakecli.repository.undo.log import find_operation, iter_log
-from lakecli.repository.undo.pushed import PushedRef, _has_seen, moved_on
-from lakecli.repository.undo.unanswered import may_be_left
+from lakecli.repository.undo.pushed_refs import PushedRef, _has_seen, moved_on
+from lakecli.repository.undo.remote_undo import _is_left_behind, _is_reversed
 from lakecli.repository.undo.undo import _holds, complete, redo, restore, undo
 from tests.support.clones import Clones, auto, here, make_commit, synced, there
 from tests.support.lakes import stage
@@ -175,7 +175,7 @@ def test_nothing_is_undone_where_no_ref_can_be_moved(
 
     ada = world.ada
     before = newest(ada)
-    monkeypatch.setattr("lakecli.repository.undo.pushed.check_writable", refuse)
+    monkeypatch.setattr("lakecli.repository.undo.pushed_refs.check_writable", refuse)
     with pytest.raises(CannotShare):
         undo(ada, remote=True, committer="ada")
     assert newest(ada) == before
@@ -315,7 +315,7 @@ def test_all_own_moves_go_back_and_none_before_an_unknown_one(
         return (each for each in iter_known_moves(*arguments) if each.after != sent[1])
 
     if has_gap:
-        monkeypatch.setattr("lakecli.repository.undo.pushed.iter_known_moves", known)
+        monkeypatch.setattr("lakecli.repository.undo.pushed_refs.iter_known_moves", known)
     restore(eve, kept, remote=True, committer="eve")
     assert both(eve) == (world.first, sent[1] if has_gap else world.second)
 

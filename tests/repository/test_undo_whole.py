@@ -18,7 +18,7 @@ from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.undo import back_in_bucket
+from lakecli.repository.undo import remote_undo
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, make_commit, synced
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakecli.kv.operations import Operation
     from lakecli.repository.contract import Repository
     from lakecli.repository.sharing.automatic import Sent
-    from lakecli.repository.undo.pushed import PushedRef
+    from lakecli.repository.undo.pushed_refs import PushedRef
 
 ME: Final = PushOptions("ada <ada@example.com>")
 
@@ -402,7 +402,7 @@ def test_a_bucket_that_does_not_answer_about_a_later_ref_keeps_the_first_one_und
         push(one, "main", options=ME)
         push(one, "dev", options=ME)
     assert state(one) != before
-    real = back_in_bucket._send
+    real = remote_undo._send
 
     def send(repository: Repository, appended: Operation, pushed: PushedRef, *rest: Any) -> Sent:
         if pushed.name == "dev":
@@ -411,7 +411,7 @@ def test_a_bucket_that_does_not_answer_about_a_later_ref_keeps_the_first_one_und
 
     command = begin(one, is_auto=is_auto)
     with monkeypatch.context() as patch:
-        patch.setattr(back_in_bucket, "_send", send)
+        patch.setattr(remote_undo, "_send", send)
         with pytest.raises(Unreachable, match="branch dev moved here, not yet in the bucket"):
             restore(command, kept, remote=True, committer="me")
     assert state(one) == before

@@ -15,7 +15,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.sharing.automatic import SharedMover
-from lakecli.repository.undo.back_in_bucket import put_back
+from lakecli.repository.undo.remote_undo import put_back
 from tests.support.lakes import Numbered, Ticking, open_lake, stage
 
 if TYPE_CHECKING:

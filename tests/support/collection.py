@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.base.identity import h
-from lakecli.remote.collection import DEFAULT_GRACE, GcState, Phase
+from lakecli.remote.gc_protocol import DEFAULT_GRACE, GcState, Phase
 
 if TYPE_CHECKING:
     from datetime import timedelta

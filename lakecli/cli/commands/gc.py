@@ -20,7 +20,7 @@ from lakecli.errors import NotFound
 from lakecli.gc.policy import Rules, delete_rules, get_rules, parse_rules, put_rules, rules_fields
 from lakecli.gc.report import Summary
 from lakecli.gc.run import Action, GcOptions, GcReport, GcStatus, advance, status, undo
-from lakecli.remote.collection import Phase
+from lakecli.remote.gc_protocol import Phase
 from lakecli.repository.lakefs.dump import manifest_fields
 
 

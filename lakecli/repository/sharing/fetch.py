@@ -27,7 +27,7 @@ from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_ref_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.collection import read_state
+from lakecli.remote.gc_protocol import read_state
 from lakecli.remote.packs import Pack, list_packs, read_named_packs, read_new_packs
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, ListedRef, iter_refs, read_refs

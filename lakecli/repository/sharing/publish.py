@@ -37,7 +37,7 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore, get_commit, get_parent
 from lakecli.remote import packs
-from lakecli.remote.collection import GcState, Phase, may_have_swept, read_state, wait_for_sweep
+from lakecli.remote.gc_protocol import GcState, Phase, may_have_swept, read_state, wait_for_sweep
 from lakecli.remote.packs import Pack
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import (

@@ -19,7 +19,7 @@ from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle.lake import Lake, find_repository, iter_forgotten
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
-from lakecli.repository.undo import unanswered
+from lakecli.repository.undo import interrupted
 
 UNDOES: Final = "undoes"
 REDOES: Final = "redoes"
@@ -222,10 +222,10 @@ def find_newest(txn: ReadTransaction, repository: Repository) -> Operation | Non
 
 def _owes_answer(txn: ReadTransaction, repository: Repository, kind: str) -> bool:
     """Return whether the last command was of a kind, and has not answered."""
-    if not unanswered.may_be_left(repository):
+    if not interrupted.may_be_left(repository):
         return False
     newest = find_newest(txn, repository)
-    return newest is not None and newest.kind == kind and unanswered.is_left(repository, newest.id)
+    return newest is not None and newest.kind == kind and interrupted.is_left(repository, newest.id)
 
 
 def _has(txn: ReadTransaction, repository: Repository, prefix: str) -> bool:

@@ -3,11 +3,11 @@
 `undo` reverses the newest operation that is not undone, in one transaction that compares first;
 `redo` reverses the last undo. Both are operations themselves, so nothing is lost. What was pushed
 is then moved back in the bucket, if the bucket still stands on that move; if not, nothing is
-undone: see `lakecli.repository.undo.back_in_bucket`.
+undone: see `lakecli.repository.undo.remote_undo`.
 
 If the same command was interrupted before, it is completed instead of doing the next one. Two
 things may be left to do: refs that it has yet to move back in the bucket, and its answer
-(`lakecli.repository.undo.unanswered`).
+(`lakecli.repository.undo.interrupted`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import finish_pending, when_none_under_way
-from lakecli.repository.undo import back_in_bucket, pushed, unanswered
+from lakecli.repository.undo import interrupted, pushed_refs, remote_undo
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.log import UndoTarget
-from lakecli.repository.undo.pushed import PushedRef
+from lakecli.repository.undo.pushed_refs import PushedRef
 from lakecli.repository.undo.take_back import (
     PassedOver,
     TakeBack,
@@ -78,12 +78,12 @@ def undo(
         with repository.lake.kv.read() as txn:
             original = _original(txn, repository, target)
         check(original)
-    planned = pushed.find_to_move_back(repository, [target.taken_back], remote=remote)
+    planned = pushed_refs.find_to_move_back(repository, [target.taken_back], remote=remote)
     with Answering(repository) as answering:
         undone = _take(
             repository, target, answering, kind=op_log.UNDO, planned=planned, remote=remote
         )
-        back_in_bucket.send(repository, undone.appended, planned, committer=committer)
+        remote_undo.send(repository, undone.appended, planned, committer=committer)
         repository.lake.runtime.on_step("undo done")
     return undone
 
@@ -145,7 +145,7 @@ def _take(
                     hint=f"see what was done, then try again: lakecli op log {repository.uri}",
                 )
             if is_undo:
-                pushed.check_none_pushed(
+                pushed_refs.check_none_pushed(
                     txn, repository, [target.taken_back], planned, remote=remote
                 )
             original = _original(txn, repository, target)
@@ -153,7 +153,7 @@ def _take(
             taking.take_back(target.taken_back, passed_over)
             metadata = {link: target.operation.hex()}
             appended = taking.append(kind=kind, metadata=metadata, is_undo=is_undo)
-            back_in_bucket.note(txn, repository, appended, planned)
+            remote_undo.note(txn, repository, appended, planned)
             answering.begin(appended, planned)
         return Undone(original, appended, tuple(planned))
 
@@ -199,7 +199,7 @@ def restore(
         newer = _newer(txn, repository, kept)
     if not newer:
         raise _unchanged(repository, kept)
-    planned = pushed.find_to_move_back(repository, newer, remote=remote)
+    planned = pushed_refs.find_to_move_back(repository, newer, remote=remote)
     claims = claim_operations(repository, newer)
     lake.runtime.on_step(f"{op_log.RESTORE} here")
     answering = Answering(repository)
@@ -211,20 +211,20 @@ def restore(
                     f"another command changed {repository.uri} meanwhile; nothing was restored",
                     hint="try again",
                 )
-            pushed.check_none_pushed(txn, repository, newer, planned, remote=remote)
+            pushed_refs.check_none_pushed(txn, repository, newer, planned, remote=remote)
             taking = TakeBack(txn, repository, claims)
             for operation in newer:
                 taking.take_back(operation)
             if not taking.has_changed:
                 raise _unchanged(repository, kept)
             appended = taking.append(kind=op_log.RESTORE, metadata={RESTORES: kept.id.hex()})
-            back_in_bucket.note(txn, repository, appended, planned)
+            remote_undo.note(txn, repository, appended, planned)
             answering.begin(appended, planned)
         return appended
 
     with answering:
         appended = when_none_under_way(repository, act)
-        back_in_bucket.send(repository, appended, planned, committer=committer)
+        remote_undo.send(repository, appended, planned, committer=committer)
         lake.runtime.on_step(f"{op_log.RESTORE} done")
     return appended
 
@@ -281,7 +281,7 @@ class Answering:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self._answer: unanswered.OwedAnswer | None = None
+        self._answer: interrupted.OwedAnswer | None = None
         self.is_another_ones = False
 
     def begin(self, appended: Operation, planned: Sequence[PushedRef]) -> None:
@@ -290,11 +290,11 @@ class Answering:
             {"kind": each.kind, "name": each.name, "before": each.before, "after": each.after}
             for each in planned
         ]
-        self._answer = unanswered.begin(self._repository, appended.id, moved)
+        self._answer = interrupted.begin(self._repository, appended.id, moved)
 
     def resume(
         self, txn: ReadTransaction, newest: Operation | None
-    ) -> unanswered.OwedAnswer | None:
+    ) -> interrupted.OwedAnswer | None:
         """Take over the answer that a killed command left about an operation, and return it.
 
         Answers about other operations are dropped, since somebody went on without them.
@@ -303,7 +303,7 @@ class Answering:
             txn: a write transaction.
             newest: the newest operation of the log that is not passed over.
         """
-        for left in unanswered.take_left(self._repository):
+        for left in interrupted.take_left(self._repository):
             if (
                 newest is None
                 or left.operation != newest.id
@@ -313,7 +313,7 @@ class Answering:
             else:
                 self._answer = left
         if self._answer is None and newest is not None:
-            self.is_another_ones = unanswered.is_owed(self._repository, newest.id)
+            self.is_another_ones = interrupted.is_owed(self._repository, newest.id)
         return self._answer
 
     def leave(self) -> None:
@@ -361,7 +361,7 @@ def complete(
     """
     with Answering(repository) as answering:
         left = _resume(repository, answering, kind, remote=remote, restores=restores)
-        moved = back_in_bucket.complete(repository, kind, committer=committer) if remote else []
+        moved = remote_undo.complete(repository, kind, committer=committer) if remote else []
         if answering.is_another_ones:
             return None  # which has nothing to move any more
         names = {(each.kind, each.name) for each in moved}
@@ -382,14 +382,14 @@ def complete(
 
 def _resume(
     repository: Repository, answering: Answering, kind: str, *, remote: bool, restores: str
-) -> unanswered.OwedAnswer | None:
+) -> interrupted.OwedAnswer | None:
     """Take over the answer that a command of this kind has left, if it was the last one.
 
     Raises:
         Refused: it has yet to move refs in the bucket, and `remote` is not set.
         LostRace: it still runs, and has yet to move refs in the bucket.
     """
-    if not unanswered.may_be_left(repository):
+    if not interrupted.may_be_left(repository):
         return None
     with repository.lake.kv.write() as txn:
         newest = op_log.find_newest(txn, repository)

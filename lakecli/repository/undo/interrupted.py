@@ -1,4 +1,4 @@
-"""The answer that a command is still to give about an operation that it has appended.
+"""Commands that were killed after they had appended an operation, before they gave their answer.
 
 A command that does something else when it is repeated, such as ``undo``, must not be repeated by
 somebody who only lacks its answer. It has a file until the answer was given, and a lock on the file

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from lakecli.repository.undo import unanswered
+from lakecli.repository.undo import interrupted
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
@@ -28,32 +28,32 @@ def directory(repository: Repository) -> Path:
     return Path(os.fspath(repository.lake.home.store)) / "answers"
 
 
-def begun(repository: Repository) -> unanswered.OwedAnswer:
-    made = unanswered.begin(repository, OPERATION, MOVED)
+def begun(repository: Repository) -> interrupted.OwedAnswer:
+    made = interrupted.begin(repository, OPERATION, MOVED)
     assert made is not None
     return made
 
 
 def test_an_answer_is_taken_once_its_command_is_gone(repository: Repository) -> None:
-    assert not unanswered.may_be_left(repository)
-    assert unanswered.take_left(repository) == []
+    assert not interrupted.may_be_left(repository)
+    assert interrupted.take_left(repository) == []
     made = begun(repository)
-    assert unanswered.begin(repository, OPERATION, []) is None
+    assert interrupted.begin(repository, OPERATION, []) is None
     os.fstat(0)  # what was not opened is not closed
-    assert unanswered.may_be_left(repository)
-    assert unanswered.is_left(repository, OPERATION)
-    assert not unanswered.is_left(repository, bytes(16))
-    assert unanswered.take_left(repository) == []  # its command runs
-    assert unanswered.is_owed(repository, OPERATION)
-    assert not unanswered.is_owed(repository, bytes(16))
+    assert interrupted.may_be_left(repository)
+    assert interrupted.is_left(repository, OPERATION)
+    assert not interrupted.is_left(repository, bytes(16))
+    assert interrupted.take_left(repository) == []  # its command runs
+    assert interrupted.is_owed(repository, OPERATION)
+    assert not interrupted.is_owed(repository, bytes(16))
     made.leave()
-    assert not unanswered.is_owed(repository, OPERATION)
-    (left,) = unanswered.take_left(repository)
+    assert not interrupted.is_owed(repository, OPERATION)
+    (left,) = interrupted.take_left(repository)
     assert (left.operation, left.moved()) == (OPERATION, MOVED)
-    assert unanswered.take_left(repository) == []
+    assert interrupted.take_left(repository) == []
     left.give()
     left.give()
-    assert not unanswered.may_be_left(repository)
+    assert not interrupted.may_be_left(repository)
 
 
 def test_answers_of_others_and_other_files_stay(repository: Repository) -> None:
@@ -62,7 +62,7 @@ def test_answers_of_others_and_other_files_stay(repository: Repository) -> None:
     others = [path.with_name(name) for name in (f"{path.name}z", f"other-{OPERATION.hex()}")]
     for other in others:
         other.touch()
-    (left,) = unanswered.take_left(repository)
+    (left,) = interrupted.take_left(repository)
     assert left.operation == OPERATION
     left.give()
     assert sorted(directory(repository).iterdir()) == sorted(others)
@@ -80,11 +80,11 @@ def test_an_answer_that_was_given_meanwhile_is_not_taken(
         lock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", give_first)
-    assert unanswered.take_left(repository) == []
+    assert interrupted.take_left(repository) == []
     monkeypatch.undo()
     begun(repository).leave()
     monkeypatch.setattr(fcntl, "flock", give_first)
-    assert not unanswered.is_owed(repository, OPERATION)
+    assert not interrupted.is_owed(repository, OPERATION)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_damaged_answer_names_no_refs(repository: Repository, content: bytes) 
     begun(repository).leave()
     (path,) = directory(repository).iterdir()
     path.write_bytes(content)
-    (left,) = unanswered.take_left(repository)
+    (left,) = interrupted.take_left(repository)
     assert left.moved() == []
     left.give()
 
@@ -133,7 +133,7 @@ def test_an_answer_is_durable_with_its_name(
     made.leave()
     made.leave()
     assert len(list(Path("/dev/fd").iterdir())) == descriptors
-    (left,) = unanswered.take_left(repository)
+    (left,) = interrupted.take_left(repository)
     left.give()
     assert len(list(Path("/dev/fd").iterdir())) == descriptors
 
@@ -146,16 +146,16 @@ def test_a_command_whose_answer_cannot_be_recorded_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", refuse)
-        assert unanswered.begin(repository, OPERATION, MOVED) is None
-        assert not unanswered.may_be_left(repository)
+        assert interrupted.begin(repository, OPERATION, MOVED) is None
+        assert not interrupted.may_be_left(repository)
         patch.undo()
         begun(repository).leave()
         patch.setattr(fcntl, "flock", refuse)
-        assert unanswered.take_left(repository) == []
-        assert not unanswered.is_owed(repository, OPERATION)
+        assert interrupted.take_left(repository) == []
+        assert not interrupted.is_owed(repository, OPERATION)
     for path in directory(repository).iterdir():
         path.unlink()
     directory(repository).rmdir()
     directory(repository).touch()
-    assert unanswered.begin(repository, OPERATION, MOVED) is None
-    assert not unanswered.may_be_left(repository)
+    assert interrupted.begin(repository, OPERATION, MOVED) is None
+    assert not interrupted.may_be_left(repository)

@@ -1,7 +1,7 @@
 """What was pushed of operations that are to be undone, and where refs go back to in the bucket.
 
 Without `remote`, undoing an operation that was pushed is refused. With it, each ref moves back in
-the bucket too (`lakecli.repository.undo.back_in_bucket`), if the bucket still stands where the
+the bucket too (`lakecli.repository.undo.remote_undo`), if the bucket still stands where the
 operation left it: to where it is here then, but not behind what it had there before.
 
 Only moves that this clone made in the bucket are undone there. Others may have taken such a move

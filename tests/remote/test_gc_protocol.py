@@ -10,8 +10,8 @@ import pytest
 from lakecli.base.layout import GC_STATE, MAX_STATE_SIZE
 from lakecli.base.retry import Retries, RetryPolicy
 from lakecli.errors import IntegrityError, OutcomeUnknown, Unreachable
-from lakecli.remote import collection
-from lakecli.remote.collection import (
+from lakecli.remote import gc_protocol
+from lakecli.remote.gc_protocol import (
     NEVER_RAN,
     DamagedState,
     GcState,
@@ -201,12 +201,12 @@ def test_the_time_of_the_store_is_that_of_an_object_written_now() -> None:
 
 
 def test_a_keep_of_many_keys_is_written_in_several_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collection, "_KEYS_OF_A_KEEP", 2)
+    monkeypatch.setattr(gc_protocol, "_KEYS_OF_A_KEEP", 2)
     store = MemoryStore(MemoryBucket(), "ns/")
     keys = [f"data/{digit}" for digit in "edcba"]
     write_keep(store, 3, "5" * 32, keys)
     write_keep(store, 4, "6" * 32, ["data/f"])
-    names = [info.key.rpartition("/")[2] for info in store.list(collection.keep_prefix(3))]
+    names = [info.key.rpartition("/")[2] for info in store.list(gc_protocol.keep_prefix(3))]
     assert names == ["5" * 32, "5" * 32 + "-1", "5" * 32 + "-2"]
     assert sorted(iter_keeps(store, 3)) == sorted(keys)
     assert sorted(iter_keeps(store)) == [*sorted(keys), "data/f"]
@@ -217,7 +217,7 @@ def test_a_list_of_keys_to_spare_that_is_too_long_stops_the_sweep(
 ) -> None:
     store = MemoryStore(MemoryBucket(), "ns/")
     write_keep(store, 3, "5" * 32, ["data/a"])
-    monkeypatch.setattr(collection, "MAX_KEEP_SIZE", len(b"data/a\n"))
+    monkeypatch.setattr(gc_protocol, "MAX_KEEP_SIZE", len(b"data/a\n"))
     assert list(iter_keeps(store)) == ["data/a"]
     write_keep(store, 3, "6" * 32, ["data/bc"])
     with pytest.raises(IntegrityError, match="8 bytes"):
@@ -229,8 +229,8 @@ def test_a_list_of_expired_metaranges_that_is_not_valid_excuses_nothing(
 ) -> None:
     store = FaultyStore()
     a, b = "a" * 64, "b" * 64
-    key = f"{collection.EXPIRED}1"
-    monkeypatch.setattr(collection, "MAX_EXPIRED_SIZE", 64)
+    key = f"{gc_protocol.EXPIRED}1"
+    monkeypatch.setattr(gc_protocol, "MAX_EXPIRED_SIZE", 64)
     assert read_expired(store, key) == []
     store.put(key, bytes.fromhex(a + b), ANY)
     assert read_expired(store, key) == [a, b]

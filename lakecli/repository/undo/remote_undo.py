@@ -41,7 +41,7 @@ from lakecli.repository.sharing.automatic import (
     send_note,
     unsent_notes,
 )
-from lakecli.repository.undo import pushed
+from lakecli.repository.undo import pushed_refs
 from lakecli.repository.undo.log import (
     REDO,
     REDOES,
@@ -51,7 +51,7 @@ from lakecli.repository.undo.log import (
     changes_something,
     iter_logged,
 )
-from lakecli.repository.undo.pushed import PushedRef, moved_on
+from lakecli.repository.undo.pushed_refs import PushedRef, moved_on
 from lakecli.repository.undo.take_back import TakeBack, claim_operations
 
 
@@ -268,7 +268,7 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
     if operation is None:
         return False
     try:
-        planned = pushed.find_to_move_back(repository, [operation], remote=True)
+        planned = pushed_refs.find_to_move_back(repository, [operation], remote=True)
         claims = claim_operations(repository, [operation])
 
         def act() -> Operation:
