@@ -51,7 +51,7 @@ from lakecli.repository.handle.namespace import (
     remember_test,
 )
 from lakecli.repository.reading.addresses import trust_of
-from lakecli.repository.reading.place_counts import allowable, look
+from lakecli.repository.reading.outside_counts import allowable, look
 from lakecli.stores.contract import exists
 from lakecli.stores.uri import is_local, parse
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.repository.contract import Finished, Repository
     from lakecli.repository.push import PushLease, RefPush
-    from lakecli.repository.reading.place_counts import CountedPlace
+    from lakecli.repository.reading.outside_counts import CountedPlace
     from lakecli.repository.sharing.fetch import RefUpdate
     from lakecli.repository.status import Distance
 

@@ -36,7 +36,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.dump import RefsManifest
 from lakecli.repository.lakefs.restore import Restored, clone_from_lakefs, update_refs
 from lakecli.repository.reading.addresses import remember, trust_of
-from lakecli.repository.reading.place_counts import CountedPlace, allowable, look
+from lakecli.repository.reading.outside_counts import CountedPlace, allowable, look
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 
 

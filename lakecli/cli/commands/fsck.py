@@ -23,7 +23,7 @@ from lakecli.fsck.check import fsck as check
 from lakecli.fsck.check import summarise
 from lakecli.fsck.findings import Finding, FsckCounts, RepairCounts, Unrecoverable
 from lakecli.fsck.repair import repair as repair_defects
-from lakecli.repository.reading.place_counts import CountedPlace, places_in
+from lakecli.repository.reading.outside_counts import CountedPlace, places_in
 from lakecli.repository.stored_objects import Repaired, repair_cache
 
 SHOWN_PATHS: Final = 10

@@ -2,11 +2,11 @@
 
 ::
 
-    view           a ref as one tree: its commit, and staging on top; common ancestors
-    reader         the same for many paths, opened once
-    addresses      from an entry to the store and the key of its bytes; addresses of one version;
-                   places outside the namespace, and which of them this user allows
-    contents       the bytes of an object, verified; whether objects outside are as recorded
-    place_counts   counts the places outside the namespace that entries name
-    reflog         where branches and tags stood before
+    view            a ref as one tree: its commit, and staging on top; common ancestors
+    reader          the same for many paths, opened once
+    addresses       from an entry to the store and the key of its bytes; addresses of one version;
+                    places outside the namespace, and which of them this user allows
+    contents        the bytes of an object, verified; whether objects outside are as recorded
+    outside_counts  counts the places outside the namespace that entries name
+    reflog          where branches and tags stood before
 """
