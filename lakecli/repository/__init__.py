@@ -8,7 +8,7 @@ nothing. Start at `contract`. A room imports the rooms below it only, types incl
                     history: commit, merge, cherry_pick, revert, annotate, bisect, diff, status;
                     log, with rev-parse and show commit
                     objects: stat, du, rm, mv; ls, with find; cp, with update-metadata;
-                    across, cp and mv between repositories
+                    cp_between_repositories, with mv
                     transfers: upload, upload_tree, download; doctor
                     collaboration: clone, open_remote, push, pull; refs_dump, for lakeFS
     undo            the operation log, undo and redo

@@ -10,10 +10,9 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, UsageError
-from lakecli.repository import across as across_module
-from lakecli.repository import repo
-from lakecli.repository.across import RepositoryPath, cp_across, cp_tree_across
+from lakecli.repository import cp_between_repositories, repo
 from lakecli.repository.commit import commit
+from lakecli.repository.cp_between_repositories import RepositoryPath, cp_across, cp_tree_across
 from lakecli.repository.reading.addresses import OutsideAddress, remember, remembered
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
@@ -153,7 +152,7 @@ def test_a_crash_before_the_removal_leaves_both(
 
     places = RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to")
     with monkeypatch.context() as patched:
-        patched.setattr(across_module, "remove_unchanged", crash)
+        patched.setattr(cp_between_repositories, "remove_unchanged", crash)
         with pytest.raises(KeyboardInterrupt):
             cp_tree_across(*places, moves=True)
     assert read(source, "main") == checksums(TREE)
@@ -170,7 +169,7 @@ def test_what_is_uploaded_meanwhile_stays(
         stage(source, "main", {b"d/a": b"changed", b"d/new": b"new"})
         return remove_unchanged(*args)
 
-    monkeypatch.setattr(across_module, "remove_unchanged", remove)
+    monkeypatch.setattr(cp_between_repositories, "remove_unchanged", remove)
     cp_tree_across(
         RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to"), moves=True
     )
@@ -186,9 +185,9 @@ def test_the_store_copies_where_it_can(
         to.put(to_key, store.get(key), ANY)
         return True
 
-    monkeypatch.setattr(across_module, "can_copy", lambda *_: True)
-    monkeypatch.setattr(across_module, "copy_across", copy)
-    monkeypatch.setattr(across_module, "read_object", None)  # nothing is read here
+    monkeypatch.setattr(cp_between_repositories, "can_copy", lambda *_: True)
+    monkeypatch.setattr(cp_between_repositories, "copy_across", copy)
+    monkeypatch.setattr(cp_between_repositories, "read_object", None)  # nothing is read here
     source.store.put(entry_of(b"2").physical_address, b"longer", ANY)
     source.store.delete([entry_of(b"1").physical_address])
     report = cp_tree_across(
@@ -208,8 +207,8 @@ def test_what_the_store_does_not_copy_is_read(
             raise PermissionDenied("no")
         return answer
 
-    monkeypatch.setattr(across_module, "can_copy", lambda *_: True)
-    monkeypatch.setattr(across_module, "copy_across", copy)
+    monkeypatch.setattr(cp_between_repositories, "can_copy", lambda *_: True)
+    monkeypatch.setattr(cp_between_repositories, "copy_across", copy)
     report = cp_tree_across(
         RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to")
     )
