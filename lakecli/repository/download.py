@@ -44,6 +44,7 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     UnwritableFile,
 )
+from lakecli.repository.transfer.multipart import PartFetcher
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import (
     CheckedProgress,
@@ -51,7 +52,6 @@ from lakecli.repository.transfer.parallel import (
     Workers,
     part_retries,
 )
-from lakecli.repository.transfer.parts import PartFetcher
 from lakecli.repository.transfer.patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.walk import AscendingNames, LinkPolicy, walk

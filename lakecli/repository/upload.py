@@ -111,7 +111,7 @@ class Uploader:
         progress, memory = CheckedProgress(options.progress, self.workers), Memory()
         sender = None
         if uploads is not None:
-            from lakecli.repository.transfer.parts import Sender
+            from lakecli.repository.transfer.multipart import Sender
 
             sender = Sender(
                 repository,
@@ -226,7 +226,7 @@ class Uploader:
     def finish(self) -> None:
         """Abort abandoned uploads in parts, at most once a day; called when all is staged."""
         if self._sends_parts:
-            from lakecli.repository.transfer.parts import drop_leftovers
+            from lakecli.repository.transfer.multipart import drop_leftovers
 
             drop_leftovers(self._repository)
 

@@ -19,7 +19,7 @@ from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import local_files
 from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.transfer.ingest import Digests
-from lakecli.repository.transfer.parts import Section, SectionReader, Sender, drop_leftovers
+from lakecli.repository.transfer.multipart import Section, SectionReader, Sender, drop_leftovers
 from lakecli.repository.transfer.walk import FileChanged
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree

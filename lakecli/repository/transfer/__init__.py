@@ -9,5 +9,5 @@
     parallel         many objects at once, in bounded memory
     ingest           files and streams brought into the namespace; what an upload expects
     destination      files written below a directory
-    parts            large objects of a bucket, sent and fetched in parts
+    multipart        large objects of a bucket, sent and fetched in parts
 """

@@ -9,7 +9,7 @@ A small file is read once. A large one is copied into a local namespace in one p
 it. For a bucket it is read twice, once to hash it and once to send it; the second reading is
 verified, so that a file which changes meanwhile is never stored under a wrong name.
 
-`lakecli.repository.transfer.parts` resumes an upload to a bucket that was killed. A copy into a
+`lakecli.repository.transfer.multipart` resumes an upload to a bucket that was killed. A copy into a
 local namespace starts over, which costs less than verifying what was copied.
 """
 
@@ -42,7 +42,7 @@ from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import ObjectGuard, OwnLake
-    from lakecli.repository.transfer.parts import Sender
+    from lakecli.repository.transfer.multipart import Sender
     from lakecli.stores.contract import ObjectStore, WriteBatch
 
 

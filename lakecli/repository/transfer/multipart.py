@@ -1,4 +1,4 @@
-"""Large objects of a bucket, sent and fetched in parts, and resumed after a kill.
+"""Multipart transfers: large objects, sent and fetched in parts, and resumed after a kill.
 
 A file is sent by `Sender`. It is read twice: first to hash the whole and every part, then to send
 it, when each part is hashed again. So no part is sent with other bytes than the name of the object
