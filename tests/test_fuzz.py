@@ -138,7 +138,7 @@ def read_key(data: bytes) -> None:
 
 
 def carried_results() -> list[bytes]:
-    from lakecli.imports.parts import ImportedPart, ImportTally
+    from lakecli.imports.model import ImportedPart, ImportTally
     from lakecli.imports.tree_parts import EMPTY
 
     cut = EMPTY._replace(head_keys=[b"k"], head_values=[b"v"])

@@ -13,7 +13,7 @@
     bucket         a prefix of a bucket as a source
     addresses      check the addresses of a source's objects, and whether the objects are there
     dry_run        the paths that a dry run of an import lists
-    parts          the task, parts, rows, failures and results of an import
+    model          the task, parts, rows, failures and results of an import
     tree_parts     one part of a tree: read it, write it, join all parts; rebuild trees of lakeFS
 
 A *source* (`sources`, `bucket`, `manifest`) plans parts, each an interval of keys; a part yields

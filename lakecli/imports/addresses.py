@@ -19,7 +19,7 @@ from typing import Final
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.engine.runner import open_by_uri
 from lakecli.errors import LakeError, Refused
-from lakecli.imports.parts import Choice, Failures, Rows, Task
+from lakecli.imports.model import Choice, Failures, Rows, Task
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import MARK as PIN_MARK
 from lakecli.repository.reading.addresses import (

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base.model import Account
 from lakecli.engine.runner import Runner, open_by_uri
-from lakecli.imports.parts import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
+from lakecli.imports.model import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
 from lakecli.repository.reading.addresses import pinned_bytes, unpinned_bytes
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.contract import ObjectInfo, ObjectStore, key_bytes

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from lakecli.committed.values import decode_entry
 from lakecli.engine.scratch import Scratch, keep_value, take_value
-from lakecli.imports.parts import DryRunOutput, Failures
+from lakecli.imports.model import DryRunOutput, Failures
 from lakecli.repository.transfer.plan import PathAction, PathStep
 
 PIECE_STEPS: Final = 16_384

@@ -31,7 +31,7 @@ from lakecli.committed.values import Columns, encode_entry, encode_external, is_
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.imports.addresses import Addresses, Verifier, store_of
 from lakecli.imports.dry_run import Lister
-from lakecli.imports.parts import (
+from lakecli.imports.model import (
     Failures,
     ImportedPart,
     ImportPart,

@@ -25,7 +25,7 @@ from lakecli.imports.addresses import choose
 from lakecli.imports.dry_run import iter_steps
 from lakecli.imports.import_part import import_item
 from lakecli.imports.manifest import Manifest
-from lakecli.imports.parts import (
+from lakecli.imports.model import (
     Choice,
     DryRunOutput,
     ImportedPart,

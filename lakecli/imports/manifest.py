@@ -42,7 +42,7 @@ from lakecli.imports.manifest_rows import (
     rows_of_parquet,
     rows_of_records,
 )
-from lakecli.imports.parts import (
+from lakecli.imports.model import (
     ROWS_AT_ONCE,
     Failures,
     ImportPart,

@@ -19,7 +19,7 @@ from urllib.parse import unquote_to_bytes
 
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.errors import IntegrityError
-from lakecli.imports.parts import ROWS_AT_ONCE, Rows
+from lakecli.imports.model import ROWS_AT_ONCE, Rows
 from lakecli.repository.reading.addresses import unpinned_bytes
 
 T = TypeVar("T")

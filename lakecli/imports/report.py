@@ -27,7 +27,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import LostRace
 from lakecli.imports.addresses import Verify
 from lakecli.imports.dry_run import take_pieces
-from lakecli.imports.parts import (
+from lakecli.imports.model import (
     SHOWN_FAILURES,
     ImportedPart,
     ImportFailure,

@@ -33,7 +33,7 @@ from lakecli.imports.dry_run import Lister
 from lakecli.imports.import_part import import_rows
 from lakecli.imports.manifest import Manifest, ManifestPiece
 from lakecli.imports.manifest_rows import batch_of, rows_of_batch, rows_of_tuples, schema
-from lakecli.imports.parts import (
+from lakecli.imports.model import (
     ROWS_AT_ONCE,
     Failures,
     ImportedPart,

@@ -16,7 +16,7 @@ from lakecli.imports.addresses import check_outside
 from lakecli.imports.bucket import BucketSource
 from lakecli.imports.inventory import SUFFIX, read_inventory
 from lakecli.imports.manifest import KINDS, Manifest, file_at, files_below, kind_of, manifest_of
-from lakecli.imports.parts import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
+from lakecli.imports.model import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import unpinned_bytes
 from lakecli.repository.transfer.ingest import Ingest

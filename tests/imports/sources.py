@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakecli.base.model import Entry
 from lakecli.committed.values import encode_entry
-from lakecli.imports.parts import Failures, ImportPart, Rows
+from lakecli.imports.model import Failures, ImportPart, Rows
 from tests.support.lakes import START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lakecli.engine.runner import Runner
-    from lakecli.imports.parts import Task
+    from lakecli.imports.model import Task
 
 
 def rows_of(contents: dict[bytes, int]) -> Rows:

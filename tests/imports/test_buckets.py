@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Entry
     from lakecli.engine.runner import Runner
-    from lakecli.imports.parts import Task
+    from lakecli.imports.model import Task
     from lakecli.repository.contract import Repository
     from lakecli.stores.contract import ObjectInfo, ObjectStore
 

@@ -16,7 +16,7 @@ from lakecli.committed.writer import apply
 from lakecli.engine.runner import LocalRunner, StoreLocation
 from lakecli.imports.import_part import import_item
 from lakecli.imports.job import destination
-from lakecli.imports.parts import ImportTally, NumberedPart, Task
+from lakecli.imports.model import ImportTally, NumberedPart, Task
 from lakecli.imports.tree_parts import join_parts
 from lakecli.stores.memory import MemoryStore
 from tests.imports.sources import Split, value_of

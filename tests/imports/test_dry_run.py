@@ -13,7 +13,7 @@ from lakecli.engine.scratch import Scratch
 from lakecli.errors import IntegrityError
 from lakecli.imports import dry_run
 from lakecli.imports.dry_run import Lister, iter_steps, take_pieces
-from lakecli.imports.parts import DryRunOutput, Failures
+from lakecli.imports.model import DryRunOutput, Failures
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from lakecli.imports.manifest import ManifestFile
-    from lakecli.imports.parts import ImportPart
+    from lakecli.imports.model import ImportPart
     from lakecli.repository.contract import Repository
 
 KEYS = [f"dir {n % 7}/é{n:05d}.bin" for n in range(3_000)]

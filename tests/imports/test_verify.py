@@ -10,7 +10,7 @@ from lakecli.engine.runner import LocalRunner
 from lakecli.imports import addresses
 from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects, preview
-from lakecli.imports.parts import Choice, Rows
+from lakecli.imports.model import Choice, Rows
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import open_source
 from lakecli.repository.transfer.walk import LinkPolicy

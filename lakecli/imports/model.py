@@ -1,4 +1,4 @@
-"""What an import is made of: the task, its parts, the rows of a part, and its result.
+"""The model of an import: the task, its parts, the rows of a part, and its result.
 
 Tasks and parts are sent to the processes that run parts, so they consist of plain values.
 """
