@@ -34,7 +34,7 @@ PLACES = {
     "exports/test_buckets.py": "servers",
     "cli/test_pin_versions.py": "servers",
     "repository/test_sync_races.py": "servers",
-    "repository/handoff/test_script.py": "servers",
+    "repository/handoff/test_download_script.py": "servers",
     "cli/test_completion.py": "servers",
     "cli/test_lakefs.py": "servers",
     "cli/test_examples.py": "quality",

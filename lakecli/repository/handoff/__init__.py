@@ -2,11 +2,11 @@
 
 ::
 
-    links       a signed URL for one object, or for every object below a prefix; names, quoted
-    manifest    formats that list them, read again and checked
-    documents   a file in one of the formats, and the download script: partner.sh, and
-                partner_blake3 where b3sum is missing
-    incoming    objects sent to PUT links, and objects recorded where they lie
+    links            a signed URL for one object, or for every object below a prefix; names, quoted
+    manifest         lists of them as JSON, CSV or a page, read again and checked
+    download_script  a script that downloads them: partner.sh, and partner_blake3 where b3sum is
+                     missing
+    incoming         objects sent to PUT links, and objects recorded where they lie
 
 URLs are secrets: everybody who has one can read its object until it expires. They are written only
 where the user asked for them, into files that only their owner can read. The package stands on

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakecli.base.identity import h
-from lakecli.repository.handoff.documents import FORMATS, ShellScript
+from lakecli.repository.handoff.download_script import FORMATS, ShellScript
 from lakecli.repository.handoff.links import Header, ObjectLink, Totals
 
 if TYPE_CHECKING:

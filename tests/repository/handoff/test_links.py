@@ -11,7 +11,7 @@ from lakecli.committed.values import encode_entry
 from lakecli.errors import NotFound, PermissionDenied, Unsupported
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff import manifest
-from lakecli.repository.handoff.documents import FORMATS, ShellScript
+from lakecli.repository.handoff.download_script import FORMATS, ShellScript
 from lakecli.repository.handoff.links import ObjectLinks, open_handoff, presign_entry
 from lakecli.repository.reading.addresses import remember
 from lakecli.repository.staged.stager import Stager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.repository.handoff import documents as script_module
+from lakecli.repository.handoff import download_script
 from lakecli.repository.transfer.own_names import is_own
 from tests.repository.handoff.links import (
     DATA,
@@ -171,7 +171,7 @@ def test_more_objects_than_one_chunk_are_downloaded(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(script_module, "CHUNK", 4)
+    monkeypatch.setattr(download_script, "CHUNK", 4)
     server.objects = {b"%d" % number: b"%d" % number for number in range(12)}
     machine = partner(kind)
     done = machine.run(script_for(links_to(server), tmp_path))
