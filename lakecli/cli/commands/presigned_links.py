@@ -21,14 +21,16 @@ from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.names import check_branch_name
 from lakecli.repository.contract import Repository
-from lakecli.repository.handoff.download_script import FORMATS, ShellScript, format_of
+from lakecli.repository.handoff.download_script import ShellScript
 from lakecli.repository.handoff.incoming import UploadLink, new_links
 from lakecli.repository.handoff.links import ObjectLink, ObjectLinks, open_handoff, presign_entry
 from lakecli.repository.handoff.manifest import (
+    FORMATS,
     Document,
     LinkFinding,
     LinkState,
     check,
+    format_of,
     read_manifest,
 )
 from lakecli.repository.reading.addresses import may_change

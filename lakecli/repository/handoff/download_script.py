@@ -1,19 +1,17 @@
-"""Documents that list links, written while the links stream: manifests, and a download script.
+"""A script that downloads objects by their links, written while the links stream.
 
-The script is ``partner.sh``, which needs a POSIX shell and curl, and ``partner_blake3.py``, which
-verifies where b3sum is missing. The names in a script are data, never code: ASCII in single quotes.
-A name that no file below a directory can have is only printed as a failure.
+It is ``partner.sh``, which needs a POSIX shell and curl, and ``partner_blake3.py``, which verifies
+where b3sum is missing. The names in a script are data, never code: ASCII in single quotes. A name
+that no file below a directory can have is only printed as a failure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from lakecli.base.identity import h
-from lakecli.errors import UsageError
 from lakecli.repository.handoff.links import (
     PARTS,
     Header,
@@ -25,13 +23,7 @@ from lakecli.repository.handoff.links import (
     shell_word,
     url_text,
 )
-from lakecli.repository.handoff.manifest import (
-    CsvManifest,
-    Document,
-    HtmlManifest,
-    JsonManifest,
-    time_text,
-)
+from lakecli.repository.handoff.manifest import Document, time_text
 
 CHUNK: Final = 1_024
 """Objects in one chunk of a shell script, which each worker keeps in memory."""
@@ -148,27 +140,3 @@ else:
 """
 """The Python program of the shell script: prints digests as b3sum does, also for names that
 `shell_word` wrote."""
-
-
-FORMATS: Final[Mapping[str, type[Document]]] = {
-    "json": JsonManifest,
-    "csv": CsvManifest,
-    "html": HtmlManifest,
-}
-"""The formats of a manifest."""
-
-
-def format_of(file: Path) -> type[Document]:
-    """Return the format that a manifest's suffix means.
-
-    Raises:
-        UsageError: it means none.
-    """
-    for format_ in FORMATS.values():
-        if file.suffix.lower() in format_.suffixes:
-            return format_
-    known = ", ".join(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
-    raise UsageError(
-        f"the suffix of {file.name!r} is of no format",
-        hint=f"one of {known}, or say which by --format",
-    )

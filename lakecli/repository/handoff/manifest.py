@@ -31,13 +31,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from html import escape
 from itertools import tee
+from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, Self, TextIO
 
@@ -457,6 +458,30 @@ def _shown_size(size: int) -> str:
 
 def _utc(when: datetime) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S} UTC"
+
+
+FORMATS: Final[Mapping[str, type[Document]]] = {
+    "json": JsonManifest,
+    "csv": CsvManifest,
+    "html": HtmlManifest,
+}
+"""The formats of a manifest."""
+
+
+def format_of(file: Path) -> type[Document]:
+    """Return the format that a manifest's suffix means.
+
+    Raises:
+        UsageError: it means none.
+    """
+    for format_ in FORMATS.values():
+        if file.suffix.lower() in format_.suffixes:
+            return format_
+    known = ", ".join(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
+    raise UsageError(
+        f"the suffix of {file.name!r} is of no format",
+        hint=f"one of {known}, or say which by --format",
+    )
 
 
 class LinkState(StrEnum):

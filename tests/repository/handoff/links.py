@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakecli.base.identity import h
-from lakecli.repository.handoff.download_script import FORMATS, ShellScript
+from lakecli.repository.handoff.download_script import ShellScript
 from lakecli.repository.handoff.links import Header, ObjectLink, Totals
+from lakecli.repository.handoff.manifest import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

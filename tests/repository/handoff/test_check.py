@@ -9,9 +9,14 @@ import pytest
 from lakecli.errors import NotFound, Refused
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.handoff.download_script import FORMATS
 from lakecli.repository.handoff.links import open_handoff
-from lakecli.repository.handoff.manifest import LinkFinding, LinkState, check, read_manifest
+from lakecli.repository.handoff.manifest import (
+    FORMATS,
+    LinkFinding,
+    LinkState,
+    check,
+    read_manifest,
+)
 from tests.support.lakes import stage
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from lakecli.committed.values import encode_entry
 from lakecli.errors import NotFound, PermissionDenied, Unsupported
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff import manifest
-from lakecli.repository.handoff.download_script import FORMATS, ShellScript
+from lakecli.repository.handoff.download_script import ShellScript
 from lakecli.repository.handoff.links import ObjectLinks, open_handoff, presign_entry
+from lakecli.repository.handoff.manifest import FORMATS
 from lakecli.repository.reading.addresses import remember
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest, response_headers
