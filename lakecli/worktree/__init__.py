@@ -14,7 +14,7 @@ base), and the ref now. Contents decide: a file is changed when its bytes are, w
     linked_files  reflinks and hard links to objects; the executable bit
     writer        writing files: fetched beside, made durable together, then renamed
     keep          what a command overwrites or deletes on request, for `undo`
-    bring         bringing a directory to a commit: `pull`, `checkout`, `restore`
+    checkout      bringing a directory to a commit: `pull`, `checkout`, `restore`
     create        linking a directory: `local init` and `local clone`
     commit        committing the changes of a directory, without staging them first
     git           a Git repository around the directory

@@ -23,7 +23,7 @@ from lakecli.repository.transfer.ingest import Ingested, SpecialFile
 from lakecli.repository.transfer.patterns import Selection
 from lakecli.repository.transfer.walk import FileChanged, opener_below
 from lakecli.repository.upload import Uploader, UploadOptions
-from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
+from lakecli.worktree.checkout import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.index import state_of
 from lakecli.worktree.keep import claimed_files
 from lakecli.worktree.linked_files import restore_objects

@@ -17,7 +17,7 @@ from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.own_names import INCOMING, LINK_FILE
 from lakecli.stores.uri import parse
-from lakecli.worktree.bring import Brought, Policy, bring
+from lakecli.worktree.checkout import Brought, Policy, bring
 from lakecli.worktree.ignore import selection_of
 from lakecli.worktree.link import Link, find_root, read_link, write_link
 from lakecli.worktree.worktree import LinkMode, Worktree, lock

@@ -16,7 +16,7 @@ from lakecli.repository.transfer.patterns import EVERYTHING
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree import create
-from lakecli.worktree.bring import Brought, Policy, bring
+from lakecli.worktree.checkout import Brought, Policy, bring
 from lakecli.worktree.commit import CommitOptions, Committed, commit
 from lakecli.worktree.link import read_link
 from lakecli.worktree.status import status

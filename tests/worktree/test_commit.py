@@ -19,7 +19,7 @@ from lakecli.repository.transfer.patterns import Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.repository.upload import Uploader, UploadOptions, upload_file
-from lakecli.worktree.bring import WorktreeConflict
+from lakecli.worktree.checkout import WorktreeConflict
 from lakecli.worktree.commit import _has_same_contents
 from tests.support.lakes import entry_of, read, stage
 from tests.support.worktrees import (

@@ -15,7 +15,7 @@ from lakecli.fsck.check import fsck
 from lakecli.repository.transfer.patterns import EVERYTHING
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file
-from lakecli.worktree.bring import restore
+from lakecli.worktree.checkout import restore
 from lakecli.worktree.status import status
 from lakecli.worktree.worktree import LinkMode
 from tests.support.lakes import checksums, read

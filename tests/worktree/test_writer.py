@@ -22,7 +22,7 @@ from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.local.files import write_all
 from lakecli.worktree import create, writer
-from lakecli.worktree.bring import restore
+from lakecli.worktree.checkout import restore
 from lakecli.worktree.index import state_of
 from lakecli.worktree.status import status
 from lakecli.worktree.worktree import LinkMode

@@ -24,7 +24,7 @@ from lakecli.cli.reading import Kind, absolute, relative_path
 from lakecli.errors import UsageError
 from lakecli.repository import branch
 from lakecli.repository.reading.view import commit_at
-from lakecli.worktree.bring import restore as restore_paths
+from lakecli.worktree.checkout import restore as restore_paths
 from lakecli.worktree.ignore import Ignore, IgnoreMatch
 
 

@@ -33,7 +33,7 @@ from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Message, Metadata, PrefixUri, Yes
 from lakecli.cli.reading import NO_METADATA, Kind, absolute
 from lakecli.errors import NotFound, Refused, UsageError
-from lakecli.worktree.bring import Policy
+from lakecli.worktree.checkout import Policy
 from lakecli.worktree.create import clone, init
 from lakecli.worktree.git import GitRepository, find_git, ignore_in_git
 from lakecli.worktree.ignore import selection_of

@@ -30,7 +30,7 @@ from lakecli.cli.reading import linked, ref_here, repository_here
 from lakecli.repository.pull import Pulling, PullOptions, PullReport
 from lakecli.repository.pull import pull as pull_branch
 from lakecli.repository.sharing.fetch import fetch as fetch_refs
-from lakecli.worktree.bring import Policy
+from lakecli.worktree.checkout import Policy
 from lakecli.worktree.worktree import Worktree
 
 

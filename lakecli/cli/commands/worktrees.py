@@ -31,7 +31,7 @@ from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
 from lakecli.settings.keys import HARDLINK_ROOT
 from lakecli.stores.uri import is_local
-from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
+from lakecli.worktree.checkout import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.commit import CommitOptions, Committed, commit
 from lakecli.worktree.create import link_target
 from lakecli.worktree.git import commit_metadata, find_git

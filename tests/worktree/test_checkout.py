@@ -23,7 +23,7 @@ from lakecli.repository.undo.undo import redo, undo
 from lakecli.repository.upload import UploadOptions
 from lakecli.stores.contract import ANY
 from lakecli.worktree import create
-from lakecli.worktree.bring import Policy, WorktreeConflict, bring, restore
+from lakecli.worktree.checkout import Policy, WorktreeConflict, bring, restore
 from lakecli.worktree.index import FileState, TrackedFile, state_of
 from lakecli.worktree.keep import (
     DirectoryGone,
