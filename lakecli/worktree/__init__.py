@@ -5,19 +5,19 @@ base), and the ref now. Contents decide: a file is changed when its bytes are, w
 
 ::
 
-    link          `.lakefs_ref.yaml`, which links a directory with a path of a ref
-    ignore        which paths and files are left alone: `.lakefsignore`, and the sparse selection
-    index         the state of each file that was seen to have its object's contents
-    scan          how the files differ from the base
-    worktree      `Worktree`: a linked directory, opened and locked
-    status        how the files, the base and the ref differ: `status` and `diff`
-    linked_files  reflinks and hard links to objects; the executable bit
-    writer        writing files: fetched beside, made durable together, then renamed
-    keep          what a command overwrites or deletes on request, for `undo`
-    checkout      bringing a directory to a commit: `pull`, `checkout`, `restore`
-    create        linking a directory: `local init` and `local clone`
-    commit        committing the changes of a directory, without staging them first
-    git           a Git repository around the directory
+    link           `.lakefs_ref.yaml`, which links a directory with a path of a ref
+    ignore         which paths and files are left alone: `.lakefsignore`, and the sparse selection
+    index          the state of each file that was seen to have its object's contents
+    scan           how the files differ from the base
+    worktree       `Worktree`: a linked directory, opened and locked
+    status         how the files, the base and the ref differ: `status` and `diff`
+    linked_files   reflinks and hard links to objects; the executable bit
+    writer         writing files: fetched beside, made durable together, then renamed
+    kept_for_undo  what a command overwrites or deletes on request, for `undo`
+    checkout       bringing a directory to a commit: `pull`, `checkout`, `restore`
+    create         linking a directory: `local init` and `local clone`
+    commit         committing the changes of a directory, without staging them first
+    git            a Git repository around the directory
 
 A command that writes announces its target in `.lakefs_ref.yaml` first and moves `at_head` last.
 Between the two, each file has its bytes of the base, of the target, or of the user. So a killed

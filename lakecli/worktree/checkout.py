@@ -23,7 +23,7 @@ from lakecli.errors import ConflictError, IntegrityError, NotFound
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled
-from lakecli.worktree.keep import RESTORE, keep
+from lakecli.worktree.kept_for_undo import RESTORE, keep
 from lakecli.worktree.linked_files import restore_objects
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree

@@ -25,7 +25,7 @@ from lakecli.repository.transfer.walk import FileChanged, opener_below
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.worktree.checkout import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.index import state_of
-from lakecli.worktree.keep import claimed_files
+from lakecli.worktree.kept_for_undo import claimed_files
 from lakecli.worktree.linked_files import restore_objects
 from lakecli.worktree.scan import LocalChange, Scan
 from lakecli.worktree.worktree import Worktree

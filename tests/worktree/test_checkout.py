@@ -25,7 +25,7 @@ from lakecli.stores.contract import ANY
 from lakecli.worktree import create
 from lakecli.worktree.checkout import Policy, WorktreeConflict, bring, restore
 from lakecli.worktree.index import FileState, TrackedFile, state_of
-from lakecli.worktree.keep import (
+from lakecli.worktree.kept_for_undo import (
     DirectoryGone,
     check_directory,
     is_unfinished,
@@ -170,7 +170,7 @@ def test_each_object_that_is_kept_is_claimed(
         claimed.append(sorted(each.digest for each in uploaded))
         return claim_uploaded(uploads, changes, uploaded)
 
-    monkeypatch.setattr("lakecli.worktree.keep.claim_uploaded", note)
+    monkeypatch.setattr("lakecli.worktree.kept_for_undo.claim_uploaded", note)
     write(root, {"a": "mine", "b": "mine too"})
     go_to(repository, root, "main", Policy.DISCARD)
     assert claimed == [sorted(h(each).hex() for each in (b"mine", b"mine too"))]

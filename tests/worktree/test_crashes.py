@@ -11,7 +11,7 @@ from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.worktree import create
 from lakecli.worktree.checkout import Policy, bring, restore
-from lakecli.worktree.keep import is_unfinished, overwrite_again, restore_kept
+from lakecli.worktree.kept_for_undo import is_unfinished, overwrite_again, restore_kept
 from tests.support import crashes
 from tests.support.lakes import Numbered, make_repository, open_lake, read
 from tests.support.worktrees import (

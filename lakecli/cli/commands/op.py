@@ -33,7 +33,7 @@ from lakecli.repository.undo.take_back import GONE
 from lakecli.repository.undo.undo import Undone, complete, restore
 from lakecli.repository.undo.undo import redo as redo_operation
 from lakecli.repository.undo.undo import undo as undo_operation
-from lakecli.worktree.keep import (
+from lakecli.worktree.kept_for_undo import (
     DIRECTORY,
     check_directory,
     is_unfinished,
