@@ -7,7 +7,7 @@
     tree           all commands and groups, and which module a command stands in
     line           read a command line: what commands declare, and the quick way past Typer
     params         shared arguments and options; option_groups: options that go together
-    reading        from typed text to values, and what is meant without a URI
+    parsers        from typed text to values, and what is meant without a URI
     context        settings, lake, clock and output for a command
     commands       the commands, and what several share; its docstring is the guide to writing one
     out            answers: text, tables, JSON, progress, the log

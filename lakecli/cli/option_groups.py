@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 from lakecli.cli.line.argv import Option
 from lakecli.cli.params import After, Amount, DryRun, Prefix
-from lakecli.cli.reading import NO_METADATA, Parser, read_conf
+from lakecli.cli.parsers import NO_METADATA, Parser, read_conf
 
 
 class EngineName(StrEnum):

@@ -12,7 +12,7 @@ from typing import Annotated
 from lakecli.base.uri import LakeUri
 from lakecli.cli.line.argv import Option
 from lakecli.cli.line.declare import Argument
-from lakecli.cli.reading import (
+from lakecli.cli.parsers import (
     Kind,
     Parser,
     Side,

@@ -18,7 +18,7 @@ from lakecli.cli import params, tree
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
 from lakecli.cli.line.argv import Option
-from lakecli.cli.reading import NO_METADATA
+from lakecli.cli.parsers import NO_METADATA
 from lakecli.errors import ConflictError, ErrorKind, LakeError, NotFound
 
 if TYPE_CHECKING:

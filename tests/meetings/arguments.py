@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.line.describe import describe_all
-from lakecli.cli.reading import Kind
+from lakecli.cli.parsers import Kind
 from tests.meetings.world import LAKEFS, NAMESPACE
 
 if TYPE_CHECKING:

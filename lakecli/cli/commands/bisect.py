@@ -14,7 +14,7 @@ from lakecli.cli.line.declare import Argument, argument
 from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
 from lakecli.cli.out.text import log_lines, one_line
 from lakecli.cli.params import RepositoryOrRefExpression
-from lakecli.cli.reading import Kind
+from lakecli.cli.parsers import Kind
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.bisect import (
     BAD,

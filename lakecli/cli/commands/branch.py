@@ -30,7 +30,7 @@ from lakecli.cli.params import (
     ParentNumber,
     Yes,
 )
-from lakecli.cli.reading import Kind, read_ref_of, repository_here
+from lakecli.cli.parsers import Kind, read_ref_of, repository_here
 from lakecli.errors import UsageError
 from lakecli.repository import branch as library
 from lakecli.repository.contract import Repository

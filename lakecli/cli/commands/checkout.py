@@ -20,7 +20,7 @@ from lakecli.cli.line.declare import argument, flag, option
 from lakecli.cli.option_groups import TransferOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.reading import Kind, absolute, relative_path
+from lakecli.cli.parsers import Kind, absolute, relative_path
 from lakecli.errors import UsageError
 from lakecli.repository import branch
 from lakecli.repository.reading.view import commit_at

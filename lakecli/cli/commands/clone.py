@@ -27,7 +27,7 @@ from lakecli.cli.option_groups import EngineName, EngineOptions
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
 from lakecli.cli.params import RepositoryUri, StorageNamespace
-from lakecli.cli.reading import Kind
+from lakecli.cli.parsers import Kind
 from lakecli.engine.runner import count_head_entries
 from lakecli.errors import LakeError, Refused, UsageError
 from lakecli.imports.tree_parts import rebuild_heads

@@ -20,7 +20,7 @@ from lakecli.cli.params import (
     Metadata,
     Winner,
 )
-from lakecli.cli.reading import NO_METADATA, check_message, linked, ref_here
+from lakecli.cli.parsers import NO_METADATA, check_message, linked, ref_here
 from lakecli.errors import UsageError
 from lakecli.repository.commit import StagedPart
 from lakecli.repository.commit import commit as make_commit

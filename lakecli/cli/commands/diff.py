@@ -23,7 +23,7 @@ from lakecli.cli.line.declare import argument, flag
 from lakecli.cli.option_groups import EngineOptions, StatOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, Prefix
-from lakecli.cli.reading import Kind, linked, read_ref_or_own_file, ref_here
+from lakecli.cli.parsers import Kind, linked, read_ref_or_own_file, ref_here
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
 from lakecli.repository.diff import TreesToCompare, compare_here, diff_refs, diff_uncommitted

@@ -15,7 +15,7 @@ from lakecli.cli.line.declare import argument
 from lakecli.cli.out.output import Output
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
-from lakecli.cli.reading import Kind, read_repository
+from lakecli.cli.parsers import Kind, read_repository
 from lakecli.doctor.checks import Check, CheckVerdict
 from lakecli.repository import doctor as library
 from lakecli.repository.doctor import WIDTH, Examination, problem_of, verdict_of

@@ -26,7 +26,7 @@ from lakecli.cli.option_groups import EngineOptions, TransferOptions
 from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import DryRun, PrefixUri
-from lakecli.cli.reading import Kind
+from lakecli.cli.parsers import Kind
 from lakecli.errors import UsageError
 from lakecli.exports.manifests import check_can_write, write_manifest, write_symlinks
 from lakecli.exports.run import ExportOptions, ExportReport, count_exported, summarise

@@ -13,7 +13,7 @@ from lakecli.cli.option_groups import TransferOptions
 from lakecli.cli.out.records import FailureJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive
-from lakecli.cli.reading import Kind, Parser, read_branch_prefix, read_new_metadata
+from lakecli.cli.parsers import Kind, Parser, read_branch_prefix, read_new_metadata
 from lakecli.errors import UsageError
 from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.cp_between_repositories import (

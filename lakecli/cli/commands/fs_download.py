@@ -26,7 +26,7 @@ from lakecli.cli.option_groups import SelectionOptions, TransferOptions
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import AtOp, PrefixUri, Recursive
-from lakecli.cli.reading import Kind
+from lakecli.cli.parsers import Kind
 from lakecli.errors import AlreadyExists, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import (

@@ -13,7 +13,7 @@ from lakecli.cli.line.declare import flag, option
 from lakecli.cli.out.records import EntryJson, answers, entry_record, pick
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
-from lakecli.cli.reading import read_size, read_time
+from lakecli.cli.parsers import read_size, read_time
 from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 

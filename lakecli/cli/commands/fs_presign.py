@@ -25,7 +25,7 @@ from lakecli.cli.line.declare import argument, flag, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Expires, Recursive
-from lakecli.cli.reading import Kind, each, read_prefix
+from lakecli.cli.parsers import Kind, each, read_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.stat import stat
 

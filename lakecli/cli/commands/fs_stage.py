@@ -11,7 +11,7 @@ from lakecli.cli.line.declare import option
 from lakecli.cli.out.records import EntryJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines
 from lakecli.cli.params import BranchPathUris, ContentType, Metadata, NewPathUri
-from lakecli.cli.reading import NO_METADATA, read_new_metadata
+from lakecli.cli.parsers import NO_METADATA, read_new_metadata
 from lakecli.errors import UsageError
 from lakecli.repository.cp import update_metadata
 from lakecli.repository.handoff.incoming import record_object, take_in

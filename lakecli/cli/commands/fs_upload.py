@@ -27,7 +27,7 @@ from lakecli.cli.option_groups import LinkOptions, SelectionOptions, TransferOpt
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import ContentType, Metadata
-from lakecli.cli.reading import NO_METADATA, Kind, read_branch_prefix
+from lakecli.cli.parsers import NO_METADATA, Kind, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream

@@ -15,7 +15,7 @@ from lakecli.cli.option_groups import EngineOptions, TransferOptions
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import human_size, local_date
 from lakecli.cli.params import DryRun, RepositoryUri, Yes
-from lakecli.cli.reading import Kind, read_duration
+from lakecli.cli.parsers import Kind, read_duration
 from lakecli.errors import NotFound
 from lakecli.gc.policy import Rules, delete_rules, get_rules, parse_rules, put_rules, rules_fields
 from lakecli.gc.report import Summary

@@ -24,7 +24,7 @@ from lakecli.cli.option_groups import EngineOptions, LinkOptions, TransferOption
 from lakecli.cli.out.records import CommitJson, FailureJson, answers, commit_record, pick
 from lakecli.cli.out.text import human_size, local_date, one_line
 from lakecli.cli.params import AllowEmptyMessage, DryRun, Message, Metadata
-from lakecli.cli.reading import (
+from lakecli.cli.parsers import (
     NO_METADATA,
     Kind,
     check_message,

@@ -27,7 +27,7 @@ from lakecli.cli.line.declare import REQUIRED, flag, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date, one_line, rfc3339
 from lakecli.cli.params import RepositoryUri
-from lakecli.cli.reading import Kind
+from lakecli.cli.parsers import Kind
 from lakecli.errors import UsageError
 from lakecli.repository.lakefs.dump import (
     COLUMNS,

@@ -31,7 +31,7 @@ from lakecli.cli.option_groups import Exclude, Include, LinkOptions, TransferOpt
 from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Message, Metadata, PrefixUri, Yes
-from lakecli.cli.reading import NO_METADATA, Kind, absolute
+from lakecli.cli.parsers import NO_METADATA, Kind, absolute
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.worktree.checkout import Policy
 from lakecli.worktree.create import clone, init

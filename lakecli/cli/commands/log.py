@@ -18,7 +18,7 @@ from lakecli.cli.line.declare import flag, option
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefOrFileUri, ShowMetarangeId
-from lakecli.cli.reading import read_list, read_patterns, read_time, ref_here
+from lakecli.cli.parsers import read_list, read_patterns, read_time, ref_here
 from lakecli.errors import UsageError
 from lakecli.repository.branch import iter_branches
 from lakecli.repository.log import LogOptions, log_graph

@@ -30,7 +30,7 @@ from lakecli.cli.params import (
     SourceUri,
     Winner,
 )
-from lakecli.cli.reading import NO_METADATA, Kind, check_message, read_ref
+from lakecli.cli.parsers import NO_METADATA, Kind, check_message, read_ref
 from lakecli.committed.merge import Conflicts
 from lakecli.errors import UsageError
 from lakecli.repository import merge as merging

@@ -14,7 +14,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import age, local_date, one_line, quote_path
 from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, RepositoryUri, Yes
-from lakecli.cli.reading import repository_here
+from lakecli.cli.parsers import repository_here
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions

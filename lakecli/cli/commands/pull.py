@@ -26,7 +26,7 @@ from lakecli.cli.params import (
     Message,
     Winner,
 )
-from lakecli.cli.reading import linked, ref_here, repository_here
+from lakecli.cli.parsers import linked, ref_here, repository_here
 from lakecli.repository.pull import Pulling, PullOptions, PullReport
 from lakecli.repository.pull import pull as pull_branch
 from lakecli.repository.sharing.fetch import fetch as fetch_refs

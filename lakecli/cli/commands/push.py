@@ -18,7 +18,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri
-from lakecli.cli.reading import ref_here, repository_here
+from lakecli.cli.parsers import ref_here, repository_here
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.repository import push as pushing
 from lakecli.repository.push import Pushing, PushReport

@@ -14,7 +14,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import argument
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import one_line
-from lakecli.cli.reading import Kind
+from lakecli.cli.parsers import Kind
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import NotFound
 from lakecli.repository.transfer.walk import LinkPolicy, walk

@@ -13,7 +13,7 @@ from lakecli.cli.option_groups import StatOptions
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId
-from lakecli.cli.reading import read_ref
+from lakecli.cli.parsers import read_ref
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository import log as library
 

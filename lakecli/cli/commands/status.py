@@ -15,7 +15,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.out.records import BranchStatusJson, LocalChangeJson, RefJson, answers, pick
 from lakecli.cli.out.text import human_seconds, quote_path
 from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
-from lakecli.cli.reading import linked, repository_or_ref_here
+from lakecli.cli.parsers import linked, repository_or_ref_here
 from lakecli.errors import Unreachable
 from lakecli.repository import status as states
 from lakecli.repository.status import BranchStatus

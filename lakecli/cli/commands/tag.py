@@ -8,7 +8,7 @@ from lakecli.cli.line.declare import argument, flag
 from lakecli.cli.option_groups import PageOptions
 from lakecli.cli.out.records import RefJson, answers, ref_record
 from lakecli.cli.params import AtOp, HereRepositoryUri, TagUri, TagUris, Yes
-from lakecli.cli.reading import Kind, read_ref_of, repository_here
+from lakecli.cli.parsers import Kind, read_ref_of, repository_here
 from lakecli.repository import tag as library
 
 

@@ -23,7 +23,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.option_groups import LinkOptions, TransferOptions
 from lakecli.cli.out.records import CommitJson, FailureJson, LocalChangeJson, commit_record, pick
 from lakecli.cli.out.text import commit_lines, quote_path, shell_word
-from lakecli.cli.reading import absolute, check_message
+from lakecli.cli.parsers import absolute, check_message
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.transfer.patterns import EVERYTHING, Selection

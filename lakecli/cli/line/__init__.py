@@ -28,7 +28,7 @@ A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is read in 
 5. For that line `build` makes Typer's command from the declaration, and Typer reads the line. Typer
    accepts it after all, or says what is wrong; its errors become `UsageError`.
 6. `Declaration.call` turns text into values that depend on the context, such as URIs that lack the
-   repository (`lakecli.cli.reading`), and calls the function.
+   repository (`lakecli.cli.parsers`), and calls the function.
 
 `action.find_action` does steps 2 to 6. `lakecli.cli.run` calls it after step 1, and knows none of
 the steps. `describe` describes commands by their declarations, for help, manual pages and

@@ -14,7 +14,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, ForwardRef, NamedTuple, get_type_hints
 
 from lakecli.cli.line.argv import Option
-from lakecli.cli.reading import Kind, Parser
+from lakecli.cli.parsers import Kind, Parser
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context

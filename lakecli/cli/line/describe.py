@@ -19,7 +19,7 @@ from lakecli.cli.line.declare import (
     Declaration,
     Parameter,
 )
-from lakecli.cli.reading import Kind
+from lakecli.cli.parsers import Kind
 from lakecli.cli.tree import COMMANDS
 
 _EXAMPLES: Final = "Examples:"

@@ -25,7 +25,7 @@ from lakecli.base.model import RefKind
 from lakecli.base.uri import SCHEME, is_namespace
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.line.argv import Globals
-from lakecli.cli.reading import base_of, linked, relative_path
+from lakecli.cli.parsers import base_of, linked, relative_path
 from lakecli.cli.tree import IN_PLACE
 from lakecli.committed.scan import common_start, list_prefix, prefix_end
 from lakecli.kv.local_store import ReadTransaction

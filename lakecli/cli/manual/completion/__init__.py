@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from lakecli.cli.line.describe import CommandHelp, ParameterHelp, global_options
 from lakecli.cli.manual.topics import topic_names
-from lakecli.cli.reading import Kind
+from lakecli.cli.parsers import Kind
 from lakecli.cli.tree import GROUPS, IN_PLACE, READ_IN_PLACE
 
 ANY: Final = "*"
