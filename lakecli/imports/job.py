@@ -17,7 +17,6 @@ from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import (
     ConflictError,
     NothingToDo,
-    PartialFailure,
     Refused,
     UsageError,
 )
@@ -45,9 +44,9 @@ from lakecli.imports.sorting import import_shuffled, plan_intervals, portions_of
 from lakecli.imports.sources import DirectorySource, ImportSource, check_pinnable, roots_of
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.guard import claim_head
-from lakecli.repository.moving.transaction import Draft, commit_clean
+from lakecli.repository.moving.transaction import Draft, clean_attempts, kept_moving
 from lakecli.repository.reading.addresses import remember
-from lakecli.repository.reading.view import View, view_of_branch
+from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.stored_objects import is_much_less
 from lakecli.repository.transfer.plan import PathStep
@@ -56,10 +55,6 @@ from lakecli.stores.uri import is_local
 IMPORTS: Final = "imports"
 """The directory of the cache for imports under way."""
 _SHOWN: Final = 10
-
-
-class _Failed(PartialFailure):
-    """Objects failed, so nothing can be committed; the report lists them."""
 
 
 class NothingToImport(NothingToDo):
@@ -124,42 +119,31 @@ def import_objects(
     if done.report.failed:
         return done.report
 
-    def build(view: View) -> Draft:
-        nonlocal base, done
-        head = claim_head(view)
-        if view.commit.metarange_id != base:
-            base = view.commit.metarange_id
-            done = run.all_parts(base)
-        tally = done.report.tally
-        changes = tally.added or tally.changed or tally.removed
-        if done.report.failed:
-            raise _Failed("objects failed")
-        if not (changes or options.allow_empty):
-            raise NothingToImport(
-                f"nothing to import: {repository.uri}/{branch} has all {tally.objects} objects",
-                hint="to commit anyway, allow an empty commit: --allow-empty-commit",
-            )
-        return Draft(
-            metarange_id=done.join() if changes else base,
-            parents=[head],
-            message=options.message,
-            committer=committer,
-            created_at=repository.lake.runtime.now(),
-            metadata=options.metadata,
-        )
-
     # Before the commit, so that committed objects are readable even after an interruption.
     remember(repository, sorted(done.report.places))
-    try:
-        commit = commit_clean(repository, branch, build, kind="import")
-    except NothingToDo:
-        done.journal.close()
-        raise
-    except _Failed:  # the branch moved, and objects failed on its new head
-        return done.report
-    done.journal.close()
-    done.report.commit = commit
-    return done.report
+    for attempt in clean_attempts(repository, branch, kind="import"):
+        with attempt.view() as view:
+            head = claim_head(view)
+            if view.commit.metarange_id != base:
+                base = view.commit.metarange_id
+                done = run.all_parts(base)
+                if done.report.failed:
+                    return done.report
+            tally = done.report.tally
+            changes = tally.added or tally.changed or tally.removed
+            if not (changes or options.allow_empty):
+                done.journal.close()
+                raise NothingToImport(
+                    f"nothing to import: {repository.uri}/{branch} has all {tally.objects} objects",
+                    hint="to commit anyway, allow an empty commit: --allow-empty-commit",
+                )
+            tree = done.join() if changes else base
+        draft = Draft(tree, [head], options.message, committer, options.metadata)
+        done.report.commit = attempt.move(draft)
+        if done.report.commit is not None:
+            done.journal.close()
+            return done.report
+    raise kept_moving(branch)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from lakecli.errors import NotFound, NothingToDo, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
-from lakecli.repository.moving.transaction import Draft, commit_clean
+from lakecli.repository.moving.transaction import Draft, clean_attempts, kept_moving
 from lakecli.repository.reading.view import View, commit_at
 
 CHERRY_PICK_ORIGIN: Final = "cherry-pick-origin"
@@ -46,22 +46,24 @@ def cherry_pick(
         MergeConflict: the branch changed the same paths differently.
         NothingToDo: the branch would stay as it is.
     """
-
-    def build(view: View) -> Draft:
-        picked = commit_at(repository, view.txn, ref)
-        number = 1 if parent_number is None else parent_number
-        parent = parent_of(view, picked, number)
-        head = claim_head(view)
-        tree = apply_change(
-            view,
-            before=parent.metarange_id,
-            after=claim_commit(view.txn, repository, picked).metarange_id,
-            allow_empty=allow_empty,
-        )
+    number = 1 if parent_number is None else parent_number
+    for attempt in clean_attempts(repository, branch, kind="cherry-pick"):
+        with attempt.view() as view:
+            picked = commit_at(repository, view.txn, ref)
+            parent = parent_of(view, picked, number)
+            head = claim_head(view)
+            tree = apply_change(
+                view,
+                before=parent.metarange_id,
+                after=claim_commit(view.txn, repository, picked).metarange_id,
+                allow_empty=allow_empty,
+            )
         origin = {CHERRY_PICK_ORIGIN: picked.id, CHERRY_PICK_COMMITTER: picked.committer}
-        return Draft(tree, [head], picked.message, committer, {**picked.metadata, **origin})
-
-    return commit_clean(repository, branch, build, kind="cherry-pick")
+        draft = Draft(tree, [head], picked.message, committer, {**picked.metadata, **origin})
+        commit = attempt.move(draft)
+        if commit is not None:
+            return commit
+    raise kept_moving(branch)
 
 
 def parent_of(view: View, commit: Commit, number: int) -> Commit:

@@ -17,7 +17,7 @@ from lakecli.committed.writer import apply
 from lakecli.errors import ConflictError, NothingToDo
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
-from lakecli.repository.moving.transaction import Draft, commit_staged
+from lakecli.repository.moving.transaction import Draft, kept_moving, staged_attempts
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.changes import iter_staged_conflicts
 
@@ -86,13 +86,15 @@ def commit(
         NothingToDo: there is no change.
         LostRace: another commit took the staged changes.
     """
-
-    def build(view: View) -> Draft:
-
-        head = claim_head(view)
-        changes = _changes(view, branch, strategy, only)
-        applied = apply(repository.trees, view.commit.metarange_id, changes)
+    leaves = None if only is None else (lambda path: not only.has(path))
+    for attempt in staged_attempts(repository, branch, kind="commit"):
+        with attempt.view() as view:
+            head = claim_head(view)
+            changes = _changes(view, branch, strategy, only)
+            applied = apply(repository.trees, view.commit.metarange_id, changes)
         if not allow_empty and not (applied.added or applied.changed or applied.removed):
+            if only is None and not attempt.discard():
+                continue
             uri = f"{repository.uri}/{branch}"
             raise NothingToDo(
                 f"nothing to commit on {branch}{'' if only is None else ' at these paths'}",
@@ -100,10 +102,11 @@ def commit(
                 if only is None
                 else f"list what is staged: lakecli diff {uri}",
             )
-        return Draft(applied.metarange_id, [head], message, committer, metadata or {}, created_at)
-
-    leaves = None if only is None else (lambda path: not only.has(path))
-    return commit_staged(repository, branch, build, kind="commit", leaves=leaves)
+        draft = Draft(applied.metarange_id, [head], message, committer, metadata or {}, created_at)
+        made = attempt.move(draft, leaves=leaves)
+        if made is not None:
+            return made
+    raise kept_moving(branch)
 
 
 def _changes(

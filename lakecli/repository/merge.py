@@ -15,7 +15,7 @@ from lakecli.committed.scan import type_of
 from lakecli.errors import NothingToDo
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
-from lakecli.repository.moving.transaction import Draft, commit_clean
+from lakecli.repository.moving.transaction import Draft, clean_attempts, kept_moving
 from lakecli.repository.reading.view import MergePoints, View, find_merge_points, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 
@@ -54,35 +54,36 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
         NothingToDo: the source brings nothing that the destination lacks, or it is at the head
             of the destination: a merge commit would have one parent twice.
     """
-
-    def build(view: View) -> Draft:
-
-        points = _points(repository, view, source, options)
-        head, merged_commit = claim_head(view), claim_commit(view.txn, repository, points.source)
-        try:
-            merged = merge_trees(
-                repository.trees,
-                base=points.base.metarange_id,
-                source=points.source.metarange_id,
-                destination=points.destination.metarange_id,
-                strategy=options.strategy,
-            )
-        except MergeConflict as conflict:
-            refs = f"{repository.uri}/{source} {repository.uri}/{destination}"
-            conflict.hint = (
-                "let one side win with --strategy source-wins or dest-wins; see all changes: "
-                f"lakecli merge --dry-run {refs}"
-            )
-            raise
+    for attempt in clean_attempts(repository, destination, kind="merge"):
+        with attempt.view() as view:
+            points = _points(repository, view, source, options)
+            head = claim_head(view)
+            merged_commit = claim_commit(view.txn, repository, points.source)
+            try:
+                merged = merge_trees(
+                    repository.trees,
+                    base=points.base.metarange_id,
+                    source=points.source.metarange_id,
+                    destination=points.destination.metarange_id,
+                    strategy=options.strategy,
+                )
+            except MergeConflict as conflict:
+                refs = f"{repository.uri}/{source} {repository.uri}/{destination}"
+                conflict.hint = (
+                    "let one side win with --strategy source-wins or dest-wins; see all changes: "
+                    f"lakecli merge --dry-run {refs}"
+                )
+                raise
         parents = [head] if options.squash else [head, merged_commit]
         message = options.message
         if message is None:
             message = f"Merge '{source}' into '{destination}'"
         metadata = {MERGE_STRATEGY: str(options.strategy), **(options.metadata or {})}
         draft = Draft(merged.metarange_id, parents, message, options.committer, metadata)
-        return draft._replace(also_counts=[points.source])
-
-    return commit_clean(repository, destination, build, kind="merge")
+        commit = attempt.move(draft._replace(also_counts=[points.source]))
+        if commit is not None:
+            return commit
+    raise kept_moving(destination)
 
 
 def _points(repository: Repository, view: View, source: str, options: MergeOptions) -> MergePoints:

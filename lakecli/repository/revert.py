@@ -9,8 +9,8 @@ from lakecli.errors import Refused
 from lakecli.repository.cherry_pick import apply_change, parent_of
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
-from lakecli.repository.moving.transaction import Draft, commit_clean
-from lakecli.repository.reading.view import View, commit_at
+from lakecli.repository.moving.transaction import Draft, clean_attempts, kept_moving
+from lakecli.repository.reading.view import commit_at
 
 
 def revert(
@@ -43,21 +43,24 @@ def revert(
         MergeConflict: later changes of the same paths stand in the way.
         NothingToDo: the branch would stay as it is.
     """
-
-    def build(view: View) -> Draft:
-        picked = commit_at(repository, view.txn, ref)
-        if len(picked.parents) > 1 and parent_number is None:
-            raise Refused(
-                f"a merge commit has several parents to go back to: {picked.id}",
-                hint="say which: --parent-number 1 is the branch that was merged into",
+    said = f"Revert {ref}" if message is None else message
+    for attempt in clean_attempts(repository, branch, kind="revert"):
+        with attempt.view() as view:
+            picked = commit_at(repository, view.txn, ref)
+            if len(picked.parents) > 1 and parent_number is None:
+                raise Refused(
+                    f"a merge commit has several parents to go back to: {picked.id}",
+                    hint="say which: --parent-number 1 is the branch that was merged into",
+                )
+            head, before = claim_head(view), EMPTY_TREE
+            if picked.parents or parent_number is not None:
+                number = 1 if parent_number is None else parent_number
+                parent = parent_of(view, picked, number)
+                before = claim_commit(view.txn, repository, parent).metarange_id
+            tree = apply_change(
+                view, before=picked.metarange_id, after=before, allow_empty=allow_empty
             )
-        head, before = claim_head(view), EMPTY_TREE
-        if picked.parents or parent_number is not None:
-            number = 1 if parent_number is None else parent_number
-            parent = parent_of(view, picked, number)
-            before = claim_commit(view.txn, repository, parent).metarange_id
-        tree = apply_change(view, before=picked.metarange_id, after=before, allow_empty=allow_empty)
-        said = f"Revert {ref}" if message is None else message
-        return Draft(tree, [head], said, committer, metadata or {})
-
-    return commit_clean(repository, branch, build, kind="revert")
+        commit = attempt.move(Draft(tree, [head], said, committer, metadata or {}))
+        if commit is not None:
+            return commit
+    raise kept_moving(branch)

@@ -36,7 +36,7 @@ from lakecli.refs.ref_store import CommitReader, RefStore, get_commit, get_paren
 from lakecli.repository.cherry_pick import CHERRY_PICK_ORIGIN
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
-from lakecli.repository.moving.transaction import Draft, commit_clean
+from lakecli.repository.moving.transaction import Draft, clean_attempts, kept_moving
 from lakecli.repository.reading.view import View, branch_at, commit_at, open_view, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager
@@ -215,27 +215,24 @@ class WriteTarget:
         trees = self._repository.trees
         batch = self._batch
 
-        def build(view: View) -> Draft:
-            if self._is_written(view):
-                raise _Nothing("the batch is written")
-            head = claim_head(view)
-            applied = apply(trees, view.commit.metarange_id, self.changes(view, additions))
+        for attempt in clean_attempts(self._repository, self._branch, kind="commit"):
+            with attempt.view() as view:
+                if self._is_written(view):
+                    return None
+                head = claim_head(view)
+                try:
+                    changes = self.changes(view, additions)
+                except _Nothing:
+                    return None
+                applied = apply(trees, view.commit.metarange_id, changes)
             # A batch without rows is recorded, too.
             if not (applied.added or applied.changed or applied.removed or batch):
-                raise _Nothing("nothing to write")
-            return Draft(
-                metarange_id=applied.metarange_id,
-                parents=[head],
-                message=message,
-                committer=committer,
-                created_at=self._repository.lake.runtime.now(),
-                metadata={**metadata, **batch.metadata} if batch else metadata,
-            )
-
-        try:
-            return commit_clean(self._repository, self._branch, build, kind="commit")
-        except _Nothing:
-            return None
+                return None
+            recorded = {**metadata, **batch.metadata} if batch else metadata
+            made = attempt.move(Draft(applied.metarange_id, [head], message, committer, recorded))
+            if made is not None:
+                return made
+        raise kept_moving(self._branch)
 
     def stage(self, additions: Sequence[Addition]) -> None:
         """Stage the changes."""

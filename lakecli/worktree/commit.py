@@ -15,7 +15,7 @@ from lakecli.committed.writer import apply
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard import claim_head
-from lakecli.repository.moving.transaction import Draft, commit_on_top
+from lakecli.repository.moving.transaction import Draft, attempts_on_top, kept_moving
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import unstage_equal
@@ -132,7 +132,7 @@ class _Committing:
                 paths=[path for path, _ in self._left[:MAX_LISTED]],
             )
         try:
-            made = commit_on_top(self._repository, self._branch, self._build, kind="local commit")
+            made = self._commit()
         except NothingToDo:
             # A killed command may have moved the branch already.
             self._bring(worktree.head(), scan)
@@ -243,7 +243,16 @@ class _Committing:
 
     # -- the commit --------------------------------------------------------------------------
 
-    def _build(self, view: View) -> Draft:
+    def _commit(self) -> Commit:
+        for attempt in attempts_on_top(self._repository, self._branch, kind="local commit"):
+            with attempt.view() as view:
+                draft = self._draft(view)
+            commit = attempt.move(draft)
+            if commit is not None:
+                return commit
+        raise kept_moving(self._branch)
+
+    def _draft(self, view: View) -> Draft:
 
         options = self._options
         head = claim_head(view)
@@ -268,7 +277,6 @@ class _Committing:
             parents=[head],
             message=options.message,
             committer=options.committer,
-            created_at=self._repository.lake.runtime.now(),
             metadata=options.metadata,
         )
 

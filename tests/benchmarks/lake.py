@@ -18,7 +18,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.contract import DEFAULT_MEMORY_SIZE, Home, Runtime
 from lakecli.repository.guard import claim_head
 from lakecli.repository.handle.lake import Lake
-from lakecli.repository.moving.transaction import Draft, commit_clean
+from lakecli.repository.moving.transaction import Draft, clean_attempts
 from lakecli.repository.staged.stager import Stager
 from tests.benchmarks import dataset
 from tests.support.lakes import unclaimed
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Commit
     from lakecli.repository.contract import Repository
-    from lakecli.repository.reading.view import View
 
 MAIN: Final = "main"
 EVERYTHING: Final = "everything"
@@ -59,18 +58,13 @@ class Place(NamedTuple):
 
 def commit_entries(repository: Repository, entries: Iterable[tuple[bytes, bytes]]) -> Commit:
     """Commit entries in key order to the main branch, without staging them."""
-
-    def build(view: View) -> Draft:
-        return Draft(
-            metarange_id=apply(view.repository.trees, EMPTY_TREE, entries).metarange_id,
-            parents=[claim_head(view)],
-            message="Everything",
-            committer="benchmark",
-            created_at=view.repository.lake.runtime.now(),
-            metadata={},
-        )
-
-    return commit_clean(repository, MAIN, build, kind="commit")
+    attempt = next(clean_attempts(repository, MAIN, kind="commit"))
+    with attempt.view() as view:
+        head = claim_head(view)
+        tree = apply(repository.trees, EMPTY_TREE, entries).metarange_id
+    commit = attempt.move(Draft(tree, [head], "Everything", "benchmark"))
+    assert commit is not None
+    return commit
 
 
 @dataclass(frozen=True, slots=True)

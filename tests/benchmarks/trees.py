@@ -31,7 +31,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.guard import claim_head
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.moving.transaction import Draft, commit_clean
+from lakecli.repository.moving.transaction import Draft, clean_attempts
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.stat import stat
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lakecli.repository.contract import Repository
-    from lakecli.repository.reading.view import View
     from lakecli.stores.contract import Condition, Version
 
 SIZES: Final = (10_000_000, 100_000_000, 1_000_000_000)
@@ -194,11 +193,10 @@ def costs(objects: int, directory: Path) -> Iterator[tuple[str, Cost]]:
         machine(directory, "eve") as eve,
     ):
         one = repo.create(ada, "demo", "s3://bucket/ns", range_entries=RANGE_ENTRIES)
-
-        def everything(view: View) -> Draft:
-            return build(view.repository, objects)._replace(parents=[claim_head(view)])
-
-        commit_clean(one, "main", everything, kind="commit")
+        attempt = next(clean_attempts(one, "main", kind="commit"))
+        with attempt.view() as view:
+            draft = build(one, objects)._replace(parents=[claim_head(view)])
+        attempt.move(draft)
         with mock.patch("lakecli.repository.sharing.publish.check_references"):
             push(one, "main", options=ME)
         two = clone(bob, "s3://bucket/ns", "demo")

@@ -33,7 +33,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.guard import claim_values
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.moving.transaction import commit_clean
+from lakecli.repository.moving.transaction import clean_attempts
 from lakecli.repository.push import PushOptions, push
 from lakecli.spark import read_table, write_table
 from lakecli.spark.file_writer import FileLayout, TableFileWriter, escape, layout_of
@@ -447,9 +447,9 @@ def test_the_driver_waits_for_a_store_as_long_as_executors_do(
 
         return instead
 
-    claims, commits = failing("claim", claim_values), failing("commit", commit_clean)
+    claims, commits = failing("claim", claim_values), failing("commit", clean_attempts)
     monkeypatch.setattr("lakecli.spark.write.claim_values", claims)
-    monkeypatch.setattr("lakecli.spark.target.commit_clean", commits)
+    monkeypatch.setattr("lakecli.spark.target.clean_attempts", commits)
     assert write(spark.range(7)).rows == 7
     assert (failed.count("claim"), failed.count("commit")) == (3, 3)
     monkeypatch.setattr("lakecli.spark.schemas.read_footer", failing("footer", read_footer))

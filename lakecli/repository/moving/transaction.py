@@ -18,7 +18,7 @@ A command that needs a branch without uncommitted changes seals it as well. What
 equal to the head, and step 3 takes those tokens off: what was staged before a move never acts
 after it.
 
-A commit of a working directory (`commit_on_top`) has no step 1: its changes are not staged, and
+A commit of a working directory (`attempts_on_top`) has no step 1: its changes are not staged, and
 what is staged stays on the branch.
 
 A commit of a part of the staged changes copies the rest to tokens of its own before step 3. The
@@ -27,12 +27,21 @@ the process dies before, housekeeping deletes them.
 
 The store's write lock is held in steps 1 and 3 only. A crash between any two leaves garbage, never
 damage: sealed changes stay visible on the branch and the same command takes them up again.
-Whoever loses the comparison builds again on the new head.
+Whoever loses the comparison builds again on the new head: a verb is a loop over attempts::
+
+    for attempt in clean_attempts(repository, name, kind="merge"):  # 1: seal
+        with attempt.view() as view:                                # 2: build
+            draft = ...
+        commit = attempt.move(draft)                                # 3: move
+        if commit is not None:
+            return commit
+    raise kept_moving(name)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple
@@ -48,7 +57,7 @@ from lakecli.base.model import (
     MetarangeId,
     StagingToken,
 )
-from lakecli.errors import LostRace, NothingToDo, UsageError
+from lakecli.errors import LostRace, UsageError
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import LocalMove, Repository
@@ -84,30 +93,17 @@ class Draft(NamedTuple):
     also_counts: Sequence[Commit] = ()
 
 
-def commit_staged(
-    repository: Repository,
-    name: str,
-    build: Callable[[View], Draft],
-    *,
-    kind: str,
-    leaves: Callable[[bytes], bool] | None = None,
-) -> Commit:
-    """Move a branch to a commit built from its head and its staging area.
-
-    What the commit leaves is copied to fresh tokens before the move, which puts them in the place
-    of the sealed ones. So undoing the move restores the staging area as it was.
+def staged_attempts(repository: Repository, name: str, *, kind: str) -> Iterator[Attempt]:
+    """Yield attempts to commit the staged changes of a branch; after the last, `kept_moving`.
 
     Args:
         repository: the repository of the branch.
         name: the name of the branch.
-        build: gets the head with the sealed changes on top; called again after a lost race.
         kind: the kind of operation, as the log shows it.
-        leaves: tells whether a path stays staged, since `build` leaves it out; ``None``: none.
 
     Raises:
-        UsageError: message, committer or metadata are not UTF-8.
         NotFound: no such branch.
-        LostRace: another commit took the staged changes, or the branch kept moving.
+        LostRace: another commit took the staged changes.
     """
     taken_by_us: tuple[StagingToken, ...] = ()
     for _ in range(MAX_ATTEMPTS):
@@ -115,76 +111,136 @@ def commit_staged(
         if taken_by_us and not set(taken_by_us) & set(branch.sealed_tokens):
             _check_not_committed(repository, branch, taken_by_us)
         taken_by_us = branch.sealed_tokens
-        try:
-            commit = _try(
-                repository, branch, build, kind=kind, sealed=branch.sealed_tokens, leaves=leaves
-            )
-        except NothingToDo:
-            if leaves is not None or _discard_unchanged(repository, branch, kind=kind):
-                raise
-            continue
-        if commit is not None:
-            return commit
-    raise _kept_moving(name)
+        yield Attempt(repository, branch, LocalMove(kind, taken_by_us, from_staging=True))
 
 
-def commit_clean(
-    repository: Repository, name: str, build: Callable[[View], Draft], *, kind: str
-) -> Commit:
-    """Move a branch without uncommitted changes to a commit built from its head.
+def clean_attempts(repository: Repository, name: str, *, kind: str) -> Iterator[Attempt]:
+    """Yield attempts at a commit on a branch without uncommitted changes, as `staged_attempts`.
 
     Staged records that are equal to the head are no changes; the move takes them off the branch.
     What is staged meanwhile stays staged, on top of the new head.
 
     Raises:
-        UsageError: message, committer or metadata are not UTF-8.
         NotFound: no such branch.
         DirtyBranch: it has uncommitted changes.
-        LostRace: the branch kept moving.
     """
     for _ in range(MAX_ATTEMPTS):
         branch = _seal_clean(repository, name)
-        commit = _try(
-            repository,
-            branch,
-            build,
-            kind=kind,
-            sealed=branch.sealed_tokens,
-            must_be_clean=True,
-            from_staging=False,
-        )
-        if commit is not None:
-            return commit
-    raise _kept_moving(name)
+        yield Attempt(repository, branch, LocalMove(kind, branch.sealed_tokens, from_staging=False))
 
 
-def commit_on_top(
-    repository: Repository, name: str, build: Callable[[View], Draft], *, kind: str
-) -> Commit:
-    """Move a branch to a commit built from its head; what is staged stays staged on top of it.
+def attempts_on_top(repository: Repository, name: str, *, kind: str) -> Iterator[Attempt]:
+    """Yield attempts at a commit below what is staged on a branch, as `staged_attempts`.
 
     The caller refuses staged changes of the paths that the commit changes. Records that are staged
     as the head has them would undo the commit;
     `lakecli.repository.staged.changes.unstage_equal` removes them.
 
     Raises:
-        UsageError: message, committer or metadata are not UTF-8.
         NotFound: no such branch.
-        LostRace: the branch kept moving.
     """
     for _ in range(MAX_ATTEMPTS):
         with repository.lake.kv.read() as txn:
             branch = branch_at(repository, txn, name)
-        commit = _try(repository, branch, build, kind=kind, sealed=(), from_staging=False)
-        if commit is not None:
-            return commit
-    raise _kept_moving(name)
+        yield Attempt(repository, branch, LocalMove(kind, (), from_staging=False))
 
 
-def _kept_moving(name: str) -> LostRace:
+def kept_moving(name: str) -> LostRace:
+    """Return the error for a branch that moved during every attempt."""
     return LostRace(
         f"branch {name} moved {MAX_ATTEMPTS} times while this was built", hint="try again"
     )
+
+
+class Attempt:
+    """One attempt to move a branch to a commit built from its head.
+
+    Args:
+        repository: the repository of the branch.
+        branch: the branch that the commit is built from.
+        landing: what the move changes besides the head.
+    """
+
+    def __init__(self, repository: Repository, branch: Branch, landing: LocalMove) -> None:
+        self._repository = repository
+        self._branch = branch
+        self._landing = landing
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Open what to build from: the head, with the sealed changes if they are committed.
+
+        Raises:
+            DirtyBranch: the branch has to be clean, and changes were staged before it was sealed.
+        """
+        repository, name, sealed = self._repository, self._branch.name, self._landing.sealed
+        repository.lake.runtime.on_step("build")
+        with repository.lake.kv.read() as txn:
+            head = RefStore(txn, repository.key).get_commit(self._branch.commit_id)
+            view = View(repository, txn, head, sealed, name)
+            if sealed and not self._landing.from_staging:
+                check_clean(view)
+                view = View(repository, txn, head, (), name)
+            yield view
+
+    def move(self, draft: Draft, *, leaves: Callable[[bytes], bool] | None = None) -> Commit | None:
+        """Move the branch, in the bucket first where sharing is automatic; return the commit.
+
+        What the commit leaves is copied to fresh tokens before the move, which puts them in the
+        place of the sealed ones. So undoing the move restores the staging area as it was.
+
+        Args:
+            draft: the commit.
+            leaves: tells whether a staged path stays staged, since the commit leaves it out;
+                ``None``: none.
+
+        Returns:
+            ``None`` if the branch no longer is what the commit was built from: build it again.
+
+        Raises:
+            UsageError: message, committer or metadata are not UTF-8.
+            CommitUnderWay: another process is sending a commit of the branch to the bucket.
+            LakeError: what `BranchMover.move` raises.
+        """
+        repository, branch = self._repository, self._branch
+        lake = repository.lake
+        if len({parent.id for parent in draft.parents}) < len(draft.parents):
+            raise ValueError(f"a commit on {branch.name} would have one parent twice")
+        _check_texts(message=draft.message, committer=draft.committer, metadata=draft.metadata)
+        dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
+        commit = describe_commit(**dated._asdict())
+        left = () if leaves is None else _copy_staged(repository, branch, leaves)
+        move = intents.land if repository.mover is None else repository.mover.move
+        if not move(repository, branch, commit, self._landing._replace(left=left)):
+            _drop_unused(repository, name=branch.name, tokens=left)
+            return None
+        lake.runtime.on_step("tidy")
+        housekeeping.tidy(repository)
+        return commit
+
+    def discard(self) -> bool:
+        """Take sealed areas that hold no change off the branch, as one operation.
+
+        Left there, they would hide what a merge or a fetch brings later.
+
+        Returns:
+            Whether the branch still was what would be built from; if not, there may be changes now.
+        """
+        repository, branch, sealed = self._repository, self._branch, self._landing.sealed
+        if not sealed:
+            return True
+        repository.lake.runtime.on_step("discard")
+        with repository.lake.kv.write() as txn:
+            refs = RefStore(txn, repository.key)
+            before = refs.find_branch(branch.name)
+            if before is None or not is_built_from(before, branch.commit_id, sealed):
+                return False
+            after = before._replace(sealed_tokens=newer_than(before, sealed))
+            refs.put_branch(after)
+            changes = [operation_log.branch_change(before, after)]
+            kind = self._landing.operation
+            operation_log.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
+        return True
 
 
 def seal(repository: Repository, name: str) -> Branch:
@@ -211,7 +267,7 @@ def seal(repository: Repository, name: str) -> Branch:
 def _seal_clean(repository: Repository, name: str) -> Branch:
     """Seal a branch that is clean, and return it; if nothing is staged, write nothing.
 
-    What is staged between the check and the sealing is sealed too, so `_try` checks again.
+    What is staged between the check and the sealing is sealed too, so `Attempt.view` checks again.
     """
     with repository.lake.kv.read() as txn:
         branch = branch_at(repository, txn, name)
@@ -219,44 +275,6 @@ def _seal_clean(repository: Repository, name: str) -> Branch:
             return branch
         check_clean(view_of_branch(repository, txn, name))
     return seal(repository, name)
-
-
-def _try(
-    repository: Repository,
-    branch: Branch,
-    build: Callable[[View], Draft],
-    *,
-    kind: str,
-    sealed: tuple[StagingToken, ...],
-    must_be_clean: bool = False,
-    from_staging: bool = True,
-    leaves: Callable[[bytes], bool] | None = None,
-) -> Commit | None:
-    """Build a commit and move the branch to it; return ``None`` if the branch moved meanwhile."""
-    lake = repository.lake
-    lake.runtime.on_step("build")
-    with lake.kv.read() as txn:
-        head = RefStore(txn, repository.key).get_commit(branch.commit_id)
-        view = View(repository, txn, head, sealed, branch.name)
-        if must_be_clean and sealed:
-            check_clean(view)
-            view = View(repository, txn, head, (), branch.name)
-        draft = build(view)
-    if len({parent.id for parent in draft.parents}) < len(draft.parents):
-        raise ValueError(f"a commit on {branch.name} would have one parent twice")
-    _check_texts(message=draft.message, committer=draft.committer, metadata=draft.metadata)
-    dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
-    commit = describe_commit(**dated._asdict())
-    left = () if leaves is None else _copy_staged(repository, branch, leaves)
-    landing = LocalMove(kind, sealed, from_staging=from_staging, left=left)
-    # In the bucket first where sharing is automatic.
-    move = intents.land if repository.mover is None else repository.mover.move
-    if not move(repository, branch, commit, landing):
-        _drop_unused(repository, name=branch.name, tokens=left)
-        return None
-    lake.runtime.on_step("tidy")
-    housekeeping.tidy(repository)
-    return commit
 
 
 def describe_commit(
@@ -409,31 +427,6 @@ def _check_not_committed(
             f"another commit took the staged changes of {branch.name}: {branch.commit_id}",
             hint=f"show it: lakecli show commit {repository.uri}/{branch.commit_id}",
         )
-
-
-def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> bool:
-    """Take sealed areas that hold no change off a branch, as one operation.
-
-    Left there, they would hide what a merge or a fetch brings later.
-
-    Returns:
-        Whether the branch still was what the commit was built from; if not, there may be changes
-        now.
-    """
-    sealed = branch.sealed_tokens
-    if not sealed:
-        return True
-    repository.lake.runtime.on_step("discard")
-    with repository.lake.kv.write() as txn:
-        refs = RefStore(txn, repository.key)
-        before = refs.find_branch(branch.name)
-        if before is None or not is_built_from(before, branch.commit_id, sealed):
-            return False
-        after = before._replace(sealed_tokens=newer_than(before, sealed))
-        refs.put_branch(after)
-        changes = [operation_log.branch_change(before, after)]
-        operation_log.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
-    return True
 
 
 def initial_commit(created_at: datetime) -> Commit:
