@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, NamedTuple
 
-from lakecli.base.model import ChangeType, Difference, MetarangeId, RangeId
+from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, Entry, MetarangeId, RangeId
 from lakecli.committed.merge import iter_candidates, may_be_none, segments
 from lakecli.committed.metaranges import (
     ID_PART,
@@ -102,6 +105,32 @@ def compare(
                 yield Difference(ChangeType.CONFLICT, path, destination, source, unlike)
             else:
                 yield Difference(type_of(destination, source), path, destination, source)
+
+
+def new_ranges(
+    trees: TreeStore, tree: MetarangeId, parents: Sequence[MetarangeId]
+) -> Iterator[RangeId]:
+    """Yield the ranges of a tree that none of the trees of its commit's parents has."""
+    before = [trees.metarange(parent) for parent in parents]
+    for record in trees.metarange(tree).records():
+        if all(parent.value_of(record.id, record.max_key) is None for parent in before):
+            yield record.id
+
+
+def new_entries(
+    trees: TreeStore, tree: MetarangeId, parents: Sequence[MetarangeId]
+) -> Iterator[tuple[bytes, Entry]]:
+    """Yield the paths, in order, at which a tree has an entry that no tree of parents has there.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    sides = [diff(trees, parent, tree) for parent in parents or [EMPTY_TREE]]
+    by_path = attrgetter("path")
+    for path, group in groupby(merge(*sides, key=by_path), key=by_path):
+        changes = list(group)
+        if len(changes) == len(sides) and changes[0].right is not None:
+            yield path, decode_entry(changes[0].right)
 
 
 def differs_at(trees: TreeStore, left: MetarangeId, right: MetarangeId, path: bytes) -> bool:

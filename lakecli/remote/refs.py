@@ -286,10 +286,6 @@ class MoveResult(NamedTuple):
     ref: RemoteRef | None
 
 
-class Outdated(Exception):
-    """Raised by `on_step` at ``put``: the move must not be sent, or not again."""
-
-
 MOST_READS: Final = 8
 """Failed reads in a row after a PUT was sent until its outcome counts as unknown."""
 
@@ -299,6 +295,7 @@ def move_ref(
     intent: Intent,
     *,
     retries: Retries,
+    may_send: Callable[[], bool] = lambda: True,
     on_step: Callable[[str], None] = ignore_step,
 ) -> MoveResult:
     """Move a ref by compare-and-set; safe to repeat, with the same intent, after any failure.
@@ -307,23 +304,24 @@ def move_ref(
         store: of the namespace.
         intent: the move.
         retries: how often to send the conditional PUT, and how long to wait before reads and PUTs.
+        may_send: called right before each PUT; if it returns ``False``, the move is given up.
         on_step: called with the name of each step before it begins: ``read``, ``spill``, ``put``,
-            ``pause``. Before ``put`` it may raise `Outdated`.
+            ``pause``.
 
     Returns:
         ``APPLIED`` if the ref's moves include this one, made by this call or an earlier one, even
         if others moved the ref since. ``LOST`` if the ref does not point at `Intent.before` and
-        this move can never happen; others may have moved the ref to `Intent.after`.
+        this move can never happen; others may have moved the ref to `Intent.after`. Also ``LOST``
+        if the move was given up, and no request of this call can move the ref any more.
 
     Raises:
-        Outdated: as `on_step` raised it, if no request of this call can move the ref any more.
         OutcomeUnknown: a request was sent, and its outcome cannot be determined.
         Unreachable: the store does not answer. No request of this call has moved the ref or will
             move it; nothing is known about earlier calls with the same intent.
         PermissionDenied: the store refuses access; the rest is as for `Unreachable`.
         NotOurs: the object is not a ref that lakecli wrote; the rest is as for `Unreachable`.
     """
-    return _Attempt(store, intent, retries, on_step).run()
+    return _Attempt(store, intent, retries, may_send, on_step).run()
 
 
 def look_up_move(store: ObjectStore, intent: Intent) -> MoveResult | None:
@@ -349,11 +347,13 @@ class _Attempt:
         store: ObjectStore,
         intent: Intent,
         retries: Retries,
+        may_send: Callable[[], bool],
         on_step: Callable[[str], None],
     ) -> None:
         self._store = store
         self._intent = intent
         self._retries = retries
+        self._may_send = may_send
         self._on_step = on_step
         self._since = intent.since
         self._seen = 0
@@ -429,12 +429,11 @@ class _Attempt:
             self._error = error
             return None
         version = self._version_of(ref)
-        try:
-            self._on_step("put")
-        except Outdated:
+        self._on_step("put")
+        if not self._may_send():
             if version in self._unanswered:
                 raise self._unknown() from self._error
-            raise
+            return MoveResult(MoveOutcome.LOST, ref)
         self._is_sent = True
         try:
             written = self._store.put(

@@ -24,9 +24,9 @@ from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository.contract import Finished, Repository
 from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import tracking
-from lakecli.repository.journal.intents import finish_pending
+from lakecli.repository.journal.intents import WantedMove, finish_pending
 from lakecli.repository.sharing.fetch import fetch, take_packs
-from lakecli.repository.sharing.publish import WantedMove, publish, refused, stale
+from lakecli.repository.sharing.publish import publish, refused, stale
 
 MAX_ATTEMPTS: Final = 8
 """How often others may move a ref while it is pushed, each time to an ancestor of it."""
@@ -286,10 +286,14 @@ def _move(
     has_fetched: bool = False,
 ) -> bool:
     """Move a ref in the bucket; return whether it moved."""
-    move = WantedMove(*wanted[:4], options.who, _WHY.get(wanted.state, "push"))
-    is_push = wanted.after is not None
-    result = publish(repository, move, since=since, is_push=is_push, has_fetched=has_fetched)
-    return result.outcome == MoveOutcome.APPLIED
+    move = WantedMove(
+        *wanted[:4],
+        who=options.who,
+        why=_WHY.get(wanted.state, "push"),
+        is_push=wanted.after is not None,
+        since=since,
+    )
+    return publish(repository, move, has_fetched=has_fetched).outcome == MoveOutcome.APPLIED
 
 
 def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.base import layout
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.repository.sharing import publish
+from lakecli.repository.journal import intents
 from tests.support.demo import Demo
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def test_an_interrupted_push_is_reported(
 
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr(publish, "request_move", killed)
+            patch.setattr(intents, "move_ref", killed)
             assert cli("push", MAIN).exit_code == ExitCode.INTERRUPTED
     golden(
         "push_interrupted",

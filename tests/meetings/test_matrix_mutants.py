@@ -126,7 +126,7 @@ def _moves_back_over_others(patch: pytest.MonkeyPatch) -> None:
     publish = publishing.publish
 
     def move(repository: Any, wanted: Any, **options: Any) -> Any:
-        if options.get("landing") is None:
+        if wanted.landing is None:
             ref = find_ref(repository.store, wanted.kind, wanted.name)
             wanted = wanted._replace(before=None if ref is None else ref.commit_id)
         return publish(repository, wanted, **options)
@@ -143,7 +143,7 @@ def _moves_back_first(patch: pytest.MonkeyPatch) -> None:
     ) -> Undone:
         for each in planned:
             ends = each.after, each.before
-            wanted = publishing.WantedMove(each.kind, each.name, *ends, "eve", "undo")
+            wanted = intents.WantedMove(each.kind, each.name, *ends, "eve", "undo")
             publishing.publish(repository, wanted)
         return take(repository, target, answering, planned=planned, **options)
 

@@ -14,8 +14,9 @@ from lakecli.base.model import EMPTY_TREE, RefKind
 from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import AlreadyExists, ErrorKind, LakeError
 from lakecli.kv import operations as log
-from lakecli.kv.bucket import IntentStore, PackedStore
+from lakecli.kv.bucket import IntentStore
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.packs import list_packs
 from lakecli.remote.refs import Intent, move_ref
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone, clone_counted
@@ -347,12 +348,7 @@ def test_replaced_packs_are_deleted_after_a_day(
 
 def write_known_pack(repository: Repository, commits: list[Commit]) -> PackId:
     """Write a pack as a push does, and return its ID."""
-    pack = write_pack(repository, commits)
-    assert pack is not None
-    with repository.lake.kv.write() as txn:
-        ids = [commit.id for commit in pack.commits]
-        PackedStore(txn, repository.key).add(pack.id, ids, replaces=pack.replaces)
-    return pack.id
+    return write_pack(repository, commits, list_packs(repository.store))
 
 
 def initial(repository: Repository) -> Commit:

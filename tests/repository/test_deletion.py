@@ -296,7 +296,7 @@ def test_undoing_a_deletion_leaves_what_others_made_since(world: World) -> None:
     assert there(ada) == here(ada) == theirs
 
 
-@pytest.mark.parametrize("step", ["pack", "intent", "move", "read", "put", "track"])
+@pytest.mark.parametrize("step", ["intent", "move", "read", "put", "track"])
 def test_a_branch_that_is_restored_while_its_deletion_is_sent_stays(
     world: World, step: str
 ) -> None:

@@ -82,21 +82,25 @@ def test_a_new_move_replaces_those_of_its_ref_that_were_not_sent(repository: Rep
 
 
 def test_only_a_move_that_is_still_recorded_is_marked_as_sent(repository: Repository) -> None:
-    begun = begin("1")
+    made = make_commit(repository, b"a")
+    begun = begin("1", name="main")
+    begun = begun._replace(intent=begun.intent._replace(before=None, after=made.id))
     with repository.lake.kv.write() as txn:
-        assert not intents.put_sent(txn, repository, begun, AT)
+        assert not intents._mark_sent(txn, repository, begun)
     assert rows(repository) == set()
     with repository.lake.kv.write() as txn:
         intents.write_down(txn, repository, begun)
-        assert intents.put_sent(txn, repository, begun, AT)
-    assert rows(repository) == {begin("1", sent=AT)}
+        assert intents._mark_sent(txn, repository, begun)
+    (row,) = rows(repository)
+    assert row.sent is not None
+    assert row == begun._replace(sent=row.sent)
 
 
 def test_no_local_command_waits_for_a_deletion_in_the_bucket(repository: Repository) -> None:
     begun = Begun(begin("1").intent._replace(after=None), None)
     with repository.lake.kv.write() as txn:
         intents.write_down(txn, repository, begun)
-        assert not intents.mark_sent(txn, repository, begun)
+        assert not intents._mark_sent(txn, repository, begun)
     assert rows(repository) == {begun}
 
 

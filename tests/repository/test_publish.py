@@ -31,14 +31,13 @@ from lakecli.repository.handle.namespace import (
     check_writable,
 )
 from lakecli.repository.journal import tracking
-from lakecli.repository.journal.intents import finish_pending
+from lakecli.repository.journal.intents import WantedMove, finish_pending
 from lakecli.repository.moving.transaction import describe_commit
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.sharing.publish import WantedMove
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager
@@ -213,12 +212,10 @@ def test_the_next_command_finishes_the_local_part(
         )
         refs.put_commit(made)
     kill_at(repository, monkeypatch, "track")
+    landing = LocalMove("commit", (), from_staging=True)
+    wanted = WantedMove(RefKind.BRANCH, "main", None, made.id, "me", "commit", landing)
     with pytest.raises(KilledError):
-        publishing.publish(
-            repository,
-            WantedMove(RefKind.BRANCH, "main", None, made.id, "me", "commit"),
-            landing=LocalMove("commit", (), from_staging=True),
-        )
+        publishing.publish(repository, wanted)
     assert branch.show(repository, "main") == before
     (finished,) = finish_pending(repository)
     assert finished.state is MoveOutcome.APPLIED
@@ -518,7 +515,7 @@ def test_a_push_claims_nothing_where_garbage_was_never_collected(
     read.clear()
     later = LocalRepository(repository.lake, repository.record)
     publishing.publish(later, WantedMove(RefKind.BRANCH, "main", after, None, "me", "delete"))
-    assert read.count(layout.GC_STATE) == 1  # nothing new, so nothing to claim
+    assert read.count(layout.GC_STATE) == 0  # a deletion makes nothing reachable
 
 
 def test_a_collection_during_a_push_makes_it_check_again(

@@ -7,6 +7,6 @@
     unsent_moves     notes of refs that are still to move in the bucket; which may be deleted there
     operation_log    appending to the operation log; the staging tokens that operations own, and
                      what a move of a branch makes of them; a look at this machine's clock
-    intents          moves in the bucket whose outcome is not recorded: finishing them, landing the
-                     commits, and commands that would take them back
+    intents          a ref moves in the bucket: recorded before, made, its outcome recorded; those
+                     without one: finishing them, landing commits, and who would take them back
 """

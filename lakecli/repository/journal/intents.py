@@ -1,15 +1,15 @@
-"""Intents: moves in the bucket that were begun here and whose outcome is not recorded.
+"""Moves in the bucket, and intents: those that were begun here and have no recorded outcome.
 
-Each has one write ID, random and made once. It is in the local store before the first request, so
-that after a crash the next command finds out what became of the move, and repeats it as the same
-one. The move of a branch to a commit that was built here also has the `LocalMove` that is to
-follow.
+`make_move` is the one way in which this clone moves a ref in the bucket. An intent has one write
+ID, random and made once. It is in the local store before the first request, so that after a crash
+the next command finds out what became of the move, and repeats it as the same one. The move of a
+branch to a commit that was built here also has the `LocalMove` that is to follow.
 
 A shared commit is recorded as an intent, then sent, then landed here. Between the first request
 and the outcome, its branch must keep the head and the sealed areas that it was built from. A reset
 or undo of those would report success, and the commit would still arrive with the discarded changes.
 
-- Right before each request `mark_sent` compares the branch with what the commit was built from, in
+- Right before each request `_mark_sent` compares the branch with what the commit was built from, in
   one transaction that marks the row as sent. If a command has changed the branch before, the commit
   is outdated: it is built again.
 - A command that would change the branch later finds the mark (`check_none_sent`), asks the bucket
@@ -28,13 +28,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from lakecli.base.ids import MalformedId, PackId, WriteId
 from lakecli.base.model import Branch, Commit, CommitId, RefKind
-from lakecli.errors import IntegrityError, LostRace, Unreachable
+from lakecli.base.retry import REF_MOVES, Retries
+from lakecli.errors import IntegrityError, LakeError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.kv.bucket import IntentStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, look_up_move
+from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, look_up_move, move_ref
 from lakecli.repository.contract import Finished, LocalMove, Repository
 from lakecli.repository.journal import operation_log, tracking, unsent_moves
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
@@ -45,6 +46,35 @@ _ID_FIELD: Final = "write_id"
 
 LEFT: Final = "left"
 """Set in the metadata of an operation whose commit left a part of what was staged."""
+
+
+class WantedMove(NamedTuple):
+    """A move of a ref in the bucket.
+
+    Attributes:
+        kind: a branch or a tag.
+        name: the name of the ref.
+        before: its required position in the bucket; ``None``: it must not exist.
+        after: its new position, a commit in the local store; ``None`` deletes it.
+        who: ``Name <email>``, for the shared reflog.
+        why: what is done, for the shared reflog.
+        landing: what to do here in the transaction that records the outcome, now or in the next
+            command. ``None``: only append a ``push`` to the operation log.
+        is_push: whether the ref stands on `after` here. If it is moved back here before the
+            request, nothing is sent; afterwards, moving it back waits for the outcome.
+        since: the ref's sequence number in the bucket when its position was compared with `before`,
+            or a lower one; 0: unknown.
+    """
+
+    kind: RefKind
+    name: str
+    before: CommitId | None
+    after: CommitId | None
+    who: str
+    why: str
+    landing: LocalMove | None = None
+    is_push: bool = False
+    since: int = 0
 
 
 class Begun(NamedTuple):
@@ -67,6 +97,92 @@ class Begun(NamedTuple):
         """The key of its row."""
         return bytes.fromhex(self.intent.write_id)
 
+    @property
+    def ref(self) -> tuple[RefKind, str]:
+        """The ref that it moves."""
+        return self.intent.kind, self.intent.name
+
+
+def make_move(
+    repository: Repository, wanted: WantedMove, *, pack: PackId | None = None
+) -> MoveResult:
+    """Move a ref in the bucket by compare-and-set, and record what became of it.
+
+    A move that an earlier command began keeps its write ID, so it cannot be made twice.
+
+    Args:
+        repository: the repository of the ref.
+        wanted: the move; the bucket has all that it makes reachable.
+        pack: a commit pack that has the new commit.
+
+    Returns:
+        ``APPLIED``, or ``LOST`` if the ref did not stand on `WantedMove.before`, the branch here is
+        no longer what the commit was built from, or the pushed ref was moved back here; and the
+        ref as it is.
+
+    Raises:
+        OutcomeUnknown: the intent stays, and the next command finds out whether the ref moved.
+        Unreachable, PermissionDenied, …: nothing was sent. The intent is dropped, unless an earlier
+            command may have sent it.
+    """
+    lake = repository.lake
+    lake.runtime.on_step("intent")
+    intent = Intent(
+        kind=wanted.kind,
+        name=wanted.name,
+        write_id=WriteId.of_bytes(lake.runtime.new_id()),
+        before=wanted.before,
+        after=wanted.after,
+        who=wanted.who,
+        at=lake.runtime.now(),
+        why=wanted.why,
+        pack=pack or "",
+        since=wanted.since,
+    )
+    begun = Begun(intent, wanted.landing)
+    with lake.kv.write() as txn:
+        same = [each for each in iter_begun(txn, repository) if _is_same(each, begun)]
+        if not same:
+            write_down(txn, repository, begun)
+    begun = same[0] if same else begun
+
+    def may_send() -> bool:
+        if wanted.is_push or begun.landing is not None:
+            with lake.kv.write() as txn:
+                if not _mark_sent(txn, repository, begun):
+                    return False
+            lake.runtime.on_step("send")
+        return True
+
+    lake.runtime.on_step("move")
+    retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.runtime.random_number)
+    try:
+        result = move_ref(
+            repository.store,
+            begun.intent,
+            retries=retries,
+            may_send=may_send,
+            on_step=lake.runtime.on_step,
+        )
+    except OutcomeUnknown:
+        raise
+    except LakeError:
+        if not same:
+            with lake.kv.write() as txn:
+                drop(txn, repository, begun)
+        raise
+    lake.runtime.on_step("track")
+    with lake.kv.write() as txn:
+        record_outcome(txn, repository, begun, result)
+    return result
+
+
+def _is_same(begun: Begun, wanted: Begun) -> bool:
+    fields = ("kind", "name", "before", "after")
+    return begun.landing == wanted.landing and all(
+        getattr(begun.intent, field) == getattr(wanted.intent, field) for field in fields
+    )
+
 
 def iter_begun(txn: ReadTransaction, repository: Repository) -> Iterator[Begun]:
     """Yield the moves that were begun and whose outcome is not recorded.
@@ -79,6 +195,11 @@ def iter_begun(txn: ReadTransaction, repository: Repository) -> Iterator[Begun]:
             yield _load(fields)
 
 
+def is_begun(txn: ReadTransaction, repository: Repository, kind: RefKind, name: str) -> bool:
+    """Return whether a move of a ref was begun and its outcome is not recorded."""
+    return any(each.ref == (kind, name) for each in iter_begun(txn, repository))
+
+
 def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
     """Record a move that is about to be sent, and drop other moves of the same ref.
 
@@ -86,18 +207,9 @@ def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> N
     """
     rows = IntentStore(txn, repository.key)
     for other in list(iter_begun(txn, repository)):
-        same_ref = (other.intent.kind, other.intent.name) == (begun.intent.kind, begun.intent.name)
-        if same_ref and other.sent is None:
+        if other.ref == begun.ref and other.sent is None:
             rows.delete(other.id)
     _put(txn, repository, begun)
-
-
-def put_sent(txn: WriteTransaction, repository: Repository, begun: Begun, at: datetime) -> bool:
-    """Record that a request is about to be sent; return ``False`` if the move was dropped."""
-    if IntentStore(txn, repository.key).find(begun.id) is None:
-        return False
-    _put(txn, repository, begun._replace(sent=at))
-    return True
 
 
 def drop(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
@@ -297,7 +409,7 @@ class CommitUnderWay(LostRace):
     """Another process is sending a commit, or pushing a ref, to the bucket."""
 
 
-def mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
+def _mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
     """Mark a move as sent if the ref here still stands for it; return whether it does.
 
     The branch of a commit must be what the commit was built from. A ref that is pushed must stand
@@ -321,7 +433,10 @@ def mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bo
         built_on = refs.get_commit(intent.after).parents[0]
         if branch is None or not is_built_from(branch, built_on, begun.landing.sealed):
             return False
-    return put_sent(txn, repository, begun, repository.lake.runtime.now())
+    if IntentStore(txn, repository.key).find(begun.id) is None:
+        return False  # it was dropped
+    _put(txn, repository, begun._replace(sent=repository.lake.runtime.now()))
+    return True
 
 
 def check_none_sent(
@@ -378,7 +493,7 @@ def _iter_sent(
 ) -> Iterator[Begun]:
     """Yield the moves of a ref that were sent and whose outcome is not recorded."""
     for begun in iter_begun(txn, repository):
-        if begun.sent is not None and (begun.intent.kind, begun.intent.name) == (kind, name):
+        if begun.sent is not None and begun.ref == (kind, name):
             yield begun
 
 

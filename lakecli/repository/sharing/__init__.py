@@ -2,7 +2,7 @@
 
 ::
 
-    publish       the one way a ref moves in the bucket, with new commits; its refusals
+    publish       new commits are sent to the bucket, then the ref moves there; its refusals
     references    the objects that new commits need are there, or are sent again
     fetch         where refs stand in the bucket, which have changed, and their commits
     automatic     fetch before a command, branches that move in the bucket first, push after it:

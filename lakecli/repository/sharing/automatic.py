@@ -45,11 +45,11 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import MoveOutcome
 from lakecli.repository.contract import CaughtUp, LocalMove, Repository, UnsentMove
 from lakecli.repository.journal import intents, operation_log, tracking, unsent_moves
-from lakecli.repository.journal.intents import CommitUnderWay, finish_pending
+from lakecli.repository.journal.intents import CommitUnderWay, WantedMove, finish_pending
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
 from lakecli.repository.journal.unsent_moves import SendDecision
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.sharing.publish import WantedMove, publish, refused
+from lakecli.repository.sharing.publish import publish, refused
 from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
 
@@ -112,10 +112,16 @@ class SharedMover:
                 return False
             operation_log.note_copies(txn, repository, landing.left)
             RefStore(txn, repository.key).put_commit(commit)
-        move = (before, commit.id, self._who(), landing.operation)
-        wanted = WantedMove(RefKind.BRANCH, branch.name, *move)
-        result = publish(repository, wanted, landing=landing)
-        if result.outcome == MoveOutcome.APPLIED:
+        wanted = WantedMove(
+            RefKind.BRANCH,
+            branch.name,
+            before,
+            commit.id,
+            who=self._who(),
+            why=landing.operation,
+            landing=landing,
+        )
+        if publish(repository, wanted).outcome == MoveOutcome.APPLIED:
             self._lost = 0
             return True
         lake = repository.lake
@@ -211,10 +217,7 @@ def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bo
     return (
         unsent_moves.find_unsent(txn, repository, *key) is not None
         or unsent_moves.is_held(txn, repository, tracked)
-        or any(
-            (begun.intent.kind, begun.intent.name) == key
-            for begun in intents.iter_begun(txn, repository)
-        )
+        or intents.is_begun(txn, repository, *key)
     )
 
 

@@ -1,12 +1,8 @@
 """Moving one ref in the bucket, for push, undo and automatic sharing; and its refusals.
 
-1. **Pack**: verify that all that the new commits refer to is in the bucket
-   (`lakecli.repository.sharing.references`), and write those that are in no pack as one.
-2. **Intent**: record the move in the local store, with the only write ID that it will ever have.
-3. **Move** the ref by compare-and-set, see `lakecli.remote.refs`.
-4. **Track** its new position and delete the intent, in one transaction of the local store.
-
-A crash after 2 leaves the intent to the next command, which finds out what became of the move.
+First, all that the new commits refer to is verified to be in the bucket
+(`lakecli.repository.sharing.references`), and the commits that are in no pack are written as one.
+Then the ref moves (`lakecli.repository.journal.intents.make_move`).
 
 A new pack takes in small ones: packs are merged geometrically, so that a clone reads few of them
 whatever the number of pushes. A replaced pack is deleted after a day: until then, another clone may
@@ -18,51 +14,30 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
-from lakecli.base.ids import PackId, WriteId
+from lakecli.base.ids import PackId
 from lakecli.base.layout import pack_key, sstable_key
 from lakecli.base.model import Commit, CommitId, RefKind
-from lakecli.base.retry import REF_MOVES, SWEEPS, Retries
-from lakecli.errors import (
-    AlreadyExists,
-    LakeError,
-    LostRace,
-    OutcomeUnknown,
-    PermissionDenied,
-    Unreachable,
-)
+from lakecli.base.retry import SWEEPS, Retries
+from lakecli.errors import AlreadyExists, LakeError, LostRace, PermissionDenied, Unreachable
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore, get_commit, get_parent
 from lakecli.remote import packs
 from lakecli.remote.gc_protocol import GcState, Phase, may_have_swept, read_state, wait_for_sweep
-from lakecli.remote.packs import Pack
+from lakecli.remote.packs import PackInfo
 from lakecli.remote.ref_records import RemoteRef
-from lakecli.remote.refs import (
-    Intent,
-    MoveOutcome,
-    MoveResult,
-    Outdated,
-    find_ref,
-    iter_refs,
-    move_ref,
-)
-from lakecli.repository.contract import LocalMove, Repository
+from lakecli.remote.refs import MoveOutcome, MoveResult, find_ref, iter_refs
+from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
 from lakecli.repository.journal import intents, tracking
-from lakecli.repository.journal.intents import Begun, mark_sent
-from lakecli.repository.sharing.references import NewTree, NotInBucket, check_references
-
-TRUSTED_SHARE: Final = 0.5
-"""Share of the grace period: younger data is not looked for, since it cannot be collected yet."""
+from lakecli.repository.journal.intents import WantedMove, make_move
+from lakecli.repository.sharing.references import NotInBucket, check_references
 
 _MOST_READ: Final = 4
 """Refs that are read one by one rather than by a listing, which grows with their number."""
-
-CLOCK_SLACK: Final = timedelta(hours=1)
-"""How far the clock of an uploading machine may be wrong."""
 
 KEPT_FOR: Final = timedelta(days=1)
 """How long a replaced pack is kept."""
@@ -75,53 +50,18 @@ class Unverified(Unreachable):
     """A ref moved in the bucket; whether garbage collection has spared its objects is unknown."""
 
 
-class WantedMove(NamedTuple):
-    """A move of a ref in the bucket.
-
-    Attributes:
-        kind: a branch or a tag.
-        name: the name of the ref.
-        before: its required position in the bucket; ``None``: it must not exist.
-        after: its new position, a commit in the local store; ``None`` deletes it.
-        who: ``Name <email>``, for the shared reflog.
-        why: what is done, for the shared reflog.
-    """
-
-    kind: RefKind
-    name: str
-    before: CommitId | None
-    after: CommitId | None
-    who: str
-    why: str
-
-
-def publish(
-    repository: Repository,
-    wanted: WantedMove,
-    *,
-    landing: LocalMove | None = None,
-    since: int = 0,
-    is_push: bool = False,
-    has_fetched: bool = False,
-) -> MoveResult:
-    """Move a ref in the bucket by compare-and-set.
+def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = False) -> MoveResult:
+    """Move a ref in the bucket, with all that its new position makes reachable.
 
     Args:
         repository: the repository of the ref.
-        wanted: the move.
-        landing: what to do here in the transaction that records the outcome, now or in the next
-            command. ``None``: only append a ``push`` to the operation log.
-        since: the ref's sequence number in the bucket when the caller compared its position with
-            `WantedMove.before`, or a lower one; 0: unknown, so the ref is read and compared first.
-        is_push: whether the ref stands on `WantedMove.after` here. If it is moved back here before
-            the request, nothing is sent; afterwards, moving it back waits for the outcome.
+        wanted: the move. If the sequence number of the ref is unknown, it is read and compared
+            first.
         has_fetched: whether this command has fetched all refs, and so noticed it if the bucket went
             back in time.
 
     Returns:
-        ``APPLIED``, or ``LOST`` if the ref did not stand on `WantedMove.before`, the branch here is
-        no longer what the commit was built from, or the pushed ref was moved back here; and the
-        ref as it is, if it was read.
+        As `lakecli.repository.journal.intents.make_move` does.
 
     Raises:
         CannotShare: the store has no working compare-and-set.
@@ -134,99 +74,46 @@ def publish(
         Unreachable: the store does not answer; nothing was moved.
         PermissionDenied: writing there is not allowed; nothing was moved.
     """
-    lake = repository.lake
     check_writable(repository)
-    if not since:
+    if not wanted.since:
         # Where many commit to one branch, this saves most of the cost of a lost race.
-        ref, is_lost = _look(repository, wanted)
-        if is_lost:
+        ref = find_ref(repository.store, wanted.kind, wanted.name)
+        if _is_lost(repository, wanted, ref):
             return MoveResult(MoveOutcome.LOST, ref)
-        since = 0 if ref is None else ref.sequence
+        wanted = wanted._replace(since=0 if ref is None else ref.sequence)
+    if wanted.after is None:
+        return make_move(repository, wanted)
     collection = _settled(repository)
-    after = wanted.after
-    commits = [] if after is None else _new_commits(repository, wanted.before, after, collection)
-    trees = _trees_of(repository, commits)
-    _check(repository, trees, collection, has_fetched=has_fetched)
+    commits = _new_commits(repository, wanted.before, wanted.after, collection)
+    check_references(repository, commits, collection, has_fetched=has_fetched)
     if not collection.never_ran:
         # No sweep may delete what was just found before it sees that a ref reaches it. If one did
         # meanwhile, `collection` is older than it, and everything is verified once more at the end.
-        repository.guard.claim(sorted({sstable_key(each.id) for each in trees if each.id}))
-    if landing is not None:
+        trees = {commit.metarange_id for commit in commits if commit.metarange_id}
+        repository.guard.claim(sorted(map(sstable_key, trees)))
+    if wanted.landing is not None:
         # Many machines commit to one branch, and the checks took a while. If the race is lost, this
         # saves writing a pack in vain.
-        ref, is_lost = _look(repository, wanted)
-        if is_lost:
+        ref = find_ref(repository.store, wanted.kind, wanted.name)
+        if _is_lost(repository, wanted, ref):
             return MoveResult(MoveOutcome.LOST, ref)
-    _forget_lost_packs(repository, commits)
-    lake.runtime.on_step("pack")
-    packed, pack = (None, None) if after is None else _pack(repository, after)
-    lake.runtime.on_step("intent")
-    intent = Intent(
-        **wanted._asdict(),
-        write_id=WriteId.of_bytes(lake.runtime.new_id()),
-        at=lake.runtime.now(),
-        pack=pack or "",
-        since=since,
-    )
-    begun, is_new = _write_down(repository, Begun(intent, landing), packed)
-    lake.runtime.on_step("move")
-    result = request_move(repository, begun, is_new=is_new, is_push=is_push)
-    lake.runtime.on_step("track")
-    with lake.kv.write() as txn:
-        intents.record_outcome(txn, repository, begun, result)
-    if result.outcome == MoveOutcome.APPLIED and trees:
-        _check_again(repository, wanted.name, trees, collection)
+    repository.lake.runtime.on_step("pack")
+    pack = _pack(repository, commits, wanted.after)
+    result = make_move(repository, wanted, pack=pack)
+    if result.outcome == MoveOutcome.APPLIED and commits:
+        _check_again(repository, wanted.name, commits, collection)
     return result
 
 
-def request_move(
-    repository: Repository, begun: Begun, *, is_new: bool, is_push: bool = False
-) -> MoveResult:
-    """Ask the store to make a recorded move; drop its intent if nothing can have been sent.
-
-    Args:
-        repository: the repository of the ref.
-        begun: the move.
-        is_new: whether no earlier command can have sent it.
-        is_push: as of `publish`.
-    """
-    lake = repository.lake
-    retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.runtime.random_number)
-
-    def on_step(name: str) -> None:
-        lake.runtime.on_step(name)
-        if name == "put" and (is_push or begun.landing is not None):
-            with lake.kv.write() as txn:
-                if not mark_sent(txn, repository, begun):
-                    raise Outdated
-            lake.runtime.on_step("send")
-
-    try:
-        return move_ref(repository.store, begun.intent, retries=retries, on_step=on_step)
-    except Outdated:
-        return MoveResult(MoveOutcome.LOST, None)
-    except OutcomeUnknown:
-        raise
-    except LakeError:
-        if is_new:
-            with lake.kv.write() as txn:
-                intents.drop(txn, repository, begun)
-        raise
-
-
-def _look(repository: Repository, wanted: WantedMove) -> tuple[RemoteRef | None, bool]:
-    """Return a ref in the bucket, and whether it does not stand where its move has to start.
+def _is_lost(repository: Repository, wanted: WantedMove, ref: RemoteRef | None) -> bool:
+    """Return whether a ref in the bucket does not stand where its move has to start.
 
     If an earlier command has begun a move of the ref, the answer is no: it may be this very move.
     """
-    ref = find_ref(repository.store, wanted.kind, wanted.name)
     if (None if ref is None else ref.commit_id) == wanted.before:
-        return ref, False
+        return False
     with repository.lake.kv.read() as txn:
-        return ref, not any(
-            (begun.intent.kind, begun.intent.name) == (wanted.kind, wanted.name)
-            for begun in intents.iter_begun(txn, repository)
-        )
+        return not intents.is_begun(txn, repository, wanted.kind, wanted.name)
 
 
 def _settled(repository: Repository) -> GcState:
@@ -242,24 +129,35 @@ def _new_commits(
     `before` was read a moment ago. Positions of other refs are believed if they have not moved
     since they were seen: of a few commits, one ref each is read; otherwise, all refs are listed.
     """
+    known = set() if before is None else {before}
     with repository.lake.kv.read() as txn:
-        known = set() if before is None else {before}
-        trusted = _trusted(txn, repository, collection) - known
-        commits = list(iter_unreached(RefStore(txn, repository.key), after, known | trusted))
+        tracked = _tracked(txn, repository, collection)
+        positions = {each.commit_id for each in tracked if each.commit_id is not None} - known
+        commits = list(iter_unreached(RefStore(txn, repository.key), after, known | positions))
     ids = {commit.id for commit in commits}
     ends = {parent for commit in commits for parent in commit.parents} | {after}
-    if not trusted or ends <= ids | known:
+    if not positions or ends <= ids | known:
         return commits
-    with repository.lake.kv.read() as txn:
-        tracked = TrackingStore(txn, repository.key).by_ref()
-    if _still_stand(repository, tracked.values(), ends - ids - known):
+    if _still_stand(repository, tracked, ends - ids - known):
         return commits
-    for listed in iter_refs(repository.store):
-        ref = tracked.get((listed.kind, listed.name))
-        if ref is not None and ref.commit_id in trusted and ref.version == listed.version:
-            known.add(ref.commit_id)
+    versions = {(each.kind, each.name): each.version for each in iter_refs(repository.store)}
+    standing = [each for each in tracked if versions.get((each.kind, each.name)) == each.version]
+    known |= {each.commit_id for each in standing if each.commit_id is not None}
     with repository.lake.kv.read() as txn:
         return list(iter_unreached(RefStore(txn, repository.key), after, known))
+
+
+def _tracked(
+    txn: ReadTransaction, repository: Repository, collection: GcState
+) -> Sequence[Tracked]:
+    """Return the tracked refs; none if something may have been collected since they were read."""
+    fetched = tracking.find_fetched(txn, repository)
+    if fetched is None:
+        return ()
+    then = GcState(phase=Phase(fetched.phase), epoch=fetched.epoch)
+    if may_have_swept(then, collection):
+        return ()
+    return list(TrackingStore(txn, repository.key).iter())
 
 
 def _still_stand(
@@ -278,89 +176,24 @@ def _still_stand(
     )
 
 
-def _forget_lost_packs(repository: Repository, commits: Sequence[Commit]) -> None:
-    """Forget packs that are recorded to have new commits and are not in the bucket."""
+def _pack(repository: Repository, commits: Sequence[Commit], after: CommitId) -> PackId | None:
+    """Write a pack if commits are in none; return the ID of the pack that has `after`.
+
+    Packs that are recorded to have new commits and are not in the bucket are forgotten.
+    """
     with repository.lake.kv.read() as txn:
         packed = PackedStore(txn, repository.key)
         known = {pack for commit in commits if (pack := packed.find_pack(commit.id)) is not None}
-    if not known:
-        return
-    lost = known.difference(info.id for info in packs.list_packs(repository.store))
-    if lost:
+        pack_id = packed.find_pack(after)
+    if pack_id is not None and not known:
+        return pack_id
+    infos = packs.list_packs(repository.store)
+    if lost := known.difference(info.id for info in infos):
         with repository.lake.kv.write() as txn:
             PackedStore(txn, repository.key).forget(lost)
-
-
-def _trusted(txn: ReadTransaction, repository: Repository, collection: GcState) -> set[CommitId]:
-    """Return tracked positions, if nothing can have been collected since they were read."""
-    fetched = tracking.find_fetched(txn, repository)
-    if fetched is None:
-        return set()
-    then = GcState(phase=Phase(fetched.phase), epoch=fetched.epoch)
-    return set() if may_have_swept(then, collection) else tracking.positions(txn, repository)
-
-
-def _trees_of(repository: Repository, commits: Sequence[Commit]) -> list[NewTree]:
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
-        return [
-            NewTree(each.metarange_id, [refs.get_commit(id_).metarange_id for id_ in each.parents])
-            for each in commits
-        ]
-
-
-def _check(
-    repository: Repository, trees: Sequence[NewTree], collection: GcState, *, has_fetched: bool
-) -> None:
-    """Verify that all that new trees refer to is in the bucket; upload again what is still here.
-
-    Young data is trusted while nothing is condemned, unless the bucket went back in time since it
-    was uploaded.
-    """
-    if not trees:
-        return
-    trusted_for = collection.grace * TRUSTED_SHARE - CLOCK_SLACK
-    is_idle = collection.phase is Phase.IDLE
-    older_than = repository.lake.runtime.now() - trusted_for if is_idle else None
-    with repository.lake.kv.read() as txn:
-        last = tracking.find_rollback(txn, repository)
-    if older_than is not None and last is not None:
-        older_than = max(older_than, last.at + CLOCK_SLACK)
-    check_references(repository, trees, older_than=older_than, has_fetched=has_fetched)
-
-
-def _check_again(
-    repository: Repository, name: str, trees: Sequence[NewTree], before: GcState
-) -> None:
-    """Verify again, once the ref has moved, if a sweep may have run meanwhile."""
-    try:
-        if not may_have_swept(before, read_state(repository.store)):
-            return
-        _settled(repository)
-        check_references(repository, trees, older_than=None)
-    except NotInBucket as error:
-        raise NotInBucket(
-            f"{name} was moved in the bucket, but garbage collection has deleted what it needs: "
-            f"{error.message}",
-            hint="upload them again, with the same contents, then: lakecli fsck --data "
-            f"{repository.uri}",
-            paths=error.paths,
-        ) from error
-    except LakeError as error:
-        raise Unverified(
-            f"{name} was moved in the bucket, but it is unknown whether garbage collection has "
-            f"spared what it needs: {error.message}",
-            hint=f"when the store answers again: lakecli fsck --data {repository.uri}",
-        ) from error
-
-
-def _pack(repository: Repository, after: CommitId) -> tuple[Pack | None, PackId | None]:
-    """Write a pack if commits are in none; return it, and the ID of the pack that has `after`."""
-    with repository.lake.kv.read() as txn:
-        commits = _unpacked_commits(txn, repository, after)
-        known = PackedStore(txn, repository.key).find_pack(after)
-    packed = write_pack(repository, commits)
-    return packed, known if packed is None else packed.id
+        unpacked = _unpacked_commits(txn, repository, after)
+    return write_pack(repository, unpacked, infos) if unpacked else pack_id
 
 
 def _unpacked_commits(
@@ -387,17 +220,21 @@ def _unpacked_commits(
     return list(found.values())
 
 
-def write_pack(repository: Repository, commits: Sequence[Commit]) -> Pack | None:
-    """Write commits into the bucket as one pack; ``None`` if there are none to write.
+def write_pack(
+    repository: Repository, commits: Sequence[Commit], infos: Sequence[PackInfo]
+) -> PackId:
+    """Write commits into the bucket as one pack, with those of small packs, and record it.
+
+    Args:
+        repository: the repository of the commits.
+        commits: one at least.
+        infos: the packs in the bucket.
 
     Raises:
         PermissionDenied: writing there is not allowed.
         Unreachable: the store does not answer.
     """
-    if not commits:
-        return None
     store = repository.store
-    infos = packs.list_packs(store)
     with repository.lake.kv.read() as txn:
         live = set(PackedStore(txn, repository.key).live_packs())
     size = sum(_COMMIT_SIZE + len(commit.message) for commit in commits)
@@ -424,30 +261,34 @@ def write_pack(repository: Repository, commits: Sequence[Commit]) -> Pack | None
     if superseded:
         with suppress(PermissionDenied):
             store.delete(map(pack_key, superseded))
-    return Pack(pack_id, replaces, list(everything.values()))
-
-
-def _write_down(repository: Repository, wanted: Begun, packed: Pack | None) -> tuple[Begun, bool]:
-    """Record a move and its pack; return it, and whether it is new.
-
-    A move that an earlier command began keeps its write ID, so it cannot be made twice.
-    """
     with repository.lake.kv.write() as txn:
-        if packed is not None:
-            ids = [commit.id for commit in packed.commits]
-            PackedStore(txn, repository.key).add(packed.id, ids, replaces=packed.replaces)
-        for begun in intents.iter_begun(txn, repository):
-            if _is_same(begun, wanted):
-                return begun, False
-        intents.write_down(txn, repository, wanted)
-        return wanted, True
+        PackedStore(txn, repository.key).add(pack_id, everything, replaces=replaces)
+    return pack_id
 
 
-def _is_same(begun: Begun, wanted: Begun) -> bool:
-    fields = ("kind", "name", "before", "after")
-    return begun.landing == wanted.landing and all(
-        getattr(begun.intent, field) == getattr(wanted.intent, field) for field in fields
-    )
+def _check_again(
+    repository: Repository, name: str, commits: Sequence[Commit], before: GcState
+) -> None:
+    """Verify again, once the ref has moved, if a sweep may have run meanwhile."""
+    try:
+        if not may_have_swept(before, read_state(repository.store)):
+            return
+        _settled(repository)
+        check_references(repository, commits, None)
+    except NotInBucket as error:
+        raise NotInBucket(
+            f"{name} was moved in the bucket, but garbage collection has deleted what it needs: "
+            f"{error.message}",
+            hint="upload them again, with the same contents, then: lakecli fsck --data "
+            f"{repository.uri}",
+            paths=error.paths,
+        ) from error
+    except LakeError as error:
+        raise Unverified(
+            f"{name} was moved in the bucket, but it is unknown whether garbage collection has "
+            f"spared what it needs: {error.message}",
+            hint=f"when the store answers again: lakecli fsck --data {repository.uri}",
+        ) from error
 
 
 class NonFastForward(LostRace):

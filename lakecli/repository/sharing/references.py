@@ -14,25 +14,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
-from heapq import merge, nlargest
-from itertools import chain, groupby
-from operator import attrgetter
+from datetime import datetime, timedelta
+from heapq import nlargest
+from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
 from lakecli.base.layout import SSTABLES, sstable_key
-from lakecli.base.model import EMPTY_TREE, Difference, Entry, MetarangeId
-from lakecli.committed.diff import diff
-from lakecli.committed.values import decode_entry
+from lakecli.base.model import Commit, Entry, MetarangeId
+from lakecli.committed.diff import new_entries, new_ranges
 from lakecli.errors import IntegrityError
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.gc_protocol import GcState, Phase
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.journal import tracking
 from lakecli.repository.reading.addresses import check_key, is_external
 from lakecli.repository.sharing.fetch import find_gone_back
-from lakecli.repository.stored_objects import DataIndex
+from lakecli.repository.stored_objects import (
+    DamagedObject,
+    DataIndex,
+    repair_data,
+    repair_tables,
+)
 from lakecli.stores.contract import ObjectNotFound, ObjectStore, exists
 
 T = TypeVar("T")
+Trees = Mapping[MetarangeId, Sequence[MetarangeId]]
+"""New trees, and the trees of the parents that each is compared with."""
+
+TRUSTED_SHARE: Final = 0.5
+"""Share of the grace period: younger data is not looked for, since it cannot be collected yet."""
+
+CLOCK_SLACK: Final = timedelta(hours=1)
+"""How far the clock of an uploading machine may be wrong."""
 
 PARALLELISM: Final = 16
 """Objects checked at a time."""
@@ -54,13 +67,6 @@ class NotInBucket(IntegrityError):
     """What a ref is to make reachable is not in the storage namespace."""
 
 
-class NewTree(NamedTuple):
-    """The tree of a commit that a ref is to make reachable, and those of the commit's parents."""
-
-    id: MetarangeId
-    parents: Sequence[MetarangeId]
-
-
 class _Wanted(NamedTuple):
     """A data object that has to exist."""
 
@@ -71,30 +77,35 @@ class _Wanted(NamedTuple):
 
 def check_references(
     repository: Repository,
-    trees: Sequence[NewTree],
+    commits: Sequence[Commit],
+    collection: GcState | None,
     *,
-    older_than: datetime | None,
     has_fetched: bool = False,
 ) -> None:
-    """Refuse trees that refer to objects that the bucket lacks and this machine cannot restore.
+    """Refuse commits that refer to objects that the bucket lacks and this machine cannot restore.
 
     Missing objects are uploaded again if this machine has them: tables from the cache, data from
     large files that were uploaded from here and have not changed. A missing table shows that the
     bucket lost objects, so no data is trusted then.
 
     Args:
-        repository: the repository of the trees.
-        trees: those of the commits which the bucket's refs do not reach; trees of parents that are
-            not among them are trusted.
-        older_than: data objects of entries made later are trusted except for a sample, since
-            garbage collection spares what is that young, unless a ref shows that the bucket went
-            back in time; ``None``: none are trusted.
+        repository: the repository of the commits.
+        commits: those that the bucket's refs do not reach, children first; parents that are not
+            among them are trusted.
+        collection: the state of garbage collection. While nothing is condemned, data objects of
+            young entries are trusted except for a sample, since garbage collection spares what is
+            that young, unless a ref shows that the bucket went back in time. ``None``: a sweep may
+            have run since the objects were looked for, so none are trusted.
         has_fetched: whether this command has fetched all refs, and so compared them with those that
             were seen before.
 
     Raises:
         NotInBucket: listing the paths whose objects are missing.
     """
+    trees = _new_trees(repository, commits)
+    if not trees:
+        return
+    older_than = None if collection is None else _oldest_trusted(repository, collection)
     restored: set[str] = set()
     while missing := _missing_tables(repository, trees):
         older_than = None
@@ -125,7 +136,37 @@ def check_references(
         _notify(repository, restored)
 
 
-def _can_trust(repository: Repository, trees: Sequence[NewTree], *, has_fetched: bool) -> bool:
+def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
+    """Return the trees of new commits, each with those of the parents of its oldest commit.
+
+    So a tree that came again, by a revert, is not compared with what was made of it.
+    """
+    trees = {}
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        for commit in commits:
+            parents = [refs.get_commit(parent).metarange_id for parent in commit.parents]
+            if commit.metarange_id and commit.metarange_id not in parents:
+                trees[commit.metarange_id] = parents
+    return trees
+
+
+def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | None:
+    """Return when the oldest entries were made whose data is trusted; ``None``: none is.
+
+    Young data is trusted while nothing is condemned, unless the bucket went back in time since it
+    was uploaded.
+    """
+    if collection.phase is not Phase.IDLE:
+        return None
+    trusted_for = collection.grace * TRUSTED_SHARE - CLOCK_SLACK
+    oldest = repository.lake.runtime.now() - trusted_for
+    with repository.lake.kv.read() as txn:
+        last = tracking.find_rollback(txn, repository)
+    return oldest if last is None else max(oldest, last.at + CLOCK_SLACK)
+
+
+def _can_trust(repository: Repository, trees: Trees, *, has_fetched: bool) -> bool:
     """Tell whether young data need not be looked for.
 
     After the bucket went back in time, the sample may be younger than what is missing. The refs are
@@ -142,20 +183,14 @@ def _can_trust(repository: Repository, trees: Sequence[NewTree], *, has_fetched:
     return not back
 
 
-def _missing_tables(repository: Repository, trees: Sequence[NewTree]) -> list[str]:
+def _missing_tables(repository: Repository, trees: Trees) -> list[str]:
     """Return the keys of the ranges and metaranges that are missing."""
-    new = {each.id: each.parents for each in trees if each.id and each.id not in each.parents}
     # They are checked in the store first, because a read may find them in the cache only.
-    missing = _absent(repository.store, map(sstable_key, new))
+    missing = _absent(repository.store, map(sstable_key, trees))
     if missing:
         return missing
-    ranges: set[str] = set()
-    for tree, parents in new.items():
-        before = [repository.trees.metarange(parent) for parent in parents]
-        for record in repository.trees.metarange(tree).records():
-            if all(parent.value_of(record.id, record.max_key) is None for parent in before):
-                ranges.add(sstable_key(record.id))
-    return _absent(repository.store, ranges)
+    ranges = chain.from_iterable(new_ranges(repository.trees, *each) for each in trees.items())
+    return _absent(repository.store, map(sstable_key, ranges))
 
 
 def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
@@ -167,16 +202,14 @@ def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
     return _keep(sorted(wanted), lambda key: not exists(store, key))
 
 
-def _wanted(
-    repository: Repository, trees: Sequence[NewTree], older_than: datetime | None
-) -> Iterator[_Wanted]:
+def _wanted(repository: Repository, trees: Trees, older_than: datetime | None) -> Iterator[_Wanted]:
     """Yield the data objects that trees brought in; some may come more than once."""
     for entry, path in _entries(repository, trees):
         if older_than is None or entry.modified_at < older_than:
             yield _Wanted(entry.physical_address, entry.size, path)
 
 
-def _youngest(repository: Repository, trees: Sequence[NewTree]) -> list[_Wanted]:
+def _youngest(repository: Repository, trees: Trees) -> list[_Wanted]:
     """Return the data of the youngest entries that trees brought in, `SAMPLE` at most."""
     entries = _entries(repository, trees)
     young = nlargest(SAMPLE, entries, key=lambda item: item[0].modified_at)
@@ -184,28 +217,12 @@ def _youngest(repository: Repository, trees: Sequence[NewTree]) -> list[_Wanted]
     return [_Wanted(*item, path) for item, path in wanted.items()]
 
 
-def _entries(repository: Repository, trees: Sequence[NewTree]) -> Iterator[tuple[Entry, bytes]]:
+def _entries(repository: Repository, trees: Trees) -> Iterator[tuple[Entry, bytes]]:
     """Yield the entries, with their paths, that trees brought in and that have data here."""
-    for tree in trees:
-        for change in _brought(repository, tree):
-            assert change.right is not None
-            entry = decode_entry(change.right)
+    for tree, parents in trees.items():
+        for path, entry in new_entries(repository.trees, tree, parents):
             if not is_external(entry):
-                yield entry, change.path
-
-
-def _brought(repository: Repository, tree: NewTree) -> Iterator[Difference]:
-    """Yield what a tree has that none of its parents' trees has, in path order."""
-    if tree.id in tree.parents:
-        return
-    sides = [diff(repository.trees, parent, tree.id) for parent in tree.parents or [EMPTY_TREE]]
-    if len(sides) == 1:
-        yield from (change for change in sides[0] if change.right is not None)
-        return
-    for _, group in groupby(merge(*sides, key=attrgetter("path")), key=attrgetter("path")):
-        changes = list(group)
-        if len(changes) == len(sides) and changes[0].right is not None:
-            yield changes[0]
+                yield entry, path
 
 
 def _missing_data(repository: Repository, wanted: Iterator[_Wanted]) -> list[_Wanted]:
@@ -271,9 +288,6 @@ def _upload_again(
         sizes: the keys of the objects; of data, with their sizes.
         restored: the keys of all objects that this push has uploaded again, which grows.
     """
-    # A push rarely needs it.
-    from lakecli.repository.stored_objects import DamagedObject, repair_data, repair_tables
-
     repair = repair_tables if kind == "table" else repair_data
     damaged = [
         DamagedObject(kind, key, "missing", size=size)
