@@ -97,11 +97,13 @@ class TableBatch:
 
     Attributes:
         objects: the batch of the namespace.
+        guard: claims the tables; ``None``: they need no protection.
         written: keys not yet claimed, and whether each object existed already.
     """
 
-    def __init__(self, objects: WriteBatch) -> None:
+    def __init__(self, objects: WriteBatch, guard: TableGuard | None) -> None:
         self.objects = objects
+        self.guard = guard
         self.written: dict[str, bool] = {}
 
 
@@ -112,15 +114,13 @@ class TreeStore:
 
     Args:
         store: the storage namespace.
-        cache: of this repository's tables, or what opens it when it is first needed; not used if
-            the namespace is on this machine.
+        cache: of this repository's tables; not used if the namespace is on this machine.
         range_entries: the repository's tree parameter N.
         memory: bytes of parts of trees kept in memory, at most; see `MEMORY_SIZE`.
         reads: counts of reads to go on with.
-        guard: returns the guard, called with the first table written; ``None`` if nothing is
-            written, or needs no protection.
-        rebuilt: returns what remembers rebuilt trees of lakeFS, called with the first tree of
-            lakeFS that something is built on; ``None``: none is rebuilt.
+        guard: returns the guard, which only who writes imports; ``None`` if nothing is written, or
+            needs no protection.
+        rebuilt: remembers rebuilt trees of lakeFS; ``None``: none is rebuilt.
 
     Attributes:
         counts: tables opened and written so far.
@@ -131,12 +131,12 @@ class TreeStore:
         self,
         store: ObjectStore,
         *,
-        cache: SstableCache | Callable[[], SstableCache] | None,
+        cache: SstableCache | None,
         range_entries: int,
         memory: int = MEMORY_SIZE,
         reads: Reads | None = None,
         guard: Callable[[], TableGuard] | None = None,
-        rebuilt: Callable[[], Rebuilt] | None = None,
+        rebuilt: Rebuilt | None = None,
     ) -> None:
         self.store = store
         self.range_entries = range_entries
@@ -154,10 +154,7 @@ class TreeStore:
     @cached_property
     def _cache(self) -> SstableCache | None:
         """The cache, unless the namespace is a local directory."""
-        if self._is_local:
-            return None
-        given = self._given_cache
-        return given() if callable(given) else given
+        return None if self._is_local else self._given_cache
 
     @cached_property
     def _is_local(self) -> bool:
@@ -299,7 +296,7 @@ class TreeStore:
 
     def begin(self) -> TableBatch:
         """Return a batch of tables that become durable together."""
-        return TableBatch(self.store.batch())
+        return TableBatch(self.store.batch(), None if self._guard is None else self._guard())
 
     def write(self, batch: TableBatch, table_id: str, body: bytes) -> int:
         """Write a table unless it exists, and return the size of the table that remains.
@@ -309,10 +306,10 @@ class TreeStore:
         """
         key = layout.sstable_key(table_id)
         self.counts.bytes_written += len(body)
-        if self._guard is not None:
-            guard = self._guard()
-            guard.begin()
-            batch.written[key] = guard.is_active and self.store.local_path(key) is not None
+        if batch.guard is not None:
+            batch.guard.begin()
+            is_active = batch.guard.is_active
+            batch.written[key] = is_active and self.store.local_path(key) is not None
         batch.objects.put_new(key, body)
         path = self.store.local_path(key) if self._cache is None else self._cache.find(table_id)
         try:
@@ -336,14 +333,14 @@ class TreeStore:
         if self._cache is not None:  # of tables that existed already, the namespace's own are read
             for key in existing:
                 self._cache.drop(key.removeprefix(layout.SSTABLES))
-        if self._guard is None or not batch.written:
+        if batch.guard is None or not batch.written:
             return
         for key in existing:
             batch.written[key] = True
         found = [key for key, is_found in batch.written.items() if is_found]
         written = [key for key, is_found in batch.written.items() if not is_found]
         batch.written.clear()
-        self._guard().settle(found=found, written=written, whole=True)
+        batch.guard.settle(found=found, written=written, whole=True)
 
     def _load(self, table_id: str, load: Callable[[SSTable], Loaded]) -> Loaded:
         """Open a table with all its bytes, and return what `load`, which verifies it, makes of it.

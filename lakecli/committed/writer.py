@@ -589,9 +589,9 @@ def canonical(trees: TreeStore, tree: MetarangeId, *, build: bool) -> Metarange:
         IntegrityError: a table that had to be read is missing or damaged.
     """
     found = trees.metarange(tree)
-    if trees.rebuilt is None or trees.cuts_as(found):
+    rebuilt = trees.rebuilt
+    if rebuilt is None or trees.cuts_as(found):
         return found
-    rebuilt = trees.rebuilt()
     known = rebuilt.find(tree)
     if known is not None:
         return trees.metarange(known)

@@ -118,7 +118,7 @@ class Remembered(dict[MetarangeId, MetarangeId]):
 
 def test_a_tree_is_rebuilt_once_before_it_changes() -> None:
     remembered = Remembered()
-    trees = TreeStore(MemoryStore(), cache=None, range_entries=16, rebuilt=lambda: remembered)
+    trees = TreeStore(MemoryStore(), cache=None, range_entries=16, rebuilt=remembered)
     model = large_model(100)
     tree = put_foreign(trees.store, model, size=30)
     steps: list[Changes] = [{key(3): value(-1)}, {key(90): value(-2)}]
@@ -130,7 +130,7 @@ def test_a_tree_is_rebuilt_once_before_it_changes() -> None:
 def test_only_the_destination_of_a_merge_is_rebuilt() -> None:
     remembered = Remembered()
     store = MemoryStore()
-    trees = TreeStore(store, cache=None, range_entries=16, rebuilt=lambda: remembered)
+    trees = TreeStore(store, cache=None, range_entries=16, rebuilt=remembered)
     model = large_model(100)
     versions = (model, changed(model, {key(3): value(-1)}), changed(model, {key(90): value(-2)}))
     base, source, destination = (put_foreign(store, each, size=30) for each in versions)

@@ -32,7 +32,7 @@ from lakecli.kv.local_store import LocalStore, ReadTransaction, Table, WriteTran
 from lakecli.repository.contract import BranchMover, Home, OwnLake, Repository, Runtime
 
 if TYPE_CHECKING:
-    from lakecli.committed.cache import Reads, SstableCache
+    from lakecli.committed.cache import Reads
     from lakecli.committed.tree_store import TreeStore
     from lakecli.repository.contract import Notice
     from lakecli.repository.guard import GcGuard
@@ -256,26 +256,22 @@ class LocalRepository:
     @cached_property
     def trees(self) -> TreeStore:
         """The committed trees in the storage namespace, cached in the lake's home."""
+        from lakecli.committed.cache import SstableCache
         from lakecli.committed.tree_store import TreeStore
 
+        home = self.lake.home
+        cached = os.path.join(home.cache, self.record.uuid)
         trees = TreeStore(
             self.store,
-            cache=self._table_cache,
+            cache=SstableCache(cached, size_limit=home.cache_size),
             range_entries=self.record.range_entries,
-            memory=self.lake.home.memory_size,
+            memory=home.memory_size,
             reads=self.reads,
             guard=lambda: self.guard,
-            rebuilt=lambda: RebuiltTrees(self),
+            rebuilt=RebuiltTrees(self),
         )
         self.reads = trees.reads
         return trees
-
-    def _table_cache(self) -> SstableCache:
-        from lakecli.committed.cache import SstableCache
-
-        home = self.lake.home
-        place = os.path.join(home.cache, self.record.uuid)
-        return SstableCache(place, size_limit=home.cache_size)
 
     def forget_trees(self) -> None:
         """Drop the trees in memory: a table that could not be read may be there now."""
