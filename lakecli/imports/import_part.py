@@ -47,6 +47,7 @@ from lakecli.imports.tree_parts import EMPTY, BaseSlice, PartWriter, Records, Wh
 from lakecli.repository.reading.addresses import split_address, split_pin
 from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.transfer.ingest import Ingest, Ingested
+from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.stores.uri import is_local
 from lakecli.stores.wrappers import at_version
@@ -245,7 +246,14 @@ class Copier:
         """Copy objects; leave out those that fail, and record why."""
         location, writes = self._task.location, self._task.writes
         # It follows symbolic links: the listing leaves out those that must not be followed.
-        ingest = Ingest(location.store(), follow=True, guard=location.guard() if writes else None)
+        if writes:
+            location.guard().begin()
+        ingest = Ingest(
+            location.store(),
+            follow=True,
+            memory=Memory(),
+            looks=writes and location.guard().is_active,
+        )
 
         def copy_one(at: int) -> Ingested | str:
             try:
@@ -260,8 +268,8 @@ class Copier:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             outcomes = list(pool.map(copy_one, range(len(rows))))
         if writes:
-            ingest.flush()
-            ingest.claim([each for each in outcomes if not isinstance(each, str)])
+            copied = ingest.flush(each for each in outcomes if not isinstance(each, str))
+            location.guard().settle(found=copied.found, written=copied.written)
         kept, values = [], []
         for at, outcome in enumerate(outcomes):
             path = self._task.prefix + rows.keys[at]

@@ -57,7 +57,7 @@ from lakecli.repository.reading.contents import (
 )
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, remove_unchanged
-from lakecli.repository.transfer.ingest import Ingest, Ingested, PieceReader
+from lakecli.repository.transfer.ingest import Flushed, Ingest, Ingested, PieceReader
 from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.contract import BucketNotFound
@@ -142,10 +142,10 @@ def cp_across(
         across = Across(source.repository, target.repository, parallelism, progress)
         progress.expect(items=1, size=entry.size)
         own, ingested = across.bring_one(value)
-        across.flush()
+        brought = across.flush([] if ingested is None else [ingested])
         changes = [(target.path, attributes.apply(own))]
-        brought = [] if ingested is None else [ingested]
-        stager.write(claim_uploaded(across.ingest.claim, changes, brought))
+        guard = target.repository.guard
+        stager.write(claim_uploaded(guard, changes, found=brought.found, written=brought.written))
         if remover is not None:
             remove_unchanged(remover, view, source.ref, [(source.path, value)])
     across.report.objects = 1
@@ -184,12 +184,14 @@ def cp_tree_across(
         for old, _ in view.scan(prefix=below):
             check_path(to + old[len(below) :])
         across = Across(source.repository, target.repository, parallelism, progress)
-        report = across.report
+        report, guard = across.report, target.repository.guard
         records = view.scan(prefix=below)
         while batch := list(islice(records, BATCH)):
             done, brought = across.bring(batch)
             changes = [(to + old[len(below) :], attributes.apply(own)) for old, own in done]
-            stager.write(claim_uploaded(across.ingest.claim, changes, brought))
+            stager.write(
+                claim_uploaded(guard, changes, found=brought.found, written=brought.written)
+            )
             report.objects += len(done)
         if not report.objects and not report.failures:
             raise no_such_path(source.repository, source.ref, below)
@@ -229,7 +231,7 @@ class Across:
 
     Attributes:
         report: of everything so far; the caller counts what it stages.
-        ingest: of the target's namespace; claims what was brought in.
+        ingest: of the target's namespace.
     """
 
     def __init__(
@@ -244,13 +246,17 @@ class Across:
         self._places: set[str] = set()
         self._can_copy = can_copy(source.store, target.store)
         self.report = AcrossReport()
+        target.guard.begin()
         self.ingest = Ingest(
-            target.store, memory=Memory(), progress=self._progress, guard=target.guard
+            target.store,
+            memory=Memory(),
+            progress=self._progress,
+            looks=target.guard.is_active,
         )
 
     def bring(
         self, values: Sequence[tuple[bytes, bytes]]
-    ) -> tuple[list[tuple[bytes, bytes]], list[Ingested]]:
+    ) -> tuple[list[tuple[bytes, bytes]], Flushed]:
         """Bring in the objects of some entries, several at a time; they are durable then.
 
         Args:
@@ -282,16 +288,17 @@ class Across:
             self._progress.advance(items=1)
 
         self._workers.for_each(values, one)
-        self.flush()
+        flushed = self.flush(brought)
         self.report.failures.sort()
-        return sorted(done), brought
+        return sorted(done), flushed
 
-    def flush(self) -> None:
+    def flush(self, brought: Sequence[Ingested]) -> Flushed:
         """Make everything so far durable, and allow the places that it refers to."""
-        self.ingest.flush()
+        flushed = self.ingest.flush(brought)
         if self._places:
             remember(self._target, sorted(self._places))
             self._places.clear()
+        return flushed
 
     def bring_one(self, value: bytes) -> tuple[bytes, Ingested | None]:
         """Bring in the object of one encoded entry; call `flush` afterwards.

@@ -49,7 +49,7 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.ref_store import DamagedHistory, RefStore
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import NEVER_RAN, GcState, Phase, SweepRunning
-from lakecli.repository.contract import Repository
+from lakecli.repository.contract import ObjectGuard, Repository
 from lakecli.repository.reading.addresses import key_of
 from lakecli.repository.reading.view import View
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
@@ -130,22 +130,28 @@ def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) 
 
 
 def claim_uploaded(
-    claim: Callable[[Iterable[A]], None],
+    guard: ObjectGuard,
     changes: Sequence[tuple[bytes, bytes]],
-    uploaded: Iterable[A],
+    *,
+    found: Collection[str],
+    written: Collection[str],
 ) -> list[Change]:
-    """Return (path, encoded entry) of uploaded objects, which are durable, as changes to stage.
+    """Return (path, encoded entry) of uploaded objects as changes to stage; claim the objects.
+
+    Their keys are all that the entries refer to, and possibly more. The objects are durable.
 
     Args:
-        claim: claims objects, as what has uploaded them does.
+        guard: its `begin` was called before the first of them was uploaded.
         changes: the entries.
-        uploaded: the uploaded objects: all that the entries refer to, and possibly more.
+        found: keys of objects that existed before the upload, or may have.
+        written: keys of the others.
 
     Raises:
         Swept: some of them were deleted since.
         SweepRunning: a sweep does not end.
     """
-    claim(uploaded)
+    if found or written:
+        guard.settle(found=found, written=written)
     return cast("list[Change]", sorted(changes))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
@@ -26,9 +26,14 @@ from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
 from lakecli.repository.guard import claim_uploaded, claim_values
 from lakecli.repository.reading.addresses import is_external, locate
 from lakecli.repository.reading.contents import md5_of
-from lakecli.repository.reading.view import View, check_branch, view_of_branch
-from lakecli.repository.staged.stager import Stager
-from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested, SpecialFile
+from lakecli.repository.staged.stager import Stager, values_on
+from lakecli.repository.transfer.ingest import (
+    ExpectedObject,
+    Flushed,
+    Ingest,
+    Ingested,
+    SpecialFile,
+)
 from lakecli.repository.transfer.parallel import CheckedProgress, Memory, Workers, part_retries
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.staging.area import TOMBSTONE
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
     from lakecli.base.directories import StrPath
     from lakecli.repository.contract import Repository
     from lakecli.repository.guard import Change
+    from lakecli.repository.reading.view import View
     from lakecli.repository.staged.stager import Parts
     from lakecli.repository.transfer.patterns import Selection
 
@@ -69,19 +75,112 @@ class UploadOptions(NamedTuple):
     progress: Progress = NO_PROGRESS
 
 
+def upload_file(
+    repository: Repository, branch: str, path: bytes, *, source: StrPath, options: UploadOptions
+) -> Entry:
+    """Upload one file and stage its entry, unless the branch has the same one; return that.
+
+    Raises:
+        NotFound: the file or the branch does not exist.
+        UsageError: it is a directory or a special file.
+        FileChanged: the file was written to meanwhile; nothing was staged.
+    """
+    upload, present = _begin(repository, branch, path, options)
+    # A link that the user names is followed; one inside a directory is not.
+    name = os.path.realpath(os.fsencode(source))
+    try:
+        options.progress.expect(items=1, size=os.stat(name).st_size)
+        ingested = upload.ingest.file(name, expected=upload.expected(present))
+    except FileNotFoundError as error:
+        raise NotFound(f"no such file: {source}") from error
+    except IsADirectoryError as error:
+        raise _is_directory(source) from error
+    except (SpecialFile, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENXIO:  # that of a socket
+            raise
+        if os.path.isdir(name):
+            raise _is_directory(source) from error
+        raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
+    entry = upload.stage_one(path, ingested, present, has_mtime=True)
+    upload.finish()
+    return entry
+
+
+def upload_stream(
+    repository: Repository, branch: str, path: bytes, *, source: BinaryIO, options: UploadOptions
+) -> Entry:
+    """Upload a stream, such as standard input, and stage its entry."""
+    upload, present = _begin(repository, branch, path, options)
+    options.progress.expect(items=1)
+    ingested = upload.ingest.stream(source, expected=upload.expected(present))
+    return upload.stage_one(path, ingested, present, has_mtime=False)
+
+
+def deposit(
+    repository: Repository,
+    branch: str,
+    path: bytes,
+    *,
+    source: BinaryIO | Path,
+    options: UploadOptions,
+) -> bytes:
+    """Write an object into the namespace, durably; return the encoded entry for its path.
+
+    If the branch has an object of lakeFS with these contents at the path, its entry is returned.
+
+    Args:
+        repository: the repository of the namespace.
+        branch: where the entry will be staged; it must exist.
+        path: where the entry will be staged; its suffix implies the content type.
+        source: a stream, read to its end, or a file, which must not change meanwhile.
+        options: content type, metadata, sizes of parts and how many at a time.
+
+    Raises:
+        NotFound: no such branch.
+        UsageError: an illegal path.
+        FileChanged: the file changed.
+    """
+    upload, present = _begin(repository, branch, path, options)
+    expected = upload.expected(present)
+    if isinstance(source, os.PathLike):
+        ingested = upload.ingest.file(os.fsencode(source), expected=expected)
+    else:
+        ingested = upload.ingest.stream(source, expected=expected)
+    if ingested.is_kept and present is not None:
+        return present
+    upload.ingest.flush()
+    return encode_entry(
+        upload.entry(path, ingested, at=repository.lake.runtime.now(), has_mtime=False)
+    )
+
+
+def _is_directory(source: StrPath) -> UsageError:
+    return UsageError(f"{source} is a directory", hint="upload it with -r")
+
+
+def _begin(
+    repository: Repository, branch: str, path: bytes, options: UploadOptions
+) -> tuple[Uploader, bytes | None]:
+    """Begin the upload of one object; return the encoded entry that the branch has at its path."""
+    check_path(path)
+    (present,) = values_on(repository, branch, [path])
+    return Uploader(repository, branch, options), present
+
+
 class Uploader:
     """One upload: brings bytes in, makes entries of them and stages these.
 
     Several threads may bring files in; one at a time may stage.
 
-    Attributes:
-        workers: the threads that bring in files, or the parts of one.
-
     Args:
         repository: to upload to.
         branch: to stage on.
         options: of the upload.
+        workers: the threads that bring files in; ``None``: only one file is uploaded at a time.
         writes: bring in what is found; else only compare.
+
+    Attributes:
+        ingest: brings the files in.
     """
 
     def __init__(
@@ -90,6 +189,7 @@ class Uploader:
         branch: str,
         options: UploadOptions,
         *,
+        workers: Workers | None = None,
         writes: bool = True,
     ) -> None:
         self._repository = repository
@@ -105,22 +205,25 @@ class Uploader:
                 )
             )
         self._stager = Stager(repository, branch, kind="upload")
-        uploads = uploads_of(repository.store)
-        self._sends_parts = uploads is not None
-        self.workers = Workers(options.parallelism)
-        progress, memory = CheckedProgress(options.progress, self.workers), Memory()
-        sender = None
-        if uploads is not None:
+        self._uploads = uploads_of(repository.store)
+        sender, memory, progress = None, None, options.progress
+        if self._uploads is not None:
+            workers = workers or Workers(options.parallelism)  # one file has parts
+        if workers is not None:
+            memory, progress = Memory(), CheckedProgress(progress, workers)
+        if self._uploads is not None and workers is not None:
             from lakecli.repository.transfer.multipart import Sender
 
             sender = Sender(
                 repository,
-                uploads,
-                workers=self.workers,
-                retries=part_retries(self.workers, repository.lake.runtime.random_number),
+                self._uploads,
+                workers=workers,
+                retries=part_retries(workers, repository.lake.runtime.random_number),
                 part_size=options.part_size,
                 progress=progress,
             )
+        if writes:
+            repository.guard.begin()
         self.ingest = Ingest(
             repository.store,
             lake=repository.lake,
@@ -128,14 +231,8 @@ class Uploader:
             sender=sender,
             memory=memory,
             progress=progress,
-            guard=repository.guard if writes else None,
+            looks=writes and repository.guard.is_active,
         )
-
-    def present(self, paths: Iterable[bytes]) -> list[bytes | None]:
-        """Return the encoded entries that the branch has at some paths."""
-        with self._repository.lake.kv.read() as txn:
-            view = view_of_branch(self._repository, txn, self._branch)
-            return view.find_many(list(paths))
 
     def expected(self, present: bytes | None) -> ExpectedObject | None:
         """Return the object of an encoded entry of the branch, if a file may turn out to be it."""
@@ -187,31 +284,56 @@ class Uploader:
             metadata=metadata,
         )
 
+    def stage_one(
+        self, path: bytes, ingested: Ingested, present: bytes | None, *, has_mtime: bool
+    ) -> Entry:
+        """Stage the entry of one object, if it changes anything; return what the path has then.
+
+        Args:
+            path: of the object.
+            ingested: the object.
+            present: the encoded entry that the branch had there when the upload began.
+            has_mtime: record the file's own time.
+        """
+        changes = []
+        if ingested.is_kept:
+            assert present is not None
+            claim_values(self._repository, [(path, present)])
+            entry = decode_entry(present)
+        else:
+            at = self._repository.lake.runtime.now()
+            entry = self.entry(path, ingested, at=at, has_mtime=has_mtime)
+            value = encode_entry(entry)
+            if not is_same(present, value):
+                changes.append((path, value))
+        self.stage(changes, self.ingest.flush([ingested]))
+        self._options.progress.advance(items=1)
+        return entry
+
     def stage(
         self,
         changes: list[tuple[bytes, bytes]],
-        ingested: Iterable[Ingested],
+        flushed: Flushed,
         surplus: Sequence[tuple[bytes, bytes]] = (),
     ) -> int:
-        """Stage encoded entries by path.
+        """Claim objects, and stage encoded entries by path.
 
         Args:
             changes: the entries.
-            ingested: the durable objects, also those whose entries are unchanged: an object that
-                is uploaded again must not be collected.
+            flushed: the objects, also those whose entries are unchanged: an object that is uploaded
+                again must not be collected.
             surplus: paths and encoded entries to delete in the same transaction, unless somebody
                 has changed them.
 
         Returns:
             How many were deleted.
         """
-        claimed = claim_uploaded(self.ingest.claim, changes, ingested)
-        deleted = 0
+        guard = self._repository.guard
+        claimed = claim_uploaded(guard, changes, found=flushed.found, written=flushed.written)
         if surplus:
-            deleted = self._replace(claimed, surplus)
-        else:
-            self._stager.write(claimed)
-        return deleted
+            return self._replace(claimed, surplus)
+        self._stager.write(claimed)
+        return 0
 
     def _replace(self, claimed: Sequence[Change], surplus: Sequence[tuple[bytes, bytes]]) -> int:
         """Stage changes and deletions together, so that no commit has a part of them."""
@@ -225,37 +347,10 @@ class Uploader:
 
     def finish(self) -> None:
         """Abort abandoned uploads in parts, at most once a day; called when all is staged."""
-        if self._sends_parts:
+        if self._uploads is not None:
             from lakecli.repository.transfer.multipart import drop_leftovers
 
             drop_leftovers(self._repository)
-
-    def record_one(
-        self, path: bytes, ingested: Ingested, expected: bytes | None, *, has_mtime: bool
-    ) -> Entry:
-        """Stage the entry of one object, if it changes anything; return what the path has.
-
-        Args:
-            path: of the object.
-            ingested: the object.
-            expected: the encoded entry that was expected when it was brought in.
-            has_mtime: record the file's own time.
-        """
-        if ingested.is_kept:
-            assert expected is not None
-            self.stage([], [ingested])
-            claim_values(self._repository, [(path, expected)])
-            self._options.progress.advance(items=1)
-            return decode_entry(expected)
-        entry = self.entry(
-            path, ingested, at=self._repository.lake.runtime.now(), has_mtime=has_mtime
-        )
-        value = encode_entry(entry)
-        (present,) = self.present([path])
-        self.ingest.flush()
-        self.stage([] if is_same(present, value) else [(path, value)], [ingested])
-        self._options.progress.advance(items=1)
-        return entry
 
 
 def _own(metadata: Mapping[str, str]) -> dict[str, str]:
@@ -263,99 +358,6 @@ def _own(metadata: Mapping[str, str]) -> dict[str, str]:
     return {
         key: text for key, text in metadata.items() if not key.startswith(CLIENT_METADATA_PREFIX)
     }
-
-
-def upload_file(
-    repository: Repository, branch: str, path: bytes, *, source: StrPath, options: UploadOptions
-) -> Entry:
-    """Upload one file and stage its entry, unless the branch has the same one; return that.
-
-    Raises:
-        NotFound: the file or the branch does not exist.
-        UsageError: it is a directory or a special file.
-        FileChanged: the file was written to meanwhile; nothing was staged.
-    """
-    upload, present, expected = _begin(repository, branch, path, options)
-    # A link that the user names is followed; one inside a directory is not.
-    name = os.path.realpath(os.fsencode(source))
-    try:
-        options.progress.expect(items=1, size=os.stat(name).st_size)
-        ingested = upload.ingest.file(name, expected=expected)
-    except FileNotFoundError as error:
-        raise NotFound(f"no such file: {source}") from error
-    except IsADirectoryError as error:
-        raise _is_directory(source) from error
-    except (SpecialFile, OSError) as error:
-        if isinstance(error, OSError) and error.errno != errno.ENXIO:  # that of a socket
-            raise
-        if os.path.isdir(name):
-            raise _is_directory(source) from error
-        raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
-    entry = upload.record_one(path, ingested, present, has_mtime=True)
-    upload.finish()
-    return entry
-
-
-def _begin(
-    repository: Repository, branch: str, path: bytes, options: UploadOptions
-) -> tuple[Uploader, bytes | None, ExpectedObject | None]:
-    """Begin the upload of one object; return what the branch has at its path, encoded and not."""
-    check_path(path)
-    check_branch(repository, branch)
-    upload = Uploader(repository, branch, options)
-    (present,) = upload.present([path])
-    return upload, present, upload.expected(present)
-
-
-def _is_directory(source: StrPath) -> UsageError:
-    return UsageError(f"{source} is a directory", hint="upload it with -r")
-
-
-def upload_stream(
-    repository: Repository, branch: str, path: bytes, *, source: BinaryIO, options: UploadOptions
-) -> Entry:
-    """Upload a stream, such as standard input, and stage its entry."""
-    upload, present, expected = _begin(repository, branch, path, options)
-    options.progress.expect(items=1)
-    ingested = upload.ingest.stream(source, expected=expected)
-    return upload.record_one(path, ingested, present, has_mtime=False)
-
-
-def deposit(
-    repository: Repository,
-    branch: str,
-    path: bytes,
-    *,
-    source: BinaryIO | Path,
-    options: UploadOptions,
-) -> bytes:
-    """Write an object into the namespace, durably; return the encoded entry for its path.
-
-    If the branch has an object of lakeFS with these contents at the path, its entry is returned.
-
-    Args:
-        repository: the repository of the namespace.
-        branch: where the entry will be staged; it must exist.
-        path: where the entry will be staged; its suffix implies the content type.
-        source: a stream, read to its end, or a file, which must not change meanwhile.
-        options: content type, metadata, sizes of parts and how many at a time.
-
-    Raises:
-        NotFound: no such branch.
-        UsageError: an illegal path.
-        FileChanged: the file changed.
-    """
-    upload, present, expected = _begin(repository, branch, path, options)
-    if isinstance(source, os.PathLike):
-        ingested = upload.ingest.file(os.fsencode(source), expected=expected)
-    else:
-        ingested = upload.ingest.stream(source, expected=expected)
-    if ingested.is_kept and present is not None:
-        return present
-    upload.ingest.flush()
-    return encode_entry(
-        upload.entry(path, ingested, at=repository.lake.runtime.now(), has_mtime=False)
-    )
 
 
 class Removal(NamedTuple):

@@ -27,10 +27,11 @@ from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreach
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import check_branch, open_view
+from lakecli.repository.staged.stager import values_on
 from lakecli.repository.stored_objects import is_much_less
 from lakecli.repository.transfer.ingest import SMALL, Ingested, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
-from lakecli.repository.transfer.parallel import FailureBudget
+from lakecli.repository.transfer.parallel import FailureBudget, Workers
 from lakecli.repository.transfer.patterns import EVERYTHING
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.walk import (
@@ -282,7 +283,11 @@ class _StagedUpload:
         writes: bool = True,
     ) -> None:
         self._repository, branch, self._prefix, self._options = target
-        self._upload = Uploader(self._repository, branch, self._options, writes=writes)
+        self._branch = branch
+        self._workers = Workers(self._options.parallelism)
+        self._upload = Uploader(
+            self._repository, branch, self._options, workers=self._workers, writes=writes
+        )
         self._now = self._repository.lake.runtime.now
         self._selection = self._options.selection or EVERYTHING
         self._files = files
@@ -301,7 +306,7 @@ class _StagedUpload:
         if self._is_local:
             items = self._large(items)
         try:
-            self._upload.workers.for_each(items, self._one)
+            self._workers.for_each(items, self._one)
         except BaseException:
             # Stage what arrived, so that the repeated command does not send it again.
             with suppress(LakeError):
@@ -329,7 +334,8 @@ class _StagedUpload:
             files = [each for each in batch if self._takes(each)]
             sizes = list(map(size_of, files))
             self._options.progress.expect(items=len(files), size=sum(sizes))
-            present = self._upload.present([self._prefix + each.relative for each in files])
+            paths = [self._prefix + each.relative for each in files]
+            present = values_on(self._repository, self._branch, paths)
             yield from zip(files, present, sizes, strict=True)
 
     def _takes(self, found: WalkedFile) -> bool:
@@ -410,11 +416,10 @@ class _StagedUpload:
             if not pending and not surplus:
                 return
             with ThreadPoolExecutor(1) as pool:  # the disk works meanwhile
-                flushed = pool.submit(self._upload.ingest.flush)
+                brought = [ingested for _, ingested, _ in pending]
+                flushed = pool.submit(self._upload.ingest.flush, brought)
                 changes = self._changes(pending)
-                flushed.result()
-            uploaded = [ingested for _, ingested, _ in pending]
-            self._report.deleted += self._upload.stage(changes, uploaded, surplus)
+            self._report.deleted += self._upload.stage(changes, flushed.result(), surplus)
             # Objects that the branch has already and that were not uploaded again.
             claim_values(
                 self._repository,
@@ -452,7 +457,7 @@ class _UploadPlan(_StagedUpload):
     def steps(self) -> Iterator[PathStep]:
         """Yield what would be done with the files, a batch at a time."""
         while batch := list(islice(self._files.found, LOOK_AHEAD)):
-            self._upload.workers.for_each(self._items(iter(batch)), self._one)
+            self._workers.for_each(self._items(iter(batch)), self._one)
             steps, self._steps = self._steps, []
             yield from (step for _, step in sorted(steps))
 

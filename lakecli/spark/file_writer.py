@@ -263,7 +263,9 @@ class _TaskFiles:
         self._schema = pa.ipc.read_schema(pa.py_buffer(self._layout.schema))
         self._task = task
         self._path = path
-        self._ingest = Ingest(writer.location.store(), follow=True, guard=writer.location.guard())
+        self._guard = writer.location.guard()
+        self._guard.begin()
+        self._ingest = Ingest(writer.location.store(), follow=True, looks=self._guard.is_active)
         self._done: list[tuple[str, Ingested, int]] = []
         self._directory: str | None = None
         self._file: _ParquetFile | _TextFile | None = None
@@ -326,8 +328,8 @@ class _TaskFiles:
         if self._task == 0 and not self._layout.partition_by and not self._done:
             self.begin("")  # unless it is open
         self._end()
-        self._ingest.flush()
-        self._ingest.claim([ingested for _, ingested, _ in self._done])
+        done = self._ingest.flush(ingested for _, ingested, _ in self._done)
+        self._guard.settle(found=done.found, written=done.written)
         return [
             UploadedFile(path, ingested.digest, ingested.size, rows)
             for path, ingested, rows in self._done

@@ -20,6 +20,7 @@ from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import unstage_equal
 from lakecli.repository.transfer.ingest import Ingested, SpecialFile
+from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.patterns import Selection
 from lakecli.repository.transfer.walk import FileChanged, opener_below
 from lakecli.repository.upload import Uploader, UploadOptions
@@ -192,7 +193,9 @@ class _Committing:
     def _upload(self, scan: Scan, chosen: Mapping[bytes, LocalChange]) -> None:
         """Bring the files into the namespace, and remember their entries."""
         prefix = self._worktree.link.prefix
-        upload = Uploader(self._repository, self._branch, self._options.uploading)
+        options = self._options.uploading
+        workers = Workers(options.parallelism)
+        upload = Uploader(self._repository, self._branch, options, workers=workers)
         files = [path for path, change in chosen.items() if change.type is not ChangeType.REMOVED]
         for path in files:
             check_path(prefix + path)
@@ -202,7 +205,7 @@ class _Committing:
         }
         for start in range(0, len(files), BATCH):
             done: dict[bytes, Ingested] = {}
-            upload.workers.for_each(
+            workers.for_each(
                 files[start : start + BATCH], partial(self._bring_in, upload, chosen, done)
             )
             values.update(claimed_files(self._worktree, upload, done))

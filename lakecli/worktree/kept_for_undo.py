@@ -132,7 +132,7 @@ def claimed_files(
     Returns:
         Paths in the repository, and encoded entries, which record the executable bit.
     """
-    upload.ingest.flush()
+    flushed = upload.ingest.flush(files.values())
     at = worktree.repository.lake.runtime.now()
     changes = []
     for relative, ingested in files.items():
@@ -141,7 +141,8 @@ def claimed_files(
         assert ingested.status is not None
         metadata = {**entry.metadata, **permissions_of(ingested.status)}
         changes.append((path, encode_entry(entry._replace(metadata=metadata))))
-    return claim_uploaded(upload.ingest.claim, changes, files.values())
+    guard = worktree.repository.guard
+    return claim_uploaded(guard, changes, found=flushed.found, written=flushed.written)
 
 
 def _tree_of(worktree: Worktree, operation: Operation) -> MetarangeId:

@@ -20,6 +20,7 @@ from lakecli.repository.transfer.ingest import (
     SpecialFile,
 )
 from lakecli.repository.transfer.walk import FileChanged
+from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import open_lake
@@ -162,6 +163,20 @@ def test_an_expected_object_that_exists_is_not_written(
     assert counting.names == []
 
 
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_flush_tells_which_objects_may_have_been_there(
+    store: ObjectStore, file: Callable[[bytes], bytes], *, looks: bool
+) -> None:
+    there, new = data_key(digest(b"there")), data_key(digest(b"new"))
+    store.put(there, b"there", ANY)
+    bringing = Ingest(store, looks=looks)
+    flushed = bringing.flush([bringing.file(file(each)) for each in (b"there", b"new")])
+    if looks or isinstance(store, MemoryStore):
+        assert flushed == ([there], [new])
+    else:
+        assert flushed == ([there, new], [])  # nobody has looked
+
+
 @pytest.mark.parametrize("size", [10, LARGE])
 def test_an_expected_object_that_is_lost_is_written(
     store: ObjectStore, file: Callable[[bytes], bytes], size: int
@@ -209,8 +224,7 @@ def test_a_large_file_is_hashed_only_once(
     first = Ingest(store, lake=later)
     ingested = first.file(path)
     assert ingested.size == LARGE
-    first.flush()
-    first.claim([ingested])
+    first.flush([ingested])
 
     def hashes_again(*_: object) -> None:
         pytest.fail("read again")
@@ -227,8 +241,7 @@ def test_a_large_file_is_sent_again_if_its_object_is_gone(
     for _ in range(2):
         bringing = Ingest(store, lake=later)
         ingested = bringing.file(path)
-        bringing.flush()
-        bringing.claim([ingested])
+        bringing.flush([ingested])
         assert store.head(key).size == LARGE
         store.delete([key])
 

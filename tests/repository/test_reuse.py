@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
 from lakecli.errors import PermissionDenied
 from lakecli.remote.gc_protocol import (
     STALE_AFTER,
@@ -21,7 +23,8 @@ from lakecli.remote.gc_protocol import (
     look,
     move,
 )
-from lakecli.repository.guard import GcGuard, Swept
+from lakecli.repository.guard import GcGuard, Swept, claim_uploaded
+from lakecli.repository.transfer.ingest import Ingest
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryBucket
@@ -243,6 +246,37 @@ def test_a_file_gets_a_new_time_without_being_copied(tmp_path: Path) -> None:
     guard.settle(found=[KEY], written=[])
     assert Path(path).stat().st_mtime > 1_000_000
     assert Path(path).stat().st_ino == inode
+
+
+def test_an_object_is_kept_that_the_first_collection_condemns_during_an_upload(
+    tmp_path: Path,
+) -> None:
+    import os
+
+    clock = [0.0]
+    (tmp_path / "namespace").mkdir()
+    store: ObjectStore = DirectoryStore(str(tmp_path / "namespace"))
+    guard = GcGuard(store, monotonic=lambda: clock[0])
+    guard.begin()
+    ingest = Ingest(store, looks=guard.is_active)
+
+    def upload(text: bytes) -> str:
+        (tmp_path / "file").write_bytes(text)
+        done = ingest.flush([ingest.file(os.fsencode(tmp_path / "file"))])
+        claim_uploaded(guard, [], found=done.found, written=done.written)
+        return data_key(h(text).hex())
+
+    old = data_key(h(b"old").hex())
+    store.put(old, b"old", ANY)
+    path = store.local_path(old)
+    assert path is not None
+    os.utime(path, (1, 1))
+    move(store, ObservedState(GcState(), None, None), make_state(Phase.CONDEMNED, grace=GRACE))
+    clock[0] += STALE_AFTER.total_seconds() + 1
+    upload(b"new")
+    assert upload(b"old") == old
+    assert old in set(iter_keeps(store, 1))
+    assert Path(path).stat().st_mtime > 1_000_000
 
 
 def test_a_sweep_while_a_keep_is_written_is_noticed(

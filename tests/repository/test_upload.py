@@ -473,7 +473,7 @@ def test_progress_adds_up(anywhere: Repository, source: Path) -> None:
 def test_a_flush_that_fails_stages_nothing(
     anywhere: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def flush(_: Ingest) -> None:
+    def flush(*_: object) -> None:
         raise Unreachable("the disk is full")
 
     monkeypatch.setattr(Ingest, "flush", flush)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from lakecli.base.identity import h
+from lakecli.base.layout import data_key
 from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.uri import parse_path
 from lakecli.errors import IntegrityError, NotFound, Refused, Unreachable
@@ -166,14 +167,14 @@ def test_each_object_that_is_kept_is_claimed(
 ) -> None:
     claimed = []
 
-    def note(uploads: Any, changes: Any, uploaded: Any) -> Any:
-        claimed.append(sorted(each.digest for each in uploaded))
-        return claim_uploaded(uploads, changes, uploaded)
+    def note(guard: Any, changes: Any, *, found: Any, written: Any) -> Any:
+        claimed.append(sorted([*found, *written]))
+        return claim_uploaded(guard, changes, found=found, written=written)
 
     monkeypatch.setattr("lakecli.worktree.kept_for_undo.claim_uploaded", note)
     write(root, {"a": "mine", "b": "mine too"})
     go_to(repository, root, "main", Policy.DISCARD)
-    assert claimed == [sorted(h(each).hex() for each in (b"mine", b"mine too"))]
+    assert claimed == [sorted(data_key(h(each).hex()) for each in (b"mine", b"mine too"))]
 
 
 def test_undo_finds_files_that_somebody_has_brought_back(

@@ -196,10 +196,19 @@ def stage_entry(repository: Repository, branch: str, path: bytes, entry: Entry) 
         Gone: the object of the entry is not in the bucket.
     """
     value = claim_entry(repository, path, entry)
-    with repository.lake.kv.read() as txn:
-        present = view_of_branch(repository, txn, branch).find(path)
+    (present,) = values_on(repository, branch, [path])
     if present is None or identity_of(present) != identity_of(value):
         Stager(repository, branch, kind="stage").write([(path, value)])
+
+
+def values_on(repository: Repository, branch: str, paths: Sequence[bytes]) -> list[bytes | None]:
+    """Return the encoded entries that a branch has at some paths, staged or committed.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    with repository.lake.kv.read() as txn:
+        return view_of_branch(repository, txn, branch).find_many(paths)
 
 
 def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:

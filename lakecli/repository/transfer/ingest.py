@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from io import FileIO
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self, cast
@@ -33,7 +33,6 @@ from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import local_files
 from lakecli.kv.local_files import FileKey
 from lakecli.repository.reading.contents import PIECE
-from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.walk import changed
 from lakecli.stores.contract import ANY, ObjectNotFound, put_content
 from lakecli.stores.local.files import sync_all_published
@@ -41,8 +40,9 @@ from lakecli.stores.streams import read_exactly
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.repository.contract import ObjectGuard, OwnLake
+    from lakecli.repository.contract import OwnLake
     from lakecli.repository.transfer.multipart import Sender
+    from lakecli.repository.transfer.parallel import Memory
     from lakecli.stores.contract import ObjectStore, WriteBatch
 
 
@@ -190,7 +190,7 @@ class Ingested(NamedTuple):
     Attributes:
         digest: BLAKE3 of its contents, 64 hex digits.
         size: in bytes.
-        found: whether the namespace held, or may have held, it before.
+        found: whether the namespace held it before, or may have held it.
         is_kept: the contents are those of the expected object by its MD5, so nothing was brought
             in, and the namespace may have no object named by `digest`.
         status: of the file when it was opened; ``None`` for a stream.
@@ -208,10 +208,22 @@ class Ingested(NamedTuple):
         return 0 if self.status is None else self.status.st_mtime_ns // 1_000_000_000
 
 
+class Flushed(NamedTuple):
+    """The keys of durable objects; entries may refer to them after `guard.claim_uploaded`.
+
+    Attributes:
+        found: of those that the namespace held before, or may have held.
+        written: of all others.
+    """
+
+    found: Sequence[str] = ()
+    written: Sequence[str] = ()
+
+
 class Ingest:
     """Brings files and streams into one namespace. Safe to share between threads.
 
-    Objects are durable after `flush`. Entries may refer to them after `claim`.
+    Objects are durable after `flush`.
 
     Args:
         store: the storage namespace.
@@ -219,11 +231,13 @@ class Ingest:
             ``None``: they are not remembered.
         follow: follow symbolic links.
         sender: sends large files to a bucket in parts; ``None`` sends each in one call.
-        memory: limits the bytes of files that are sent whole, which several threads may do.
+        memory: limits the bytes of files that several threads send whole at a time; ``None``: one
+            thread brings files in.
         progress: counts the bytes that the namespace holds. It is called often, also while a file
             is only read. An error that it raises ends the work on the file.
-        guard: protects the objects from garbage collection; ``None`` if nothing will refer to
-            them.
+        looks: find out of each object whether a directory held it before; otherwise all that are
+            written there count as `Flushed.found`. Only a namespace with garbage collection needs
+            it.
     """
 
     def __init__(
@@ -235,12 +249,10 @@ class Ingest:
         sender: Sender | None = None,
         memory: Memory | None = None,
         progress: Progress = NO_PROGRESS,
-        guard: ObjectGuard | None = None,
+        looks: bool = False,
     ) -> None:
-        self._guard = guard
-        if guard is not None:
-            guard.begin()
         self._store = store
+        self._looks = looks
         self._is_local = is_local(store.uri)
         self._batch = store.batch() if self._is_local else None
         self._unsynced: list[str] = []
@@ -248,7 +260,7 @@ class Ingest:
         self._hashed: list[tuple[FileKey, str, int]] = []
         self._progress = progress
         self._sender = sender
-        self._memory = memory or Memory()
+        self._memory = memory
         self._whole = SMALL if sender is None else max(SMALL, sender.part_size)
         self._flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
         if not follow:
@@ -303,7 +315,7 @@ class Ingest:
         """Bring in one file that is read whole."""
         size = file.status.st_size
         # A batch writes one file at a time, so only few wait in memory.
-        with self._memory.held(size) if self._batch is None else nullcontext():
+        with self._held(size) if self._batch is None else nullcontext():
             data = os.read(file.descriptor, size + 1)
             if len(data) != size:
                 raise changed("read")
@@ -331,13 +343,11 @@ class Ingest:
         return self.has(digest, size)
 
     def _put(self, digest: str, data: bytes) -> bool:
-        """Write an object; return whether it existed before."""
+        """Write an object; return whether it existed before, or may have."""
         key = data_key(digest)
         if self._batch is None:
             return not put_content(self._store, key, data)
-        # Whether it existed matters only to a namespace with garbage collection.
-        asks = self._guard is not None and self._guard.is_active
-        found = asks and self._store.local_path(key) is not None
+        found = not self._looks or self._store.local_path(key) is not None
         self._batch.put_content(key, data)
         return found
 
@@ -418,18 +428,21 @@ class Ingest:
             size: in bytes.
         """
         if size <= self._whole:
-            with self._memory.held(size):
+            with self._held(size):
                 found = self._put(digest, b"".join(pieces))
             self._progress.advance(size=size)
             return Ingested(digest, size, found=found)
         if self._batch is not None:
             return self._copy(pieces, self._batch, Digests(None))
         reader = cast("BinaryIO", PieceReader(self._counted(pieces)))
-        with self._memory.held(SENT_AT_ONCE):
+        with self._held(SENT_AT_ONCE):
             # Every writer of this key writes the same bytes, so the write needs no condition, and
             # each part may be sent again.
             self._store.put(data_key(digest), reader, ANY)
         return Ingested(digest, size, found=True)
+
+    def _held(self, size: int) -> AbstractContextManager[None]:
+        return nullcontext() if self._memory is None else self._memory.held(size)
 
     def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
@@ -506,39 +519,28 @@ class Ingest:
             self._unsynced.append(data_key(digest))
         return is_present
 
-    def flush(self) -> None:
-        """Make everything brought in so far durable; call `claim` next.
+    def flush(self, ingested: Iterable[Ingested] = ()) -> Flushed:
+        """Make everything brought in so far durable.
 
-        So are objects that were present: another process may not have synced them yet.
+        So are objects that were present: another process may not have synced them yet. The digests
+        of large files are remembered.
+
+        Args:
+            ingested: those whose keys to return; one that `is_kept` has no object here.
         """
         if self._batch is not None:
             self._batch.flush()
         unsynced, self._unsynced = self._unsynced, []
         if unsynced:
             sync_all_published(parse(self._store.uri).path, unsynced)
-
-    def claim(self, ingested: Iterable[Ingested]) -> None:
-        """Protect durable objects from garbage collection, so that entries may refer to them.
-
-        The digests of large files are remembered with it.
-
-        Raises:
-            Swept: some have been collected meanwhile.
-            SweepRunning: a collection takes too long.
-        """
         hashed, self._hashed = self._hashed, []
         if hashed and self._lake is not None:
             with self._lake.kv.write() as txn:
                 local_files.remember_digests(txn, hashed)
-        if self._guard is None:
-            return
-        found: list[str] = []
-        written: list[str] = []
-        for each in ingested:
-            if not each.is_kept:
-                (found if each.found else written).append(data_key(each.digest))
-        if found or written:
-            self._guard.settle(found=found, written=written)
+        done = [(data_key(each.digest), each.found) for each in ingested if not each.is_kept]
+        return Flushed(
+            [key for key, found in done if found], [key for key, found in done if not found]
+        )
 
 
 def _key_of(path: bytes, status: os.stat_result) -> FileKey:
