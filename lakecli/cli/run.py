@@ -184,7 +184,7 @@ def _find_plugin(
     Raises:
         UsageError: there is none, so the command is unknown.
     """
-    from lakecli.cli.commands.program import find_plugin, run_plugin
+    from lakecli.cli.commands.plugin import find_plugin, run_plugin
     from lakecli.cli.manual.topics import topic_names
 
     plugin = find_plugin(rest[0], environ) if rest and not words else None

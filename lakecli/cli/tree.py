@@ -67,7 +67,6 @@ _TOGETHER: Final = {
     "fs find": "fs_ls",
     "fs mv": "fs_cp",
     "fs update-metadata": "fs_stage",
-    "plugin list": "program",
     "redo": "op",
     "refs-dump": "lakefs",
     "refs-restore": "lakefs",
