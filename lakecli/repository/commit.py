@@ -86,7 +86,6 @@ def commit(
         NothingToDo: there is no change.
         LostRace: another commit took the staged changes.
     """
-    leaves = None if only is None else (lambda path: not only.has(path))
     for attempt in staged_attempts(repository, branch, kind="commit"):
         with attempt.view() as view:
             head = claim_head(view)
@@ -94,7 +93,7 @@ def commit(
             applied = apply(repository.trees, view.commit.metarange_id, changes)
         if not allow_empty and not (applied.added or applied.changed or applied.removed):
             if only is None and not attempt.discard():
-                continue
+                continue  # the branch has changed
             uri = f"{repository.uri}/{branch}"
             raise NothingToDo(
                 f"nothing to commit on {branch}{'' if only is None else ' at these paths'}",
@@ -103,7 +102,7 @@ def commit(
                 else f"list what is staged: lakecli diff {uri}",
             )
         draft = Draft(applied.metarange_id, [head], message, committer, metadata or {}, created_at)
-        made = attempt.move(draft, leaves=leaves)
+        made = attempt.move(draft, takes=None if only is None else only.has)
         if made is not None:
             return made
     raise kept_moving(branch)

@@ -79,8 +79,15 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
         if message is None:
             message = f"Merge '{source}' into '{destination}'"
         metadata = {MERGE_STRATEGY: str(options.strategy), **(options.metadata or {})}
-        draft = Draft(merged.metarange_id, parents, message, options.committer, metadata)
-        commit = attempt.move(draft._replace(also_counts=[points.source]))
+        draft = Draft(
+            metarange_id=merged.metarange_id,
+            parents=parents,
+            message=message,
+            committer=options.committer,
+            metadata=metadata,
+            also_counts=[points.source],
+        )
+        commit = attempt.move(draft)
         if commit is not None:
             return commit
     raise kept_moving(destination)

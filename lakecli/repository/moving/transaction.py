@@ -114,6 +114,53 @@ def staged_attempts(repository: Repository, name: str, *, kind: str) -> Iterator
         yield Attempt(repository, branch, LocalMove(kind, taken_by_us, from_staging=True))
 
 
+def seal(repository: Repository, name: str) -> Branch:
+    """Seal a branch's staging area if anything is in it, and return the branch.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    lake = repository.lake
+    lake.runtime.on_step("seal")
+    with lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        branch = branch_at(repository, txn, name)
+        if area.is_empty(txn, branch.staging_token):
+            return branch
+        sealed = branch._replace(
+            staging_token=operation_log.start_token(txn, repository, name, branch.commit_id),
+            sealed_tokens=(branch.staging_token, *branch.sealed_tokens),
+        )
+        refs.put_branch(sealed)
+        return sealed
+
+
+def _check_not_committed(
+    repository: Repository, branch: Branch, gone: Sequence[StagingToken]
+) -> None:
+    """Refuse to go on if another commit took the staged changes that this one had sealed.
+
+    If they were discarded or undone instead, what is left is committed.
+
+    Raises:
+        LostRace: naming the head, which has them.
+    """
+    taken = set(gone)
+    with repository.lake.kv.read() as txn:
+        for operation in log.iter_operations(txn, repository.key):
+            if not taken.isdisjoint(operation.sealed):
+                break
+        else:
+            return
+    if any(unsent_moves.moves_commit(change) for change in operation.refs) and (
+        operation.kind == "commit" and intents.LEFT not in operation.metadata
+    ):
+        raise LostRace(
+            f"another commit took the staged changes of {branch.name}: {branch.commit_id}",
+            hint=f"show it: lakecli show commit {repository.uri}/{branch.commit_id}",
+        )
+
+
 def clean_attempts(repository: Repository, name: str, *, kind: str) -> Iterator[Attempt]:
     """Yield attempts at a commit on a branch without uncommitted changes, as `staged_attempts`.
 
@@ -127,6 +174,19 @@ def clean_attempts(repository: Repository, name: str, *, kind: str) -> Iterator[
     for _ in range(MAX_ATTEMPTS):
         branch = _seal_clean(repository, name)
         yield Attempt(repository, branch, LocalMove(kind, branch.sealed_tokens, from_staging=False))
+
+
+def _seal_clean(repository: Repository, name: str) -> Branch:
+    """Seal a branch that is clean, and return it; if nothing is staged, write nothing.
+
+    What is staged between the check and the sealing is sealed too, so `Attempt.view` checks again.
+    """
+    with repository.lake.kv.read() as txn:
+        branch = branch_at(repository, txn, name)
+        if area.is_empty(txn, branch.staging_token):
+            return branch
+        check_clean(view_of_branch(repository, txn, name))
+    return seal(repository, name)
 
 
 def attempts_on_top(repository: Repository, name: str, *, kind: str) -> Iterator[Attempt]:
@@ -183,7 +243,7 @@ class Attempt:
                 view = View(repository, txn, head, (), name)
             yield view
 
-    def move(self, draft: Draft, *, leaves: Callable[[bytes], bool] | None = None) -> Commit | None:
+    def move(self, draft: Draft, *, takes: Callable[[bytes], bool] | None = None) -> Commit | None:
         """Move the branch, in the bucket first where sharing is automatic; return the commit.
 
         What the commit leaves is copied to fresh tokens before the move, which puts them in the
@@ -191,8 +251,8 @@ class Attempt:
 
         Args:
             draft: the commit.
-            leaves: tells whether a staged path stays staged, since the commit leaves it out;
-                ``None``: none.
+            takes: tells whether the commit takes a staged path; the others stay staged. ``None``:
+                it takes all.
 
         Returns:
             ``None`` if the branch no longer is what the commit was built from: build it again.
@@ -206,10 +266,10 @@ class Attempt:
         lake = repository.lake
         if len({parent.id for parent in draft.parents}) < len(draft.parents):
             raise ValueError(f"a commit on {branch.name} would have one parent twice")
-        _check_texts(message=draft.message, committer=draft.committer, metadata=draft.metadata)
+        _check_texts(draft)
         dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
         commit = describe_commit(**dated._asdict())
-        left = () if leaves is None else _copy_staged(repository, branch, leaves)
+        left = () if takes is None else _copy_left(repository, branch, takes)
         move = intents.land if repository.mover is None else repository.mover.move
         if not move(repository, branch, commit, self._landing._replace(left=left)):
             _drop_unused(repository, name=branch.name, tokens=left)
@@ -243,38 +303,37 @@ class Attempt:
         return True
 
 
-def seal(repository: Repository, name: str) -> Branch:
-    """Seal a branch's staging area if anything is in it, and return the branch.
+def _check_texts(draft: Draft) -> None:
+    """Refuse texts of a new commit that other clones would not read.
 
     Raises:
-        NotFound: no such branch.
+        UsageError: they are not UTF-8, or too long.
     """
-    lake = repository.lake
-    lake.runtime.on_step("seal")
-    with lake.kv.write() as txn:
-        refs = RefStore(txn, repository.key)
-        branch = branch_at(repository, txn, name)
-        if area.is_empty(txn, branch.staging_token):
-            return branch
-        sealed = branch._replace(
-            staging_token=operation_log.start_token(txn, repository, name, branch.commit_id),
-            sealed_tokens=(branch.staging_token, *branch.sealed_tokens),
+    pairs = [text for pair in draft.metadata.items() for text in pair]
+    size = _size("message", [draft.message])
+    if size > MAX_MESSAGE_SIZE:
+        raise UsageError(
+            f"a commit message of {size:,} bytes",
+            hint=f"a message has {MAX_MESSAGE_SIZE:,} bytes at most: put the rest into an object",
         )
-        refs.put_branch(sealed)
-        return sealed
+    size = _size("committer", [draft.committer]) + _size("metadata", pairs)
+    if size > MAX_METADATA_SIZE:
+        raise UsageError(
+            f"a committer and metadata of {size:,} bytes",
+            hint=f"they have {MAX_METADATA_SIZE:,} bytes at most: put the rest into an object",
+        )
 
 
-def _seal_clean(repository: Repository, name: str) -> Branch:
-    """Seal a branch that is clean, and return it; if nothing is staged, write nothing.
-
-    What is staged between the check and the sealing is sealed too, so `Attempt.view` checks again.
-    """
-    with repository.lake.kv.read() as txn:
-        branch = branch_at(repository, txn, name)
-        if area.is_empty(txn, branch.staging_token):
-            return branch
-        check_clean(view_of_branch(repository, txn, name))
-    return seal(repository, name)
+def _size(what: str, texts: Sequence[str]) -> int:
+    try:
+        return sum(len(text.encode("utf-8")) for text in texts)
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the {what} of a commit has to be UTF-8: {error.object!r}",
+            hint="set user.name and user.email: lakecli config set user.name NAME"
+            if what == "committer"
+            else "write it in UTF-8, as a terminal with a UTF-8 locale does",
+        ) from None
 
 
 def describe_commit(
@@ -322,43 +381,10 @@ def describe_commit(
     )
 
 
-def _check_texts(*, message: str, committer: str, metadata: Mapping[str, str]) -> None:
-    """Refuse texts of a new commit that other clones would not read.
-
-    Raises:
-        UsageError: they are not UTF-8, or too long.
-    """
-    pairs = [text for pair in metadata.items() for text in pair]
-    size = _size("message", [message])
-    if size > MAX_MESSAGE_SIZE:
-        raise UsageError(
-            f"a commit message of {size:,} bytes",
-            hint=f"a message has {MAX_MESSAGE_SIZE:,} bytes at most: put the rest into an object",
-        )
-    size = _size("committer", [committer]) + _size("metadata", pairs)
-    if size > MAX_METADATA_SIZE:
-        raise UsageError(
-            f"a committer and metadata of {size:,} bytes",
-            hint=f"they have {MAX_METADATA_SIZE:,} bytes at most: put the rest into an object",
-        )
-
-
-def _size(what: str, texts: Sequence[str]) -> int:
-    try:
-        return sum(len(text.encode("utf-8")) for text in texts)
-    except UnicodeEncodeError as error:
-        raise UsageError(
-            f"the {what} of a commit has to be UTF-8: {error.object!r}",
-            hint="set user.name and user.email: lakecli config set user.name NAME"
-            if what == "committer"
-            else "write it in UTF-8, as a terminal with a UTF-8 locale does",
-        ) from None
-
-
-def _copy_staged(
-    repository: Repository, branch: Branch, leaves: Callable[[bytes], bool]
+def _copy_left(
+    repository: Repository, branch: Branch, takes: Callable[[bytes], bool]
 ) -> tuple[StagingToken, ...]:
-    """Copy staged records of the sealed tokens of a branch, and return the new tokens.
+    """Copy what a commit leaves of the sealed tokens of a branch, and return the new tokens.
 
     Each token gets a copy of its own, started on the same commit, so that staged conflicts are
     found as before; one without such records gets none.
@@ -366,13 +392,13 @@ def _copy_staged(
     Args:
         repository: the repository of the branch.
         branch: the branch as it was sealed.
-        leaves: tells whether a path is copied.
+        takes: tells whether the commit takes a path.
     """
     made = []
     with repository.lake.kv.read() as txn:
         for token in branch.sealed_tokens:
             started_on = operation_log.started_on(txn, token) or branch.commit_id
-            records = ((path, value) for path, value in area.scan(txn, token) if leaves(path))
+            records = ((path, value) for path, value in area.scan(txn, token) if not takes(path))
             copy: StagingToken | None = None
             while batch := list(islice(records, BATCH)):
                 repository.lake.runtime.on_step("leave")
@@ -401,32 +427,6 @@ def _drop_unused(repository: Repository, *, name: str, tokens: Sequence[StagingT
                 if rest < BATCH:
                     operation_log.forget_token(txn, token)
                     operation_log.settle_copy(txn, repository, token)
-
-
-def _check_not_committed(
-    repository: Repository, branch: Branch, gone: Sequence[StagingToken]
-) -> None:
-    """Refuse to go on if another commit took the staged changes that this one had sealed.
-
-    If they were discarded or undone instead, what is left is committed.
-
-    Raises:
-        LostRace: naming the head, which has them.
-    """
-    taken = set(gone)
-    with repository.lake.kv.read() as txn:
-        for operation in log.iter_operations(txn, repository.key):
-            if not taken.isdisjoint(operation.sealed):
-                break
-        else:
-            return
-    if any(unsent_moves.moves_commit(change) for change in operation.refs) and (
-        operation.kind == "commit" and intents.LEFT not in operation.metadata
-    ):
-        raise LostRace(
-            f"another commit took the staged changes of {branch.name}: {branch.commit_id}",
-            hint=f"show it: lakecli show commit {repository.uri}/{branch.commit_id}",
-        )
 
 
 def initial_commit(created_at: datetime) -> Commit:
