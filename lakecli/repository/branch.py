@@ -216,25 +216,6 @@ def reset(
     return intents.when_none_under_way(repository, act)
 
 
-def is_put_back(repository: Repository, before: CommitId, moved: CommitId, now: CommitId) -> bool:
-    """Return whether a branch that was moved stands where it had been, or on top of that again.
-
-    Args:
-        repository: the repository of the branch.
-        before: its head before the move.
-        moved: its head right after it.
-        now: its head now.
-    """
-    from lakecli.refs.graph import is_ancestor
-
-    if now == moved:
-        return False
-    with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
-        is_on_top = is_ancestor(refs, before, now) and not is_ancestor(refs, before, moved)
-        return is_on_top or is_ancestor(refs, now, before)
-
-
 def _check_forward(txn: ReadTransaction, repository: Repository, name: str, head: CommitId) -> None:
     """Refuse a head that does not reach where the branch stood in the bucket."""
     from lakecli.kv.bucket import TrackingStore

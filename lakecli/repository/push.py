@@ -7,7 +7,7 @@ saw it, or where the caller says. A tag is made once, and moved with a lease onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -112,7 +112,7 @@ def push(
     *,
     kind: RefKind | None = None,
     options: PushOptions,
-    is_wanted: Callable[[CommitId], bool] = lambda _position: True,
+    moved: tuple[CommitId, CommitId] | None = None,
 ) -> RefPush:
     """Move a branch or a tag in the bucket to where it stands here.
 
@@ -121,11 +121,11 @@ def push(
         name: the name of the ref.
         kind: a branch or a tag; ``None``: whichever exists, a branch first.
         options: how to push.
-        is_wanted: tells whether a position of the ref here may be pushed; another process may have
-            moved it.
+        moved: where the branch stood here before and after the move that is to be pushed; another
+            process may have put it back since.
 
     Raises:
-        LostRace: another process has moved the ref here to a position that may not be pushed.
+        LostRace: another process has put the branch back here.
         NotFound: no such ref here; the message names an interrupted push of it.
         NonFastForward: the bucket has commits that the branch does not reach.
         StaleLease: the ref does not stand where the lease says.
@@ -140,7 +140,7 @@ def push(
         except NotFound as error:
             raise _interrupted(repository, kind, name, finished) or error from None
         expected = TrackingStore(txn, repository.key).position(kind, name)
-    return _push(repository, kind, name, expected=expected, options=options, is_wanted=is_wanted)
+    return _push(repository, kind, name, expected=expected, options=options, moved=moved)
 
 
 def push_all(
@@ -234,7 +234,7 @@ def _push(
     *,
     expected: CommitId | None,
     options: PushOptions,
-    is_wanted: Callable[[CommitId], bool] = lambda _position: True,
+    moved: tuple[CommitId, CommitId] | None = None,
     has_fetched: bool = False,
 ) -> RefPush:
     """Move a ref; try again if it moved meanwhile, here or there, and may still be pushed.
@@ -245,7 +245,7 @@ def _push(
         name: the name of the ref.
         expected: where it was last seen before this command, for a lease.
         options: how to push.
-        is_wanted: as of `push`.
+        moved: as of `push`.
         has_fetched: whether this command has fetched all refs.
     """
     for _ in range(MAX_ATTEMPTS):
@@ -254,7 +254,8 @@ def _push(
         with repository.lake.kv.read() as txn:
             _, after = _local(txn, repository, kind, name)
             state = _compare(txn, repository, kind, before=before, after=after)
-        if not is_wanted(after):
+            is_put_back = moved is not None and _is_put_back(txn, repository, *moved, after)
+        if is_put_back:
             raise LostRace(
                 f"{kind} {name} was put back meanwhile, to {after}",
                 hint=f"see what was done: lakecli op log {repository.uri}",
@@ -332,6 +333,21 @@ def _compare(
     if is_ancestor(refs, before, after):
         return Pushing.UPDATED
     return Pushing.BEHIND if is_ancestor(refs, after, before) else None
+
+
+def _is_put_back(
+    txn: ReadTransaction,
+    repository: Repository,
+    before: CommitId,
+    moved: CommitId,
+    now: CommitId,
+) -> bool:
+    """Return whether a branch that was moved stands where it had been, or on top of that again."""
+    refs = RefStore(txn, repository.key)
+    if now == moved:
+        return False
+    is_on_top = is_ancestor(refs, before, now) and not is_ancestor(refs, before, moved)
+    return is_on_top or is_ancestor(refs, now, before)
 
 
 def _check_lease(

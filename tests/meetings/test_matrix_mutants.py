@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.base import layout
 from lakecli.remote.refs import find_ref
-from lakecli.repository import branch, repo
+from lakecli.repository import repo
 from lakecli.repository.handle import namespace
 from lakecli.repository.journal import intents, operation_log, unsent_moves
 from lakecli.repository.moving import transaction
@@ -118,7 +118,7 @@ def _sends_what_was_put_back(patch: pytest.MonkeyPatch) -> None:
 
 def _says_that_it_moved(patch: pytest.MonkeyPatch) -> None:
     """`branch reset` does not look whether the branch was put back before it was pushed."""
-    patch.setattr(branch, "is_put_back", lambda *_: False)
+    patch.setattr("lakecli.repository.push._is_put_back", lambda *_: False)
 
 
 def _moves_back_over_others(patch: pytest.MonkeyPatch) -> None:

@@ -397,13 +397,12 @@ def _move(
         from lakecli.repository.push import PushOptions, push
 
         options = PushOptions(who=context.committer(), lease=required)
-        was, now = branch.commit_id, moved.commit_id
         pushed = push(
             repository,
             name,
             kind=RefKind.BRANCH,
             options=options,
-            is_wanted=lambda position: not library.is_put_back(repository, was, now, position),
+            moved=(branch.commit_id, moved.commit_id),
         )
         context.out.note(pushed_line(pushed, dry_run=False))
     elif not repository.syncs and library.is_shared(repository):

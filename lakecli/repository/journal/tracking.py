@@ -117,7 +117,7 @@ def put_known_moves(
     moves: Iterable[RecordedMove],
 ) -> None:
     """Record moves of a ref in the bucket; moves that are known already stay unchanged."""
-    ReflogStore(txn, repository.key).put_moves(kind, name, map(move_fields, moves))
+    ReflogStore(txn, repository.key).put_moves(kind, name, [move_fields(each) for each in moves])
 
 
 def iter_known_moves(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from lakecli.base.ids import PackId
@@ -34,7 +34,13 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
 from lakecli.repository.journal import intents, tracking
 from lakecli.repository.journal.intents import WantedMove, make_move
-from lakecli.repository.sharing.references import NotInBucket, check_references
+from lakecli.repository.sharing.references import NotInBucket, Trees, check_references
+
+TRUSTED_SHARE: Final = 0.5
+"""Share of the grace period: younger data is not looked for, since it cannot be collected yet."""
+
+CLOCK_SLACK: Final = timedelta(hours=1)
+"""How far the clock of an uploading machine may be wrong."""
 
 _MOST_READ: Final = 4
 """Refs that are read one by one rather than by a listing, which grows with their number."""
@@ -85,12 +91,15 @@ def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = F
         return make_move(repository, wanted)
     collection = _settled(repository)
     commits = _new_commits(repository, wanted.before, wanted.after, collection)
-    check_references(repository, commits, collection, has_fetched=has_fetched)
+    trees = _new_trees(repository, commits)
+    if trees:
+        older_than = _oldest_trusted(repository, collection)
+        check_references(repository, trees, older_than=older_than, has_fetched=has_fetched)
     if not collection.never_ran:
         # No sweep may delete what was just found before it sees that a ref reaches it. If one did
         # meanwhile, `collection` is older than it, and everything is verified once more at the end.
-        trees = {commit.metarange_id for commit in commits if commit.metarange_id}
-        repository.guard.claim(sorted(map(sstable_key, trees)))
+        used = {commit.metarange_id for commit in commits if commit.metarange_id}
+        repository.guard.claim(sorted(map(sstable_key, used)))
     if wanted.landing is not None:
         # Many machines commit to one branch, and the checks took a while. If the race is lost, this
         # saves writing a pack in vain.
@@ -100,8 +109,8 @@ def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = F
     repository.lake.runtime.on_step("pack")
     pack = _pack(repository, commits, wanted.after)
     result = make_move(repository, wanted, pack=pack)
-    if result.outcome == MoveOutcome.APPLIED and commits:
-        _check_again(repository, wanted.name, commits, collection)
+    if result.outcome == MoveOutcome.APPLIED and trees:
+        _check_again(repository, wanted.name, trees, collection)
     return result
 
 
@@ -174,6 +183,36 @@ def _still_stand(
         ref is not None and ref.version == each.version
         for ref, each in zip(refs, seen.values(), strict=True)
     )
+
+
+def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
+    """Return the trees of new commits, each with those of the parents of its oldest commit.
+
+    So a tree that came again, by a revert, is not compared with what was made of it.
+    """
+    trees = {}
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        for commit in commits:
+            parents = [refs.get_commit(parent).metarange_id for parent in commit.parents]
+            if commit.metarange_id and commit.metarange_id not in parents:
+                trees[commit.metarange_id] = parents
+    return trees
+
+
+def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | None:
+    """Return when the oldest entries were made whose data is trusted; ``None``: none is.
+
+    Young data is trusted while nothing is condemned, unless the bucket went back in time since it
+    was uploaded.
+    """
+    if collection.phase is not Phase.IDLE:
+        return None
+    trusted_for = collection.grace * TRUSTED_SHARE - CLOCK_SLACK
+    oldest = repository.lake.runtime.now() - trusted_for
+    with repository.lake.kv.read() as txn:
+        last = tracking.find_rollback(txn, repository)
+    return oldest if last is None else max(oldest, last.at + CLOCK_SLACK)
 
 
 def _pack(repository: Repository, commits: Sequence[Commit], after: CommitId) -> PackId | None:
@@ -266,15 +305,13 @@ def write_pack(
     return pack_id
 
 
-def _check_again(
-    repository: Repository, name: str, commits: Sequence[Commit], before: GcState
-) -> None:
+def _check_again(repository: Repository, name: str, trees: Trees, before: GcState) -> None:
     """Verify again, once the ref has moved, if a sweep may have run meanwhile."""
     try:
         if not may_have_swept(before, read_state(repository.store)):
             return
         _settled(repository)
-        check_references(repository, commits, None)
+        check_references(repository, trees, older_than=None)
     except NotInBucket as error:
         raise NotInBucket(
             f"{name} was moved in the bucket, but garbage collection has deleted what it needs: "

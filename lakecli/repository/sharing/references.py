@@ -14,17 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import datetime
 from heapq import nlargest
 from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
 from lakecli.base.layout import SSTABLES, sstable_key
-from lakecli.base.model import Commit, Entry, MetarangeId
+from lakecli.base.model import Entry, MetarangeId
 from lakecli.committed.diff import new_entries, new_ranges
 from lakecli.errors import IntegrityError
-from lakecli.refs.ref_store import RefStore
-from lakecli.remote.gc_protocol import GcState, Phase
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.journal import tracking
 from lakecli.repository.reading.addresses import check_key, is_external
@@ -40,12 +38,6 @@ from lakecli.stores.contract import ObjectNotFound, ObjectStore, exists
 T = TypeVar("T")
 Trees = Mapping[MetarangeId, Sequence[MetarangeId]]
 """New trees, and the trees of the parents that each is compared with."""
-
-TRUSTED_SHARE: Final = 0.5
-"""Share of the grace period: younger data is not looked for, since it cannot be collected yet."""
-
-CLOCK_SLACK: Final = timedelta(hours=1)
-"""How far the clock of an uploading machine may be wrong."""
 
 PARALLELISM: Final = 16
 """Objects checked at a time."""
@@ -77,35 +69,30 @@ class _Wanted(NamedTuple):
 
 def check_references(
     repository: Repository,
-    commits: Sequence[Commit],
-    collection: GcState | None,
+    trees: Trees,
     *,
+    older_than: datetime | None,
     has_fetched: bool = False,
 ) -> None:
-    """Refuse commits that refer to objects that the bucket lacks and this machine cannot restore.
+    """Refuse trees that refer to objects that the bucket lacks and this machine cannot restore.
 
     Missing objects are uploaded again if this machine has them: tables from the cache, data from
     large files that were uploaded from here and have not changed. A missing table shows that the
     bucket lost objects, so no data is trusted then.
 
     Args:
-        repository: the repository of the commits.
-        commits: those that the bucket's refs do not reach, children first; parents that are not
-            among them are trusted.
-        collection: the state of garbage collection. While nothing is condemned, data objects of
-            young entries are trusted except for a sample, since garbage collection spares what is
-            that young, unless a ref shows that the bucket went back in time. ``None``: a sweep may
-            have run since the objects were looked for, so none are trusted.
+        repository: the repository of the trees.
+        trees: those of the commits which the bucket's refs do not reach; trees of parents that are
+            not among them are trusted.
+        older_than: data objects of entries made later are trusted except for a sample, since
+            garbage collection spares what is that young, unless a ref shows that the bucket went
+            back in time; ``None``: none are trusted.
         has_fetched: whether this command has fetched all refs, and so compared them with those that
             were seen before.
 
     Raises:
         NotInBucket: listing the paths whose objects are missing.
     """
-    trees = _new_trees(repository, commits)
-    if not trees:
-        return
-    older_than = None if collection is None else _oldest_trusted(repository, collection)
     restored: set[str] = set()
     while missing := _missing_tables(repository, trees):
         older_than = None
@@ -134,36 +121,6 @@ def check_references(
             )
     if restored:
         _notify(repository, restored)
-
-
-def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
-    """Return the trees of new commits, each with those of the parents of its oldest commit.
-
-    So a tree that came again, by a revert, is not compared with what was made of it.
-    """
-    trees = {}
-    with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
-        for commit in commits:
-            parents = [refs.get_commit(parent).metarange_id for parent in commit.parents]
-            if commit.metarange_id and commit.metarange_id not in parents:
-                trees[commit.metarange_id] = parents
-    return trees
-
-
-def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | None:
-    """Return when the oldest entries were made whose data is trusted; ``None``: none is.
-
-    Young data is trusted while nothing is condemned, unless the bucket went back in time since it
-    was uploaded.
-    """
-    if collection.phase is not Phase.IDLE:
-        return None
-    trusted_for = collection.grace * TRUSTED_SHARE - CLOCK_SLACK
-    oldest = repository.lake.runtime.now() - trusted_for
-    with repository.lake.kv.read() as txn:
-        last = tracking.find_rollback(txn, repository)
-    return oldest if last is None else max(oldest, last.at + CLOCK_SLACK)
 
 
 def _can_trust(repository: Repository, trees: Trees, *, has_fetched: bool) -> bool:
