@@ -91,10 +91,10 @@ undone it asks: ``context.confirm("delete repository 'r'", yes=yes)`` with ``yes
 
 Modules of commands never import each other. What several of them share::
 
-    bucket_state      refs that moved in the bucket, and places outside the namespace
     differences       differences as text and JSON, one by one or counted
     engine            --engine, --master and --conf
     log_format        the forms of `log`
+    moved_refs        refs that moved in the bucket, and places outside the namespace
     names_from_file   --files-from and --stdin
     output_file       files that --output names
     presigned_links   presigned URLs

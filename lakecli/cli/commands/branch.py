@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakecli.base.model import Branch, Commit, CommitId, RefKind
 from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
-from lakecli.cli.commands.bucket_state import distance_text, pushed_line, read_lease, short
+from lakecli.cli.commands.moved_refs import distance_text, pushed_line, read_lease, short
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import REQUIRED, argument, flag, option
 from lakecli.cli.option_groups import PageOptions

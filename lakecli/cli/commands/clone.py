@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
-from lakecli.cli.commands.bucket_state import (
+from lakecli.cli.commands.engine import SPARK_FROM, open_runner
+from lakecli.cli.commands.moved_refs import (
     DamageJson,
     OutsidePlaceJson,
     RefUpdateJson,
@@ -13,7 +14,6 @@ from lakecli.cli.commands.bucket_state import (
     place_records,
     update_lines,
 )
-from lakecli.cli.commands.engine import SPARK_FROM, open_runner
 from lakecli.cli.commands.refs_manifest import (
     NOT_IN_A_DUMP,
     left_out_lines,

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import Final, Required, TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.cli.commands.bucket_state import OutsidePlaceJson, place_lines, place_records
 from lakecli.cli.commands.engine import open_runner_of
+from lakecli.cli.commands.moved_refs import OutsidePlaceJson, place_lines, place_records
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag, option
 from lakecli.cli.option_groups import EngineOptions

@@ -12,7 +12,7 @@ from typing import Any, NotRequired, TypedDict
 
 from lakecli.base.layout import MAX_TABLE_SIZE
 from lakecli.base.model import CommitId, RepositoryRecord
-from lakecli.cli.commands.bucket_state import RefUpdateJson
+from lakecli.cli.commands.moved_refs import RefUpdateJson
 from lakecli.cli.commands.output_file import check_writable, replacing
 from lakecli.cli.commands.refs_manifest import (
     NOT_IN_A_DUMP,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from lakecli.base.model import CommitId, MergeStrategy
-from lakecli.cli.commands.bucket_state import (
+from lakecli.cli.commands.moved_refs import (
     UP_TO_DATE,
     DamageJson,
     RefUpdateJson,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from lakecli.cli.commands.bucket_state import (
+from lakecli.cli.commands.moved_refs import (
     UP_TO_DATE,
     MovedRef,
     RefNameJson,

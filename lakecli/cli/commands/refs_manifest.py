@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakecli.base.parsing import read_bytes
-from lakecli.cli.commands.bucket_state import UP_TO_DATE, RefUpdateJson, short
+from lakecli.cli.commands.moved_refs import UP_TO_DATE, RefUpdateJson, short
 from lakecli.cli.context import Context
 from lakecli.cli.out.records import pick
 from lakecli.errors import NotFound, PermissionDenied, UsageError

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.cli.commands.bucket_state import (
+from lakecli.cli.commands.moved_refs import (
     MovedRef,
     RefNameJson,
     distance_text,
