@@ -94,7 +94,7 @@ Modules of commands never import each other. What several of them share::
     differences       differences as text and JSON, one by one or counted
     engine            --engine, --master and --conf
     log_format        the forms of `log`
-    moved_refs        refs that moved in the bucket, and places outside the namespace
+    moved_refs        refs that moved in the bucket
     names_from_file   --files-from and --stdin
     output_file       files that --output names
     presigned_links   presigned URLs

@@ -6,14 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from lakecli.cli.commands.engine import SPARK_FROM, open_runner
-from lakecli.cli.commands.moved_refs import (
-    DamageJson,
-    OutsidePlaceJson,
-    RefUpdateJson,
-    place_lines,
-    place_records,
-    update_lines,
-)
+from lakecli.cli.commands.moved_refs import DamageJson, RefUpdateJson, update_lines
 from lakecli.cli.commands.refs_manifest import (
     NOT_IN_A_DUMP,
     left_out_lines,
@@ -24,8 +17,8 @@ from lakecli.cli.commands.refs_manifest import (
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag, option
 from lakecli.cli.option_groups import EngineName, EngineOptions
-from lakecli.cli.out.records import answers, pick
-from lakecli.cli.out.text import one_line
+from lakecli.cli.out.records import OutsidePlaceJson, answers, pick, place_records
+from lakecli.cli.out.text import one_line, place_lines
 from lakecli.cli.params import RepositoryUri, StorageNamespace
 from lakecli.cli.parsers import Kind
 from lakecli.engine.runner import count_head_entries

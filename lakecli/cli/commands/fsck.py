@@ -11,12 +11,11 @@ from typing import Final, Required, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.cli.commands.engine import open_runner_of
-from lakecli.cli.commands.moved_refs import OutsidePlaceJson, place_lines, place_records
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag, option
 from lakecli.cli.option_groups import EngineOptions
-from lakecli.cli.out.records import answers
-from lakecli.cli.out.text import human_size, one_line, quote_path
+from lakecli.cli.out.records import OutsidePlaceJson, answers, place_records
+from lakecli.cli.out.text import human_size, one_line, place_lines, quote_path
 from lakecli.cli.params import DryRun, RepositoryUri
 from lakecli.errors import UsageError
 from lakecli.fsck.check import fsck as check

@@ -1,12 +1,10 @@
-"""What commands say about the bucket: refs that moved, and places outside the namespace."""
+"""What commands say about refs that moved in the bucket, or were pushed there."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.base.uri import LakeUri
-from lakecli.cli.out.records import pick
-from lakecli.cli.out.text import one_line
 from lakecli.refs.names import is_full_commit_id
 from lakecli.repository.reading.view import commit_at
 
@@ -14,7 +12,6 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.repository.contract import Finished, Repository
     from lakecli.repository.push import PushLease, RefPush
-    from lakecli.repository.reading.outside_counts import CountedPlace
     from lakecli.repository.sharing.fetch import RefUpdate
     from lakecli.repository.status import Distance
 
@@ -22,8 +19,6 @@ UP_TO_DATE: Final = "everything up to date"
 
 _SHOWN: Final = 12
 """Digits of a commit ID in a line."""
-
-SHOWN_PLACES = 20
 
 
 class RefNameJson(TypedDict):
@@ -71,20 +66,6 @@ class DamageJson(RefNameJson):
 
     key: str
     what: str
-
-
-class OutsidePlaceJson(TypedDict):
-    """A place outside the storage namespace where objects are.
-
-    Attributes:
-        place: bucket or directory.
-        objects: number of objects there, as far as counted.
-        allowed: whether this machine may read them.
-    """
-
-    place: str
-    objects: int
-    allowed: bool
 
 
 def ref_of(uri: LakeUri, repository: "Repository") -> str:
@@ -166,17 +147,3 @@ def distance_text(distance: "Distance") -> str:
         if count
     ]
     return ", ".join(parts) or "up to date"
-
-
-def place_records(places: "Iterable[CountedPlace]") -> list[OutsidePlaceJson]:
-    """Return the JSON answer about places."""
-    return [pick(OutsidePlaceJson, place, place=place.uri) for place in places]
-
-
-def place_lines(places: "Sequence[CountedPlace]") -> Iterator[str]:
-    """Yield a line for each of the first places."""
-    for place in places[:SHOWN_PLACES]:
-        allowed = "" if place.allowed else " (not allowed)"
-        yield f"{one_line(place.uri)}: {place.objects} objects{allowed}"
-    if len(places) > SHOWN_PLACES:
-        yield f"and {len(places) - SHOWN_PLACES} more places"

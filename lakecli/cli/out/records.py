@@ -8,15 +8,18 @@ snake_case. Times stay datetimes and paths bytes here; `to_json` writes them.
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from json import JSONEncoder
-from typing import TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 
 from lakecli.base import model
 from lakecli.base.model import CommitId
 from lakecli.cli.out.text import rfc3339
+
+if TYPE_CHECKING:
+    from lakecli.repository.reading.outside_counts import CountedPlace
 
 T = TypeVar("T")
 
@@ -232,6 +235,20 @@ class FailureJson(TypedDict):
     error: str
 
 
+class OutsidePlaceJson(TypedDict):
+    """A place outside the storage namespace where objects are.
+
+    Attributes:
+        place: bucket or directory.
+        objects: number of objects there, as far as counted.
+        allowed: whether this machine may read them.
+    """
+
+    place: str
+    objects: int
+    allowed: bool
+
+
 def repository_record(record: model.RepositoryRecord) -> RepositoryJson:
     """Return the JSON answer about a repository."""
     return pick(RepositoryJson, record)
@@ -259,3 +276,8 @@ def entry_record(path: bytes, entry: model.Entry, *, physical_address: str) -> E
         "metadata": entry.metadata,
         "physical_address": physical_address,
     }
+
+
+def place_records(places: "Iterable[CountedPlace]") -> list[OutsidePlaceJson]:
+    """Return the JSON answer about places."""
+    return [pick(OutsidePlaceJson, place, place=place.uri) for place in places]

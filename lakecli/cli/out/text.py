@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lakecli.base.model import Commit, Entry
+    from lakecli.repository.reading.outside_counts import CountedPlace
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
 _STEP = 1000
@@ -28,6 +29,7 @@ _CONTROL: Final = "\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _UNQUOTED: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
 """Characters that a shell reads as they are."""
 _METADATA_KEY_WIDTH = 18
+_SHOWN_PLACES: Final = 20
 _NO_CONTENT_TYPE: Final = "application/octet-stream"
 """Shown for an object without a content type, as lakeFS does."""
 
@@ -202,6 +204,15 @@ def entry_lines(
     yield f"Checksum: {entry.checksum}"
     yield f"Content-Type: {entry.content_type or _NO_CONTENT_TYPE}"
     yield from metadata_lines(entry.metadata)
+
+
+def place_lines(places: Sequence[CountedPlace]) -> Iterator[str]:
+    """Yield a line for each of the first places outside a namespace."""
+    for place in places[:_SHOWN_PLACES]:
+        allowed = "" if place.allowed else " (not allowed)"
+        yield f"{one_line(place.uri)}: {place.objects} objects{allowed}"
+    if len(places) > _SHOWN_PLACES:
+        yield f"and {len(places) - _SHOWN_PLACES} more places"
 
 
 def age(when: datetime, now: datetime) -> str:
