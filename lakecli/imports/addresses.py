@@ -32,8 +32,8 @@ from lakecli.repository.reading.addresses import (
     split_pin,
 )
 from lakecli.stores.contract import ObjectNotFound
+from lakecli.stores.read_only import at_version
 from lakecli.stores.uri import is_local
-from lakecli.stores.wrappers import at_version
 
 MARK: Final = PIN_MARK.encode()
 COPY_IT: Final = "copy it into the repository"

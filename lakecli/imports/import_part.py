@@ -49,8 +49,8 @@ from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.plan import PathAction
+from lakecli.stores.read_only import at_version
 from lakecli.stores.uri import is_local
-from lakecli.stores.wrappers import at_version
 
 SHOWN_DUPLICATES: Final = 100
 

@@ -43,8 +43,8 @@ from lakecli.repository.sharing.fetch import (
     take_new_packs,
     take_packs,
 )
+from lakecli.stores.read_only import ReadOnlyStore
 from lakecli.stores.uri import normalise
-from lakecli.stores.wrappers import ReadOnlyStore
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore

@@ -21,8 +21,8 @@ from lakecli.repository.reading.addresses import (
     unpinned_bytes,
 )
 from lakecli.stores.memory import MemoryStore
+from lakecli.stores.read_only import AtVersion
 from lakecli.stores.registry import open_store
-from lakecli.stores.wrappers import AtVersion
 
 if TYPE_CHECKING:
     from pathlib import Path

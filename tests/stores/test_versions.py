@@ -19,8 +19,8 @@ from lakecli.stores.gs.store import GsStore
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 from lakecli.stores.presigned_urls import PresignRequest
+from lakecli.stores.read_only import at_version
 from lakecli.stores.s3.store import S3Store
-from lakecli.stores.wrappers import at_version
 from tests.support.azure_versions import CONTAINER, versioned_azure
 from tests.support.azurite import ACCOUNT
 from tests.support.gcs import new_gcs_bucket

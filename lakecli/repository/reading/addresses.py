@@ -112,7 +112,7 @@ class Resolver:
         place = self.check(address)
         if place is None:
             return self._store(), address
-        from lakecli.stores.wrappers import at_version
+        from lakecli.stores.read_only import at_version
 
         bucket, key = place
         if is_local(bucket):
