@@ -8,7 +8,8 @@
     uri               URIs of storage namespaces, in one canonical spelling
     streams           bodies of requests and responses
     presigned_urls    presigned URLs: what one permits, what all stores share, and the V4 process
-    read_only         a store for reading only, or at one version of an object; one on top of another
+    read_only         stores for reading only: a namespace, or one version of an object
+    overlay           a namespace that belongs to others, under a directory of this machine
     responses         checks of what a store answers, and its clock by the ``Date`` of its answers
     cloud_store       what the adapters of the clouds share, and the batch of parallel requests
     cloud_errors      how the adapters of the clouds turn an SDK's errors into lakecli's

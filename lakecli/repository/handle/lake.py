@@ -234,7 +234,7 @@ class LocalRepository:
         if record.is_borrowed:
             from pathlib import Path
 
-            from lakecli.stores.read_only import OverlayStore
+            from lakecli.stores.overlay import OverlayStore
 
             make_private(own := Path(self.lake.home.store).with_name("objects") / record.uuid)
             return OverlayStore(open_store(str(own), ""), store)

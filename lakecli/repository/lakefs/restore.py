@@ -9,7 +9,7 @@ and automatic sharing sends.
 Whose namespace it is then depends:
 
 - A *borrowed* namespace belongs to lakeFS. It is read and never written: what is committed here
-  goes into a directory of this machine (`lakecli.stores.read_only`) and cannot be pushed.
+  goes into a directory of this machine (`lakecli.stores.overlay`) and cannot be pushed.
 - A namespace that was *taken over* has a ``repository.json`` and works as any other. lakeFS's
   server and its garbage collection know nothing of what lakecli writes, and must be stopped.
 
