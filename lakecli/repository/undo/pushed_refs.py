@@ -28,7 +28,6 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
-from lakecli.repository.journal.intents import finish_pending
 from lakecli.repository.journal.tracking import iter_known_moves
 from lakecli.repository.journal.unsent_moves import MOVE, commit_of, ends_of, is_local
 from lakecli.repository.undo import log as op_log
@@ -71,11 +70,9 @@ def find_to_move_back(
 
     Raises:
         Refused: something was pushed and `remote` is not set, or the bucket has moved on.
-        Unreachable: the bucket has to be asked, perhaps about an interrupted push, and does not
-            answer.
+        Unreachable: the bucket has to be asked, and does not answer.
         CannotShare, NewerRepository: no refs can be moved there.
     """
-    finish_pending(repository)
     with repository.lake.kv.read() as txn:
         pushed = find_pushed(txn, repository, taken, remote=remote)
     if not pushed:

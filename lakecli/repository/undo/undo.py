@@ -189,6 +189,7 @@ def restore(
         LostRace: as of `undo`.
     """
     lake = repository.lake
+    finish_pending(repository)  # as in `undo`
     kept = op_log.find_operation(repository, id).operation
     done = complete(
         repository, op_log.RESTORE, remote=remote, committer=committer, restores=kept.id.hex()
