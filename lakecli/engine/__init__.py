@@ -8,7 +8,7 @@
     executors       wait for executors, and check what each of them has
     scratch         large results of executors; results in the order of the parts
     errors_as_json  lakecli's errors as JSON, sent from an executor to the driver
-    joins           joins on Spark
+    spark_joins     joins on Spark
     differences     cut the differences of trees into intervals of keys; large diffs in parts
 
 The driver plans a job as a list of small parts, a runner applies one function to each part in any

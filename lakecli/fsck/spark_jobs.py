@@ -26,7 +26,9 @@ from lakecli.committed.check import Problem, check_range
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.errors_as_json import carried
-from lakecli.engine.joins import (
+from lakecli.engine.runner import StoreLocation
+from lakecli.engine.scratch import Kept, Scratch, load_value
+from lakecli.engine.spark_joins import (
     MAX_PARTITIONS,
     RESULT,
     as_stat,
@@ -37,8 +39,6 @@ from lakecli.engine.joins import (
     result_row,
     results_of,
 )
-from lakecli.engine.runner import StoreLocation
-from lakecli.engine.scratch import Kept, Scratch, load_value
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import LakeError
 from lakecli.fsck.hashing import PART_OBJECTS, LakeFsContents, bounds_of, compare_contents

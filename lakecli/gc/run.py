@@ -21,7 +21,6 @@ from lakecli.engine.runner import Runner
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import LakeError, UsageError
 from lakecli.gc.data_objects import DigestSet, LiveSet
-from lakecli.gc.joined import JoinedSet
 from lakecli.gc.known_refs import (
     DamagedObservation,
     KnownRefs,
@@ -42,6 +41,7 @@ from lakecli.gc.policy import (
 )
 from lakecli.gc.report import Action, GcReport, GcStatus, Summary, fields_of
 from lakecli.gc.roots import check_refs, reflog_cutoff
+from lakecli.gc.spark_live_set import SparkLiveSet
 from lakecli.gc.state import (
     LostMarks,
     Marks,
@@ -472,7 +472,7 @@ def open_live(runner: Runner) -> LiveSet:
     On Spark the set is in the namespace, unless that may not be written.
     """
     if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
-        return JoinedSet(runner, runner.scratch)
+        return SparkLiveSet(runner, runner.scratch)
     return DigestSet()
 
 

@@ -1,4 +1,4 @@
-"""Run by `test_joined`: one step of a collection on a Spark of its own, killed where a test says.
+"""Run by `test_spark_live_set`: one step of a collection on its own Spark, killed where told.
 
 It prints what it did, if it lives so long.
 """

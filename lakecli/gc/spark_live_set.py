@@ -18,7 +18,9 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import DATA
 from lakecli.engine.errors_as_json import new_nonce
-from lakecli.engine.joins import (
+from lakecli.engine.runner import OpenStore, StoreLocation, digits_for, divided
+from lakecli.engine.scratch import Kept, Scratch
+from lakecli.engine.spark_joins import (
     RESULT,
     as_stat,
     carrying,
@@ -27,8 +29,6 @@ from lakecli.engine.joins import (
     result_row,
     results_of,
 )
-from lakecli.engine.runner import OpenStore, StoreLocation, digits_for, divided
-from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.gc.data_objects import (
     DataPart,
@@ -228,7 +228,7 @@ BYTES_PER_TASK: Final = 64 << 20
 _BUFFERED: Final = 32 << 20
 
 
-class JoinedSet(LiveSet):
+class SparkLiveSet(LiveSet):
     """The set in the namespace; the runner deletes its objects when it is closed."""
 
     def __init__(self, runner: SparkRunner, scratch: Scratch) -> None:

@@ -29,18 +29,18 @@ from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied
 from lakecli.fsck.check import fsck
-from lakecli.gc import joined, state
+from lakecli.gc import spark_live_set, state
 from lakecli.gc.data_objects import DigestSet
-from lakecli.gc.joined import (
-    JoinedSet,
+from lakecli.gc.run import Action, GcOptions, advance, open_live
+from lakecli.gc.spark_live_set import (
     Reading,
     Remainder,
+    SparkLiveSet,
     counts_row,
     group_names,
     read_digests,
     rows,
 )
-from lakecli.gc.run import Action, GcOptions, advance, open_live
 from lakecli.gc.state import DIGEST, MARKS, LostMarks
 from lakecli.remote.gc_protocol import LEASE, Phase, StateMoved, read_state
 from lakecli.stores.contract import ANY
@@ -106,8 +106,8 @@ class Place(NamedTuple):
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(joined, "BYTES_PER_TASK", 4_096)
-    monkeypatch.setattr("lakecli.engine.joins.ROWS_PER_PARTITION", 100)
+    monkeypatch.setattr(spark_live_set, "BYTES_PER_TASK", 4_096)
+    monkeypatch.setattr("lakecli.engine.spark_joins.ROWS_PER_PARTITION", 100)
     monkeypatch.setattr("lakecli.engine.spark_runner.BEAT", 0.05)
     with open_lake(tmp_path) as lake:
         repository = make_repository(lake, tmp_path)
@@ -250,14 +250,14 @@ class Unconditional:
 
 def then(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
     """Let something happen once Spark has compared, before anything is made of it."""
-    compare = getattr(JoinedSet, name)
+    compare = getattr(SparkLiveSet, name)
 
     def compared(*args: Any, **options: Any) -> Iterator[Any]:
         found = [*compare(*args, **options)]
         act()
         yield from found
 
-    monkeypatch.setattr(JoinedSet, name, compared)
+    monkeypatch.setattr(SparkLiveSet, name, compared)
 
 
 @pytest.mark.xdist_group("spark")
@@ -384,7 +384,7 @@ def test_without_the_right_to_write_the_set_is_here(
     runner = SparkRunner.__new__(SparkRunner)
     runner.scratch = Scratch(OpenStore(store), RUN)  # type: ignore[arg-type]
     live = open_live(runner)
-    assert isinstance(live, JoinedSet)
+    assert isinstance(live, SparkLiveSet)
     live.add(RECORDS[:DIGEST] * 3)
     assert live.added == 3
     monkeypatch.setattr(store, "put", denied)
@@ -429,7 +429,7 @@ def number_batch(number: int) -> Any:
 
 
 def test_tasks_are_sized_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined, "BYTES_PER_TASK", 100)
+    monkeypatch.setattr(spark_live_set, "BYTES_PER_TASK", 100)
     names = [
         Kept(bytes([number]) * 32, size) for number, size in enumerate([60, 40, 1, 99, 500, 1])
     ]

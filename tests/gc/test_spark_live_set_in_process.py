@@ -15,7 +15,7 @@ from lakecli.engine import runner as places
 from lakecli.engine.runner import LocalRunner, OpenStore
 from lakecli.engine.scratch import Kept, Scratch, load_value, take_value
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.gc import joined
+from lakecli.gc import spark_live_set
 from lakecli.gc.data_objects import (
     DataPart,
     DigestSet,
@@ -23,12 +23,12 @@ from lakecli.gc.data_objects import (
     PartListing,
     garbage_of,
 )
-from lakecli.gc.joined import JoinedSet, Reading, counts_row, keep_listed, rows
 from lakecli.gc.run import Action, GcOptions, advance, open_live
+from lakecli.gc.spark_live_set import Reading, SparkLiveSet, counts_row, keep_listed, rows
 from lakecli.gc.state import DIGEST, MARKS, LostMarks
 from lakecli.stores.contract import Version
 from lakecli.stores.memory import MemoryStore
-from tests.gc.test_joined import RECORDS, Place, collect, contents, grow_old, place
+from tests.gc.test_spark_live_set import RECORDS, Place, collect, contents, grow_old, place
 from tests.support import in_process_spark
 from tests.support.in_process_spark import InProcess
 from tests.support.lakes import open_lake
@@ -42,7 +42,7 @@ def test_joins_condemn_and_delete_the_same(
 ) -> None:
     monkeypatch.setattr(places, "FEW", few)
     monkeypatch.setattr(places, "OBJECTS_PER_PREFIX", 1)
-    monkeypatch.setattr(joined, "_BATCH", 7)
+    monkeypatch.setattr(spark_live_set, "_BATCH", 7)
     steps = []
     for runner in (LocalRunner(), place.runner(InProcess())):
         condemned = collect(place.directory, runner, Action.CONDEMNED)
@@ -105,12 +105,12 @@ def test_progress_ends_at_its_total(
 
 def test_each_digest_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever those in memory are large enough, and what is left by the job that reads them."""
-    monkeypatch.setattr(joined, "_BUFFERED", 2 * DIGEST)
+    monkeypatch.setattr(spark_live_set, "_BUFFERED", 2 * DIGEST)
     store = MemoryStore()
     runner = SparkRunner.__new__(SparkRunner)
     runner.scratch = Scratch(OpenStore(store), bytes(16))  # type: ignore[arg-type]
     live = open_live(runner)
-    assert isinstance(live, JoinedSet)
+    assert isinstance(live, SparkLiveSet)
     for number in range(5):
         live.add(bytes([number]) * DIGEST)
     written = [store.get(info.key) for info in store.list(SCRATCH)]
@@ -125,18 +125,18 @@ def test_references_that_were_read_here_are_written_too() -> None:
     runner = SparkRunner.__new__(SparkRunner)
     runner.scratch = Scratch(OpenStore(MemoryStore()), bytes(16))  # type: ignore[arg-type]
     live = open_live(runner)
-    assert isinstance(live, JoinedSet)
+    assert isinstance(live, SparkLiveSet)
     live.add(b"\1" * DIGEST)
     live.add_written(Kept(bytes(32), 2 * DIGEST))
     assert live.added == 3
 
 
 def test_parts_with_a_prefix_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined, "digits_for", lambda _store: 3)
+    monkeypatch.setattr(spark_live_set, "digits_for", lambda _store: 3)
     work: Any = SimpleNamespace(store=MemoryStore())
     whole, one, of_lakefs = DataPart(DATA, 1.0), DataPart(f"{DATA}ab/", 1.0), LakeFsPart("x", 1.0)
     pieces = [one._replace(prefix=f"{DATA}ab/{digit}") for digit in "0123456789abcdef"]
-    tasks = joined.tasks_of(work, [whole, one, of_lakefs])
+    tasks = spark_live_set.tasks_of(work, [whole, one, of_lakefs])
     assert tasks == [(0, whole), *((1, each) for each in pieces), (2, of_lakefs)]
 
 
