@@ -382,13 +382,14 @@ class Positions(NamedTuple):
 
 
 def read_positions(
-    store: ObjectStore, refs: Sequence[RemoteRef], cutoff: datetime
+    store: ObjectStore, refs: Sequence[RemoteRef], recent: Iterable[ObjectInfo], cutoff: datetime
 ) -> Iterator[Positions]:
     """Yield the positions of refs.
 
     Args:
         store: the namespace.
         refs: all refs, deleted ones too, as they have just been read.
+        recent: the recent objects of the reflog, listed after the refs were read.
         cutoff: earlier positions do not count.
 
     Raises:
@@ -396,7 +397,9 @@ def read_positions(
     """
     # Listed after reading, so each date is that of the ref as read, or later.
     written = {info.key: info.modified_at for info in store.list(REFS)}
-    chunks = _recent_chunks(store, cutoff)
+    chunks: dict[str, list[ObjectInfo]] = defaultdict(list)
+    for info in recent:
+        chunks[info.key.rpartition("/")[0] + "/"].append(info)
     observed = observed_before(store, cutoff)
     for ref in refs:
         key = ref_key(ref.kind, ref.name)
@@ -453,13 +456,13 @@ def counted(
             yield move
 
 
-def _recent_chunks(store: ObjectStore, cutoff: datetime) -> dict[str, list[ObjectInfo]]:
-    """Return the objects of the reflog written since `cutoff`, by the prefix of their keys."""
-    found: dict[str, list[ObjectInfo]] = {}
+def list_reflog(store: ObjectStore, cutoff: datetime) -> tuple[list[ObjectInfo], list[ObjectInfo]]:
+    """Return the objects of the reflog since `cutoff`, and earlier ones, whose moves are older."""
+    recent: list[ObjectInfo] = []
+    earlier: list[ObjectInfo] = []
     for info in store.list(REFLOG):
-        if info.modified_at >= cutoff:
-            found.setdefault(info.key.rpartition("/")[0] + "/", []).append(info)
-    return found
+        (recent if info.modified_at >= cutoff else earlier).append(info)
+    return recent, earlier
 
 
 def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[RecordedMove, ...]:

@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
 
-from lakecli.base.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES, sstable_key
+from lakecli.base.layout import DATA, LAKEFS_MARKER, SSTABLES, sstable_key
 from lakecli.base.model import CommitId, MetarangeId, RefKind
 from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
 from lakecli.committed.tree_store import MissingTable, RemoteSource
@@ -42,16 +42,14 @@ from lakecli.gc.report import (
     RefGarbage,
     Summary,
 )
-from lakecli.gc.roots import Roots, expired_reflog, gather, superseded_packs
+from lakecli.gc.roots import Roots, gather
 from lakecli.gc.state import DIGEST, total_of
 from lakecli.remote.gc_protocol import iter_expired
 from lakecli.repository.contract import Notice
-from lakecli.repository.lakefs.kept_dumps import iter_expired_records
-from lakecli.repository.stored_objects import is_much_less
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
-from lakecli.stores.contract import ObjectNotFound, ObjectStore, Version
+from lakecli.stores.contract import ObjectNotFound, ObjectStore, Version, is_much_less
 from lakecli.stores.streams import batches
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
@@ -297,20 +295,10 @@ def read_kinds(
 
 def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
     """Yield garbage other than data objects, tables and unfinished uploads."""
-    store, times = work.store, work.times
-    packs = {info.key.removeprefix(COMMITS): info for info in store.list(COMMITS)}
-    for replaced, by in sorted(superseded_packs(store, packs, roots.replaces).items()):
-        # A process that listed the packs before the new one was written still reads the old one.
-        if max(packs[replaced].modified_at, packs[by].modified_at) < times.cutoff:
-            info = packs[replaced]
-            yield Doomed(info.key, info.size, "pack", info.version)
-    for info in expired_reflog(store, times):
-        yield Doomed(info.key, info.size, "reflog", info.version)
-    for info in iter_expired_records(store, times.now):
-        yield Doomed(info.key, info.size, "dump", info.version)
+    yield from roots.unneeded
     for kind in ("incoming", "doctor", "scratch"):
-        for info in store.list(KINDS[kind][0]):
-            if info.modified_at < times.cutoff:
+        for info in work.store.list(KINDS[kind][0]):
+            if info.modified_at < work.times.cutoff:
                 yield Doomed(info.key, info.size, kind, info.version)
 
 

@@ -2,16 +2,9 @@
 
 First come the caller's options, and `Work`, with which all parts of a collection work.
 
-Retention rules say how long commits keep their objects, per branch; in lakeFS's JSON::
+Retention rules say how long commits keep their objects, per branch: see `roots`. In lakeFS's JSON::
 
     {"default_retention_days": 21, "branches": [{"branch_id": "main", "retention_days": 28}]}
-
-`retained` tells which commits keep their objects, by lakeFS's rule: heads, and commits that
-recently were heads. From each start the walk follows first parents. The start is kept; as long as a
-commit is younger than the retention of its branch, its parent is kept too. So the first commit
-beyond the limit is kept: it was the head when the retention period began. Without rules all
-reachable commits are kept, along all parents. The tree of a merge commit refers to the objects of
-the merged branch; only the commits of that branch may lose objects that no kept tree has.
 
 Nothing is deleted in a namespace that another program uses besides lakecli, or in which lakeFS
 writes on: the checks are last.
@@ -21,17 +14,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import MAX_RULES_SIZE, lakefs_object
-from lakecli.base.model import CommitId, MetarangeId
 from lakecli.base.parsing import parse_json
 from lakecli.base.progress import NO_PROGRESS, Progress, elapsed
-from lakecli.engine.runner import OpenStore, Runner, StoreLocation, location_for
-from lakecli.errors import IntegrityError, NotFound, Refused, UsageError
+from lakecli.engine.runner import OpenStore, Runner, StoreLocation
+from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.gc.known_refs import KnownRefs
 from lakecli.remote.gc_protocol import DEFAULT_GRACE, RULES_KEY, STALE_AFTER
 from lakecli.remote.refs import iter_refs
@@ -94,6 +85,7 @@ class Work(NamedTuple):
         uri: its URI, for hints.
         known: the refs in the bucket, and what was seen of them.
         runner: runs the parts.
+        location: where parts find the namespace.
         times: which objects are old.
         rules: retention rules; ``None``: keep what refs reach.
         taken: how the namespace was taken over from lakeFS; ``None``: it was not.
@@ -107,6 +99,7 @@ class Work(NamedTuple):
     uri: str
     known: KnownRefs
     runner: Runner
+    location: StoreLocation | OpenStore
     times: Times
     rules: Rules | None
     taken: TakenOver | None
@@ -118,11 +111,6 @@ class Work(NamedTuple):
     def lakefs(self) -> TakenOver | None:
         """The lakeFS that wrote to the namespace, if its objects may be garbage."""
         return self.taken if self.taken is not None and self.taken.stopped_at else None
-
-    @property
-    def location(self) -> StoreLocation | OpenStore:
-        """Where parts find the namespace."""
-        return location_for(self.repository, self.runner)
 
 
 MAX_DAYS: Final = 36_500
@@ -232,71 +220,6 @@ def _days(value: object) -> int:
     if type(value) is not int or not 1 <= value <= MAX_DAYS:
         raise ValueError(f"no number of days from 1 to {MAX_DAYS}: {value!r}")
     return value
-
-
-class Known(NamedTuple):
-    """The fields of a commit that the walk needs; `created_at` in unix seconds."""
-
-    parents: tuple[CommitId, ...]
-    tree: MetarangeId
-    created_at: int
-
-
-class Start(NamedTuple):
-    """Where a walk begins, and the unix second at which it ends; ``None``: it has no end."""
-
-    commit_id: CommitId
-    since: int | None
-
-
-class LostHistory(IntegrityError):
-    """A commit that refs reach is missing, so its objects are unknown."""
-
-
-def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[CommitId]:
-    """Return the commits that keep their objects.
-
-    Raises:
-        LostHistory: a commit on the way is missing.
-    """
-    found: set[CommitId] = set()
-    limited = []
-    waiting = []
-    for start in starts:
-        if start.since is None:
-            waiting.append(start.commit_id)
-        else:
-            limited.append(start)
-    while waiting:
-        commit_id = waiting.pop()
-        if commit_id not in found:
-            found.add(commit_id)
-            waiting += _get(commits, commit_id).parents
-    # The walk that goes back furthest comes first: others may end where it has passed.
-    for start in sorted(limited, key=attrgetter("since")):
-        _walk(commits, start, found)
-    return found
-
-
-def _walk(commits: Mapping[CommitId, Known], start: Start, found: set[CommitId]) -> None:
-    assert start.since is not None
-    commit_id = start.commit_id
-    while commit_id not in found:
-        found.add(commit_id)
-        commit = _get(commits, commit_id)
-        if commit.created_at <= start.since or not commit.parents:
-            return
-        commit_id = commit.parents[0]
-
-
-def _get(commits: Mapping[CommitId, Known], commit_id: CommitId) -> Known:
-    commit = commits.get(commit_id)
-    if commit is None:
-        raise LostHistory(
-            f"commit {commit_id} is in no commit pack, so the objects that it needs are unknown",
-            hint="push from a clone that has it, or check: lakecli fsck lakefs://REPOSITORY",
-        )
-    return commit
 
 
 class SharedNamespace(Refused):

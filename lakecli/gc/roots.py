@@ -6,6 +6,13 @@ Read from this clone: its refs, what its operation log could restore, and staged
 An operation is expired by the rule of `housekeeping.expired_through`, as for undo: one command at a
 wrong time ends the protection of no other.
 
+`retained` tells which commits keep their objects, by lakeFS's rule: heads, and commits that
+recently were heads. From each start the walk follows first parents. The start is kept; as long as a
+commit is younger than the retention of its branch, its parent is kept too. So the first commit
+beyond the limit is kept: it was the head when the retention period began. Without rules all
+reachable commits are kept, along all parents. The tree of a merge commit refers to the objects of
+the merged branch; only the commits of that branch may lose objects that no kept tree has.
+
 All commit packs are read, including those that others replace. Which packs a pack replaces is its
 own claim, and anybody who can write to the bucket can write a pack. So the commits of all packs
 count, and a pack is garbage only if another one that stays contains all of its commits.
@@ -16,15 +23,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from lakecli.base.ids import PackId
-from lakecli.base.layout import REFLOG
+from lakecli.base.layout import COMMITS
 from lakecli.base.model import CommitId, MetarangeId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
 from lakecli.gc.data_objects import LiveSet, addresses_in, digests_of
-from lakecli.gc.known_refs import KnownRefs, Positions, read_positions
-from lakecli.gc.policy import Known, LostHistory, Rules, Start, Times, Work, retained
+from lakecli.gc.known_refs import KnownRefs, Positions, list_reflog, read_positions
+from lakecli.gc.policy import Rules, Work
+from lakecli.gc.report import Doomed
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation
@@ -34,7 +43,12 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import intents
 from lakecli.repository.lakefs.dump import reach_of_dump
-from lakecli.repository.lakefs.kept_dumps import LostDump, find_left, iter_kept
+from lakecli.repository.lakefs.kept_dumps import (
+    LostDump,
+    all_kept,
+    find_left,
+    iter_expired_records,
+)
 from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
 from lakecli.staging import area
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
@@ -49,6 +63,25 @@ _CLOCKS: Final = timedelta(days=1)
 """Added for the time between a move and the date of the object that records it."""
 
 
+class Known(NamedTuple):
+    """The fields of a commit that the walk needs; `created_at` in unix seconds."""
+
+    parents: tuple[CommitId, ...]
+    tree: MetarangeId
+    created_at: int
+
+
+class Start(NamedTuple):
+    """Where a walk begins, and the unix second at which it ends; ``None``: it has no end."""
+
+    commit_id: CommitId
+    since: int | None
+
+
+class LostHistory(IntegrityError):
+    """A commit that refs reach is missing, so its objects are unknown."""
+
+
 class Roots(NamedTuple):
     """The roots.
 
@@ -57,22 +90,22 @@ class Roots(NamedTuple):
         heads: trees of the commits on which the bucket's refs stand.
         trees: trees of the commits that the bucket's refs and reflog reach, with those of heads.
         own_trees: trees that only this clone reaches; their objects may be lost already.
-        replaces: IDs of the packs that each commit pack claims to replace, by the ID of that pack.
         dumped_trees: trees of the commits in refs dumps that are kept.
         dumps: the tables of these dumps.
         refs: the refs in the bucket, deleted ones too.
         history: all commits that are known.
+        unneeded: garbage among what was read: commit packs, and expired records of moves and dumps.
     """
 
     commits: int
     heads: frozenset[MetarangeId]
     trees: frozenset[MetarangeId]
     own_trees: frozenset[MetarangeId]
-    replaces: Mapping[PackId, tuple[PackId, ...]]
     dumped_trees: frozenset[MetarangeId]
     dumps: frozenset[str]
     refs: tuple[RemoteRef, ...]
     history: Mapping[CommitId, Known]
+    unneeded: tuple[Doomed, ...]
 
 
 def check_refs(known: KnownRefs, store: ObjectStore) -> None:
@@ -104,7 +137,9 @@ def gather(work: Work, live: LiveSet) -> Roots:
     repository, known, now = work.repository, work.known, work.times.now
     # Refs first: later commits belong to none of the refs as read.
     refs = known.read()
-    positions = list(read_positions(work.store, refs, reflog_cutoff(now, work.times.grace)))
+    cutoff = reflog_cutoff(now, work.times.grace)
+    recent, expired = list_reflog(work.store, cutoff)
+    positions = list(read_positions(work.store, refs, recent, cutoff))
     packs = read_packs(work.store)
     commits = packs.commits
     if known.gone_back:
@@ -135,25 +170,63 @@ def gather(work: Work, live: LiveSet) -> Roots:
         heads=heads,
         trees=trees,
         own_trees=own_trees,
-        replaces=packs.replaces,
         dumped_trees=dumped,
         dumps=tables,
         refs=tuple(refs),
         history=commits,
+        unneeded=tuple(_unneeded(work, packs, expired)),
     )
+
+
+def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[CommitId]:
+    """Return the commits that keep their objects.
+
+    Raises:
+        LostHistory: a commit on the way is missing.
+    """
+    found: set[CommitId] = set()
+    limited = []
+    waiting = []
+    for start in starts:
+        if start.since is None:
+            waiting.append(start.commit_id)
+        else:
+            limited.append(start)
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id not in found:
+            found.add(commit_id)
+            waiting += _get(commits, commit_id).parents
+    # The walk that goes back furthest comes first: others may end where it has passed.
+    for start in sorted(limited, key=attrgetter("since")):
+        _walk(commits, start, found)
+    return found
+
+
+def _walk(commits: Mapping[CommitId, Known], start: Start, found: set[CommitId]) -> None:
+    assert start.since is not None
+    commit_id = start.commit_id
+    while commit_id not in found:
+        found.add(commit_id)
+        commit = _get(commits, commit_id)
+        if commit.created_at <= start.since or not commit.parents:
+            return
+        commit_id = commit.parents[0]
+
+
+def _get(commits: Mapping[CommitId, Known], commit_id: CommitId) -> Known:
+    commit = commits.get(commit_id)
+    if commit is None:
+        raise LostHistory(
+            f"commit {commit_id} is in no commit pack, so the objects that it needs are unknown",
+            hint="push from a clone that has it, or check: lakecli fsck lakefs://REPOSITORY",
+        )
+    return commit
 
 
 def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
     """Return the time since which former positions of refs count."""
     return now - max(REFLOG_KEPT, grace) - _CLOCKS
-
-
-def expired_reflog(store: ObjectStore, times: Times) -> Iterator[ObjectInfo]:
-    """Yield the objects of the reflog whose moves are all too old to count."""
-    cutoff = reflog_cutoff(times.now, times.grace)
-    for info in store.list(REFLOG):
-        if info.modified_at < cutoff:  # its moves are older
-            yield info
 
 
 def _shared_starts(
@@ -204,9 +277,7 @@ def _reach_dumps(work: Work) -> tuple[frozenset[str], frozenset[MetarangeId]]:
     tables: frozenset[str] = frozenset()
     trees: frozenset[MetarangeId] = frozenset()
     now, taken = work.times.now, work.taken
-    kept = list(iter_kept(work.store, now))
-    if taken is not None and taken.dump.until > now:
-        kept.append(taken.dump)
+    kept = all_kept(work.store, taken, now)
     left = find_left(work.store)
     if left is not None:
         kept.insert(0, left)
@@ -347,6 +418,20 @@ def _iter_packs(store: ObjectStore, damaged: list[DamagedPack]) -> Iterator[Pack
                 looks_again = True  # replaced since the listing, maybe by a newer pack
             except DamagedPack as error:
                 damaged.append(error)
+
+
+def _unneeded(work: Work, read: PacksRead, moves: Iterable[ObjectInfo]) -> Iterator[Doomed]:
+    """Yield garbage: packs that others replace, and expired records of moves and dumps."""
+    packs = {info.key.removeprefix(COMMITS): info for info in work.store.list(COMMITS)}
+    for replaced, by in sorted(superseded_packs(work.store, packs, read.replaces).items()):
+        # A process that listed the packs before the new one was written still reads the old one.
+        info = packs[replaced]
+        if max(info.modified_at, packs[by].modified_at) < work.times.cutoff:
+            yield Doomed(info.key, info.size, "pack", info.version)
+    for info in moves:
+        yield Doomed(info.key, info.size, "reflog", info.version)
+    for info in iter_expired_records(work.store, work.times.now):
+        yield Doomed(info.key, info.size, "dump", info.version)
 
 
 def superseded_packs(

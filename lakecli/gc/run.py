@@ -17,7 +17,7 @@ from typing import Any, Final
 from lakecli.base.layout import GC, SHORTEST_GRACE
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, whole
-from lakecli.engine.runner import Runner
+from lakecli.engine.runner import Runner, location_for
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import LakeError, UsageError
 from lakecli.gc.data_objects import DigestSet, LiveSet
@@ -67,12 +67,11 @@ from lakecli.repository.handle.namespace import check_readable, check_writable
 from lakecli.repository.journal import tracking
 from lakecli.repository.lakefs.kept_dumps import (
     TakenOver,
+    all_kept,
     confirm_stopped,
     find_take_over,
-    iter_kept,
     last_dump_at,
 )
-from lakecli.repository.sharing.fetch import fetch
 from lakecli.settings.keys import check_grace
 from lakecli.stores.capabilities import clear_temporaries
 from lakecli.stores.contract import ANY, ObjectNotFound, TooLarge, get_bounded
@@ -112,9 +111,7 @@ def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcSt
     store, now = repository.store, repository.lake.runtime.now()
     found = _status(repository, gc_protocol.look(store), grace)
     taken = find_take_over(store)
-    kept = list(iter_kept(store, now))
-    if taken is not None and taken.dump.until > now:
-        kept.append(taken.dump)
+    kept = all_kept(store, taken, now)
     return found._replace(
         dumps=tuple(sorted(kept, key=attrgetter("since"))),
         lakefs_stopped=None if taken is None else taken.stopped_at,
@@ -245,6 +242,8 @@ class _Run:
         Returns:
             The state to go on with, and what was accepted.
         """
+        from lakecli.repository.sharing.fetch import fetch  # needed only to accept refs
+
         repository, options = self._repository, self._options
         lost: tuple[LostRef, ...] = ()
         try:
@@ -425,6 +424,7 @@ class _Run:
             self._repository.uri,
             self._known,
             self._runner,
+            location_for(self._repository, self._runner),
             # Nothing younger than this machine's grace period is garbage, whatever the state says.
             Times(self._now, max(grace, self._options.grace)),
             self._rules,

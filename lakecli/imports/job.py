@@ -48,8 +48,8 @@ from lakecli.repository.moving.transaction import Draft, clean_attempts, kept_mo
 from lakecli.repository.reading.addresses import remember
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.staged.changes import check_clean
-from lakecli.repository.stored_objects import is_much_less
 from lakecli.repository.transfer.plan import PathStep
+from lakecli.stores.contract import is_much_less
 from lakecli.stores.uri import is_local
 
 IMPORTS: Final = "imports"

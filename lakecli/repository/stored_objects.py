@@ -4,10 +4,6 @@ The index is a listing of ``data/`` on disk, for fast look-ups: its keys and siz
 temporary database of SQLite, which bounds the memory. Stores list keys in ascending order, so the
 records are appended to it.
 
-A store or a file system that fails to list something says nothing about it. What would be deleted
-because it is not listed is therefore listed again, if more than a tenth is missing: see
-`is_much_less`.
-
 Copies of data objects: large files that this machine uploaded, by the digests in the local store;
 files below a given directory; another copy of the namespace. Copies of ranges and metaranges: the
 cache, and another copy of the namespace. Objects are named by their content, so overwriting wrong
@@ -186,11 +182,6 @@ def size_of(store: ObjectStore, key: str) -> int | None:
         return store.head(key).size
     except ObjectNotFound:
         return None
-
-
-def is_much_less(found: int, before: int) -> bool:
-    """Return whether more than a tenth of what was there before was not found."""
-    return found * 10 < before * 9
 
 
 @dataclass(slots=True)

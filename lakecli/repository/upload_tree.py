@@ -28,7 +28,6 @@ from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import values_on
-from lakecli.repository.stored_objects import is_much_less
 from lakecli.repository.transfer.ingest import SMALL, Ingested, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
@@ -45,6 +44,7 @@ from lakecli.repository.transfer.walk import (
     walk,
 )
 from lakecli.repository.upload import Uploader, UploadOptions
+from lakecli.stores.contract import is_much_less
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:

@@ -287,6 +287,15 @@ def exists(store: ObjectStore, key: str) -> bool:
     return True
 
 
+def is_much_less(found: int, before: int) -> bool:
+    """Return whether more than a tenth of what was there before was not found.
+
+    A store or a file system that fails to list something says nothing about it. So whoever is about
+    to delete what is not listed lists again first.
+    """
+    return found * 10 < before * 9
+
+
 def put_content(store: ObjectStore, key: str, body: bytes) -> bool:
     """Write `body` unless an object of this key and size exists; return whether it was absent.
 

@@ -9,8 +9,7 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS, pack_key
-from lakecli.gc.policy import Known
-from lakecli.gc.roots import read_packs, superseded_packs
+from lakecli.gc.roots import Known, read_packs, superseded_packs
 from lakecli.remote.packs import REPLACES, encode_commit, read_pack, write_pack
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY

@@ -9,9 +9,8 @@ import pytest
 
 from lakecli.base.layout import MAX_REF_SIZE, ref_key, reflog_key
 from lakecli.base.model import MetarangeId, RefKind
-from lakecli.gc.known_refs import SEEN, KnownRefs, observe, read_positions
-from lakecli.gc.policy import Known
-from lakecli.gc.roots import reached_by_heads
+from lakecli.gc.known_refs import SEEN, KnownRefs, list_reflog, observe, read_positions
+from lakecli.gc.roots import Known, reached_by_heads
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import MoveOutcome, find_ref, move_ref
 from lakecli.stores.contract import ANY
@@ -33,7 +32,8 @@ LONG_AGO = START - 1000 * DAY
 
 def positions_of(store: MemoryStore, cutoff: datetime) -> list[Positions]:
     refs = KnownRefs(store, "lakefs://demo").read()
-    return list(read_positions(store, refs, cutoff))
+    recent, _ = list_reflog(store, cutoff)
+    return list(read_positions(store, refs, recent, cutoff))
 
 
 class Bucket:

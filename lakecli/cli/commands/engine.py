@@ -85,11 +85,11 @@ def open_runner_of(
 
     Args:
         context: of the command.
-        options: ``auto`` selects Spark by the size of the largest branch.
-        repository: whose branches are measured.
+        options: ``auto`` selects Spark by the size of the largest branch, if it is installed.
+        repository: whose branches are measured then.
         workers: ``--parallelism``, if given.
     """
-    is_open = options.engine is EngineName.AUTO
+    is_open = options.engine is EngineName.AUTO and _spark_is_installed()
     size = count_head_entries(repository, check_from=SPARK_FROM) if is_open else None
     return open_runner(
         context,
@@ -114,8 +114,10 @@ def _takes_spark(options: EngineOptions, *, size: int | None) -> bool:
         return options.engine is EngineName.SPARK
     if options.names_spark:
         return True
-    if size is None or size < SPARK_FROM:
-        return False
+    return size is not None and size >= SPARK_FROM and _spark_is_installed()
+
+
+def _spark_is_installed() -> bool:
     from importlib.util import find_spec
 
     return find_spec(_SPARK_PACKAGE) is not None

@@ -266,6 +266,18 @@ def find_take_over(store: ObjectStore) -> TakenOver | None:
     )
 
 
+def all_kept(store: ObjectStore, taken: TakenOver | None, now: datetime) -> list[KeptDump]:
+    """Return the dumps that are kept at a time, with the one that the repository was made of.
+
+    Raises:
+        BadRecord: the record of one of them is not valid.
+    """
+    kept = list(iter_kept(store, now))
+    if taken is not None and taken.dump.until > now:
+        kept.append(taken.dump)
+    return kept
+
+
 def _stopped_at(store: ObjectStore) -> datetime | None:
     try:
         found = parse_json_object(get_bounded(store, STOPPED, _MAX_SIZE), max_size=_MAX_SIZE)
