@@ -100,7 +100,7 @@ MAX_TABLE_SIZE: Final = 1 << 30
 
 MIN_RANGE_ENTRIES: Final = 16
 MAX_RANGE_ENTRIES: Final = 1 << 20
-"""The tree parameter of a repository, see `lakecli.committed.writer`: a power of two."""
+"""The tree parameter of a repository, see `lakecli.committed.splitter`: a power of two."""
 
 MAX_SEQUENCE: Final = 10**15
 """The highest sequence number of a move; keys have 16 digits for it."""

@@ -6,8 +6,8 @@
     metaranges   a parsed metarange and its ranges, in key order, and the IDs they must have
     cache        SSTables of a bucket kept as files of this machine, and counts of reads
     tree_store   `TreeStore`: the tables of a repository's trees, from the nearest copy
-    writer       tree + changes -> tree (commit); `TreeWriter`: the one way a tree comes to be, and
-                 where a range ends
+    splitter     where a range ends
+    writer       tree + changes -> tree (commit); `TreeWriter`: the one way a tree comes to be
     scan         scans, listings, and the cursor: step into a range or block, or skip it unread
     point_reads  point reads of open ranges, shared between threads
     merge        three trees side by side -> tree, or conflicts

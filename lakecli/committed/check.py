@@ -27,9 +27,9 @@ from lakecli.committed.metaranges import (
     name_of_table,
     parse_metarange,
 )
+from lakecli.committed.splitter import Splitter
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identify, identity_of
-from lakecli.committed.writer import Splitter
 from lakecli.errors import IntegrityError
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ObjectStore

@@ -130,7 +130,7 @@ class StoreLocation(NamedTuple):
     Attributes:
         uri: normalised, without a trailing slash.
         region: of the bucket, or ``""``.
-        range_entries: the tree parameter N; see `lakecli.committed.writer`.
+        range_entries: the tree parameter N; see `lakecli.committed.splitter`.
         name: the repository's name on the driver's machine, for messages.
         allowed: places outside the namespace that entries may refer to.
         account: how its buckets are accessed.

@@ -1,7 +1,7 @@
 """One part of a tree: read the records of the branch in it, write it, and join all parts.
 
 Where a range ends depends on where it began, except at keys where x mod N is 0: there a range
-always ends (see `lakecli.committed.writer`). So a part is independent of what comes before and
+always ends (see `lakecli.committed.splitter`). So a part is independent of what comes before and
 after it: the records up to the first such key are returned as the *head*, ranges are written from
 there on, and records in no finished range are returned as the *tail*. `join_parts` writes tails and
 heads.
@@ -22,8 +22,9 @@ from typing import Final, NamedTuple
 from lakecli.base.identity import h
 from lakecli.base.model import MetarangeId
 from lakecli.committed.metaranges import Metarange, is_ours, iter_runs
+from lakecli.committed.splitter import Splitter, key_number
 from lakecli.committed.tree_store import TreeStore
-from lakecli.committed.writer import Splitter, TreeWriter, canonical, key_number
+from lakecli.committed.writer import TreeWriter, canonical
 from lakecli.engine.runner import Runner, StoreLocation
 from lakecli.errors import Refused
 from lakecli.refs.ref_store import RefStore

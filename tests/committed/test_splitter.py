@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakecli.base.identity import h
 from lakecli.base.layout import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
-from lakecli.committed.writer import Splitter, key_number
+from lakecli.committed.splitter import Splitter, key_number
 
 
 def test_x_of_the_design() -> None:

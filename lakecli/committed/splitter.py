@@ -1,0 +1,99 @@
+"""Where a range ends: a function of the keys alone.
+
+Let x be the first 8 bytes of ``h(key)``, little-endian, n the number of records since the last cut,
+including the key's own, and N the repository's ``range_entries``. A range ends after a key if
+
+- ``x mod N == 0``, or
+- ``n >= N`` and ``x mod (N / 8) == 0``, or
+- ``n == 4 N``.
+
+The first clause alone gives ranges of N records on average, some of them many times as long. The
+second ends a long range soon, at keys that the next build of the tree finds again. The third is an
+upper bound. Trees in buckets depend on this rule: it must never change within a tree version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakecli.base.identity import DIGEST_SIZE
+from lakecli.base.layout import MIN_RANGE_ENTRIES
+
+_ALL_BITS = 255
+
+
+def key_number(key_digest: bytes) -> int:
+    """Return x of the rule, from ``h(key)``."""
+    return int.from_bytes(key_digest[:8], "little")
+
+
+class Splitter:
+    """The rule for one N.
+
+    Attributes:
+        range_entries: N, a power of two of at least `MIN_RANGE_ENTRIES`.
+
+    Raises:
+        ValueError: `range_entries` is not a power of two, or too small.
+    """
+
+    __slots__ = ("range_entries",)
+
+    def __init__(self, range_entries: int) -> None:
+        if range_entries < MIN_RANGE_ENTRIES or range_entries & (range_entries - 1):
+            raise ValueError(
+                f"range_entries is no power of two from {MIN_RANGE_ENTRIES}: {range_entries}"
+            )
+        self.range_entries = range_entries
+
+    def is_cut(self, key_digest: bytes, entries: int) -> bool:
+        """Whether a range ends after a key.
+
+        Args:
+            key_digest: ``h(key)``.
+            entries: n, the key's own record included.
+        """
+        number = self.range_entries
+        x = key_number(key_digest)
+        return (
+            x % number == 0
+            or (entries >= number and x % (number // 8) == 0)
+            or entries == 4 * number
+        )
+
+    def cuts(self, key_digests: bytes, entries: int) -> list[int]:
+        """Return the positions of the keys, in order, after which a range ends.
+
+        Args:
+            key_digests: ``h(key)`` of consecutive records, joined.
+            entries: records since the last cut, before the first of these.
+        """
+        number = self.range_entries
+        largest = 4 * number
+        found: list[int] = []
+        start = -entries
+        for at in self._candidates(key_digests[::DIGEST_SIZE]):
+            while at - start >= largest:
+                start += largest
+                found.append(start - 1)
+            if self.is_cut(key_digests[at * DIGEST_SIZE : (at + 1) * DIGEST_SIZE], at - start + 1):
+                start = at + 1
+                found.append(at)
+        while len(key_digests) // DIGEST_SIZE - start >= largest:
+            start += largest
+            found.append(start - 1)
+        return found
+
+    def _candidates(self, lowest: bytes) -> Iterator[int]:
+        """Yield where the lowest byte of x does not rule out an end by the clauses about x.
+
+        Both require a multiple of N / 8, so it rules out nearly every key.
+        """
+        mask = min(self.range_entries // 8, 256) - 1
+        if mask < _ALL_BITS:
+            yield from (at for at, byte in enumerate(lowest) if not byte & mask)
+            return
+        at = lowest.find(0)
+        while at >= 0:
+            yield at
+            at = lowest.find(0, at + 1)
