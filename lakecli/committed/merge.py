@@ -30,11 +30,11 @@ from typing import Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, is_md5
 from lakecli.base.model import MergeStrategy, MetarangeId
-from lakecli.committed.metaranges import ID_PART, Metarange, RangeRecord
+from lakecli.committed.metaranges import ID_PART, Metarange
 from lakecli.committed.scan import Cursor, iter_pairs, iter_windows
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
-from lakecli.committed.writer import Application, ApplyResult, PathCounts, canonical
+from lakecli.committed.writer import Application, canonical
 from lakecli.errors import ConflictError, IntegrityError
 
 STRATEGIES: Final[Mapping[MergeStrategy, Callable[[Candidate], bytes | None] | None]] = {
@@ -52,8 +52,10 @@ def merge(
     source: MetarangeId,
     destination: MetarangeId,
     strategy: MergeStrategy,
-) -> ApplyResult:
-    """Merge `source` into `destination`; the result is durable when this returns.
+) -> MetarangeId:
+    """Merge `source` into `destination` and return the result, which is durable by then.
+
+    It is `destination` if no path differs from it.
 
     Args:
         trees: the store that holds the trees.
@@ -67,14 +69,12 @@ def merge(
         IntegrityError: a table that had to be read is missing or damaged.
     """
     if source in {base, destination}:
-        return ApplyResult(destination, 0, 0, 0)
+        return destination
     # Only the destination has to be cut as lakecli does it: the base and the source are read.
     ours = canonical(trees, destination, build=destination != base)
     before, theirs = (canonical(trees, tree, build=False) for tree in (base, source))
     if destination == base:
-        counts = PathCounts()
-        _count(trees, counts, Slice(ours, 0, len(ours)), Slice(theirs, 0, len(theirs)))
-        return ApplyResult(source, counts.added, counts.changed, counts.removed)
+        return source
     resolve = STRATEGIES[strategy]
     if resolve is None:
         _refuse_conflicts(trees, segments(before, theirs, ours))
@@ -85,12 +85,13 @@ def merge(
         if segment.keeps_destination:
             writer.copy_ranges(*segment.destination, more=more)
         elif segment.base.is_same(segment.destination):
-            _count(trees, application.counts, segment.destination, segment.source)
+            application.is_changed = True
             writer.copy_ranges(*segment.source, more=more)
         else:
             changes = _iter_changes(iter_candidates(trees, segment), resolve)
             application.run(*segment.destination, changes, more=more)
-    return application.finish(destination)
+    merged = application.finish(destination)
+    return destination if merged == ours.id else merged
 
 
 def _iter_changes(
@@ -119,26 +120,6 @@ def _refuse_conflicts(trees: TreeStore, all_segments: Iterable[Segment]) -> None
                 if candidate.is_conflict:
                     conflicts.add(candidate.path, unlike_checksums=may_be_none(candidate))
     conflicts.check()
-
-
-def _count(trees: TreeStore, counts: PathCounts, before: Slice, after: Slice) -> None:
-    """Count the paths that differ; a range that nothing overlaps is counted without opening it."""
-    left = Cursor(trees, before.tree, first=before.first, last=before.last)
-    right = Cursor(trees, after.tree, first=after.first, last=after.last)
-
-    def count_range(cursor: Cursor, record: RangeRecord) -> None:
-        if cursor is left:
-            counts.removed += record.count
-        else:
-            counts.added += record.count
-
-    for _, old, new in iter_pairs(iter_windows(left, right, skip_whole=count_range)):
-        if old is None:
-            counts.added += 1
-        elif new is None:
-            counts.removed += 1
-        else:
-            counts.changed += 1
 
 
 class Slice(NamedTuple):

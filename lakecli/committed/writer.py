@@ -21,7 +21,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, h, record_id, tree_id
 from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
@@ -47,32 +46,13 @@ CHUNK_SIZE = 4096
 """Changes held in memory at a time."""
 
 
-class ApplyResult(NamedTuple):
-    """A new tree and how many paths differ from the old one, or from a merge's destination."""
-
-    metarange_id: MetarangeId
-    added: int
-    changed: int
-    removed: int
-
-
-class PathCounts:
-    """Paths that differ so far."""
-
-    def __init__(self) -> None:
-        self.added = 0
-        self.changed = 0
-        self.removed = 0
-
-
 def apply(
     trees: TreeStore, base: MetarangeId, changes: Iterable[tuple[bytes, bytes | None]]
-) -> ApplyResult:
+) -> MetarangeId:
     """Apply `changes` to `base` and return the new tree, which is durable by then.
 
     Writing a value of equal identity keeps the existing record, and deleting an absent path does
-    nothing; neither is counted. Without a counted change the result is `base` and nothing is
-    written.
+    nothing; neither is a change. Without a change the result is `base` and nothing is written.
 
     Args:
         trees: the store that holds the trees.
@@ -86,7 +66,7 @@ def apply(
     pending = iter(changes)
     first = next(pending, None)
     if first is None:
-        return ApplyResult(base, 0, 0, 0)
+        return base
     tree = trees.metarange(base)
     if not trees.cuts_as(tree):
         tree = canonical(trees, base, build=True)
@@ -137,20 +117,17 @@ class Application:
 
     Attributes:
         writer: writes the new tree.
-        counts: the paths that differ afterwards.
+        is_changed: whether a path differs so far.
     """
 
     def __init__(self, trees: TreeStore, *, bases: Sequence[Metarange]) -> None:
         self._trees = trees
         self.writer = TreeWriter(trees, bases=bases)
-        self.counts = PathCounts()
+        self.is_changed = False
 
-    def finish(self, before: MetarangeId) -> ApplyResult:
+    def finish(self, before: MetarangeId) -> MetarangeId:
         """Return the new tree, durable by then, or `before` if no path differs from it."""
-        counts = self.counts
-        if not (counts.added or counts.changed or counts.removed):
-            return ApplyResult(before, 0, 0, 0)
-        return ApplyResult(self.writer.finish(), counts.added, counts.changed, counts.removed)
+        return self.writer.finish() if self.is_changed else before
 
     def run(
         self,
@@ -196,7 +173,7 @@ class Application:
         for chunk in changes.before(limit):
             added = [(key, value) for key, value in chunk if value is not None]
             self.writer.add_many([key for key, _ in added], [value for _, value in added])
-            self.counts.added += len(added)
+            self.is_changed = self.is_changed or bool(added)
 
     def _rewrite(self, record: RangeRecord, changes: Changes) -> None:
         """Write a range with the changes up to its last key."""
@@ -220,7 +197,6 @@ class Application:
         Returns:
             The position up to which the run is written.
         """
-        counts = self.counts
         start, stop = run.start_of(number), run.start_of(number + 1)
         keys, values = run.keys[start:stop], run.values[start:stop]
         last = keys[-1]
@@ -235,16 +211,11 @@ class Application:
             if value is None:
                 if not present:
                     continue
-                counts.removed += 1
-            elif not present:
-                counts.added += 1
-            elif identity_of(value) == identity_of(values[at]):
+            elif present and identity_of(value) == identity_of(values[at]):
                 continue  # keep the existing record, including its times
-            else:
-                counts.changed += 1
             if not differs:
                 self.writer.add_run(run, done, start, verbatim=verbatim)
-                differs = True
+                differs = self.is_changed = True
             new_keys += keys[written:at]
             new_values += values[written:at]
             written = at + present

@@ -118,9 +118,9 @@ def apply_change(
             f"by hand; see who made them: lakecli log --objects PATH {uri}"
         )
         raise
-    if merged.metarange_id == head and not allow_empty:
+    if merged == head and not allow_empty:
         raise NothingToDo(
             f"no effect on {view.name}: it already has this content",
             hint="record the commit anyway: --allow-empty-commit",
         )
-    return merged.metarange_id
+    return merged

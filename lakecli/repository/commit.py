@@ -90,8 +90,8 @@ def commit(
         with attempt.view() as view:
             head = claim_head(view)
             changes = _changes(view, branch, strategy, only)
-            applied = apply(repository.trees, view.commit.metarange_id, changes)
-        if not allow_empty and not (applied.added or applied.changed or applied.removed):
+            tree = apply(repository.trees, view.commit.metarange_id, changes)
+        if tree == head.metarange_id and not allow_empty:
             if only is None and not attempt.discard():
                 continue  # the branch has changed
             uri = f"{repository.uri}/{branch}"
@@ -101,7 +101,7 @@ def commit(
                 if only is None
                 else f"list what is staged: lakecli diff {uri}",
             )
-        draft = Draft(applied.metarange_id, [head], message, committer, metadata or {}, created_at)
+        draft = Draft(tree, [head], message, committer, metadata or {}, created_at)
         made = attempt.move(draft, takes=None if only is None else only.has)
         if made is not None:
             return made

@@ -80,7 +80,7 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
             message = f"Merge '{source}' into '{destination}'"
         metadata = {MERGE_STRATEGY: str(options.strategy), **(options.metadata or {})}
         draft = Draft(
-            metarange_id=merged.metarange_id,
+            metarange_id=merged,
             parents=parents,
             message=message,
             committer=options.committer,

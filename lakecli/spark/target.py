@@ -224,12 +224,12 @@ class WriteTarget:
                     changes = self.changes(view, additions)
                 except _Nothing:
                     return None
-                applied = apply(trees, view.commit.metarange_id, changes)
+                tree = apply(trees, view.commit.metarange_id, changes)
             # A batch without rows is recorded, too.
-            if not (applied.added or applied.changed or applied.removed or batch):
+            if tree == head.metarange_id and not batch:
                 return None
             recorded = {**metadata, **batch.metadata} if batch else metadata
-            made = attempt.move(Draft(applied.metarange_id, [head], message, committer, recorded))
+            made = attempt.move(Draft(tree, [head], message, committer, recorded))
             if made is not None:
                 return made
         raise kept_moving(self._branch)

@@ -271,12 +271,12 @@ class _Committing:
         if staged:
             what = f"staged on {self._branch} too, with another change"
             raise _conflict(self._relative(staged), what, is_staged=True)
-        applied = apply(self._repository.trees, view.commit.metarange_id, changes.items())
-        if not (applied.added or applied.changed or applied.removed):
+        tree = apply(self._repository.trees, view.commit.metarange_id, changes.items())
+        if tree == head.metarange_id:
             raise NothingToDo(f"{self._branch} has the changes of {self._worktree.root} already")
-        unstage_equal(self._repository, self._branch, applied.metarange_id)
+        unstage_equal(self._repository, self._branch, tree)
         return Draft(
-            metarange_id=applied.metarange_id,
+            metarange_id=tree,
             parents=[head],
             message=options.message,
             committer=options.committer,

@@ -61,7 +61,7 @@ def commit_entries(repository: Repository, entries: Iterable[tuple[bytes, bytes]
     attempt = next(clean_attempts(repository, MAIN, kind="commit"))
     with attempt.view() as view:
         head = claim_head(view)
-        tree = apply(repository.trees, EMPTY_TREE, entries).metarange_id
+        tree = apply(repository.trees, EMPTY_TREE, entries)
     commit = attempt.move(Draft(tree, [head], "Everything", "benchmark"))
     assert commit is not None
     return commit

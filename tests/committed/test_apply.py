@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from lakecli.base.model import EMPTY_TREE, MetarangeId
 from lakecli.committed.values import MalformedValue
-from lakecli.committed.writer import CHUNK_SIZE, ApplyResult, TreeWriter, apply
+from lakecli.committed.writer import CHUNK_SIZE, TreeWriter, apply
 from lakecli.errors import IntegrityError
 from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import (
@@ -39,20 +39,15 @@ def test_apply_is_the_models_update(model: Model, step: Changes) -> None:
     base = build(trees, model)
     result = apply(trees, base, sorted(step.items()))
     after = changed(model, step)
-    assert contents(trees, result.metarange_id) == after
-    assert (result.added, result.removed, result.changed) == (
-        len(after.keys() - model.keys()),
-        len(model.keys() - after.keys()),
-        sum(model[path] != after[path] for path in model.keys() & after.keys()),
-    )
+    assert contents(trees, result) == after
+    assert (result == base) == (after == model)
 
 
 def test_an_equal_identity_keeps_the_record_as_it_was() -> None:
     trees = new_trees()
     tree = build(trees, {key(1): value(1, b"old"), key(2): value(2)})
     result = apply(trees, tree, [(key(1), value(1, b"new")), (key(2), value(3))])
-    assert (result.added, result.changed, result.removed) == (0, 1, 0)
-    assert contents(trees, result.metarange_id)[key(1)] == value(1, b"old")
+    assert contents(trees, result)[key(1)] == value(1, b"old")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +65,7 @@ def test_no_change_is_the_same_tree_and_writes_nothing(step: Changes) -> None:
     tree = build(trees, large_model(300))
     before = list(trees.store.list())
     trees = reopened(trees)
-    assert apply(trees, tree, sorted(step.items())) == ApplyResult(tree, 0, 0, 0)
+    assert apply(trees, tree, sorted(step.items())) == tree
     assert list(trees.store.list()) == before
     counts = trees.counts
     assert (counts.ranges_written, counts.metaranges_written, counts.bytes_written) == (0, 0, 0)
@@ -78,8 +73,8 @@ def test_no_change_is_the_same_tree_and_writes_nothing(step: Changes) -> None:
 
 def test_no_change_of_the_empty_tree() -> None:
     trees = new_trees()
-    assert apply(trees, EMPTY_TREE, []) == ApplyResult(EMPTY_TREE, 0, 0, 0)
-    assert apply(trees, EMPTY_TREE, [(b"a", None)]) == ApplyResult(EMPTY_TREE, 0, 0, 0)
+    assert apply(trees, EMPTY_TREE, []) == EMPTY_TREE
+    assert apply(trees, EMPTY_TREE, [(b"a", None)]) == EMPTY_TREE
 
 
 @pytest.mark.parametrize(
@@ -145,8 +140,7 @@ def test_many_new_paths_in_one_place_are_held_a_few_at_a_time(
     tree = build(trees, base)
     monkeypatch.setattr(TreeWriter, "add_many", add_many)
     result = apply(trees, tree, ((key(at), value(at)) for at in range(20_000)))
-    assert result.added == 20_000
-    assert contents(trees, result.metarange_id) == base | large_model(20_000)
+    assert contents(trees, result) == base | large_model(20_000)
     assert max(sizes) <= CHUNK_SIZE + len(base)
 
 

@@ -225,11 +225,10 @@ def test_merge_of_changes_in_different_ranges(trees: TreeStore, tree: MetarangeI
     paths = inner_keys(trees, tree)
     source, destination = sides(trees, tree, {paths[10]: value(-1)}, {paths[300]: value(-2)})
     fresh = reopened(trees)
-    merged = merge(fresh, base=tree, source=source, destination=destination, strategy=FAIL)
-    assert (merged.added, merged.changed, merged.removed) == (0, 1, 0)
+    merge(fresh, base=tree, source=source, destination=destination, strategy=FAIL)
     counts = fresh.counts
     assert counts.metaranges_opened == 3
-    assert counts.ranges_opened == 2  # to count the paths that differ
+    assert counts.ranges_opened == 0
     assert counts.ranges_written == 0
     assert counts.metaranges_written == 1
 
@@ -260,8 +259,7 @@ def test_a_branch_of_new_ranges_is_merged_unread(trees: TreeStore, tree: Metaran
     new: Changes = {b"new/%05d" % at: value(at) for at in range(3000)}
     source, destination = sides(trees, tree, new, {key(11): value(-1)})
     fresh = reopened(trees)
-    merged = merge(fresh, base=tree, source=source, destination=destination, strategy=FAIL)
-    assert (merged.added, merged.changed, merged.removed) == (3000, 0, 0)
+    merge(fresh, base=tree, source=source, destination=destination, strategy=FAIL)
     assert fresh.counts.ranges_opened <= 4  # the tail that the new ranges begin in
     assert fresh.counts.ranges_written <= 2
 
@@ -282,7 +280,7 @@ def test_a_merge_that_arrives_at_the_source_writes_nothing(
     source = change(trees, destination, {key(9000): value(-2)})
     fresh = reopened(trees)
     merged = merge(fresh, base=tree, source=source, destination=destination, strategy=FAIL)
-    assert merged.metarange_id == source
+    assert merged == source
     assert (fresh.counts.ranges_written, fresh.counts.metaranges_written) == (0, 0)
 
 
@@ -299,7 +297,7 @@ def test_a_point_read_opens_one_range(trees: TreeStore, tree: MetarangeId) -> No
 
 def test_written_bytes_are_counted(trees: TreeStore, tree: MetarangeId) -> None:
     fresh = reopened(trees)
-    other = apply(fresh, tree, [(key(4000), value(-4000))]).metarange_id
+    other = apply(fresh, tree, [(key(4000), value(-4000))])
     known = {record.id for record in iter_ranges(fresh, tree)}
     new: list[RangeRecord] = [
         record for record in iter_ranges(fresh, other) if record.id not in known

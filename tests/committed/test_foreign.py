@@ -59,11 +59,11 @@ def test_the_first_commit_rebuilds_the_tree(model: Model, step: Changes, size: i
     after = changed(model, step)
     result = apply(trees, tree, sorted(step.items()))
     if after == model:
-        assert result.metarange_id == tree
+        assert result == tree
     else:
-        assert result.metarange_id == build(new_trees(), after)
+        assert result == build(new_trees(), after)
         foreign = {record.id for record in iter_ranges(trees, tree)}
-        assert not foreign & {record.id for record in iter_ranges(trees, result.metarange_id)}
+        assert not foreign & {record.id for record in iter_ranges(trees, result)}
 
 
 @settings(max_examples=50, deadline=None)
@@ -73,7 +73,7 @@ def test_diff_of_a_foreign_tree_and_ours(left: Model, right: Model, size: int) -
     foreign = put_foreign(trees.store, left | {key(1): value(1)}, size=size)
     ours = build(trees, right)
     changes = [(each.path, each.right) for each in diff(trees, foreign, ours)]
-    assert apply(trees, foreign, changes).metarange_id == ours or contents(trees, foreign) == right
+    assert apply(trees, foreign, changes) == ours or contents(trees, foreign) == right
 
 
 def test_a_tree_of_another_n_is_rebuilt() -> None:
@@ -99,7 +99,7 @@ def test_merge_with_a_foreign_side(foreign: str) -> None:
     }
     merged = merge(trees, **built, strategy=MergeStrategy.FAIL)
     expected = changed(sides["destination"], {key(30): value(-1), key(200): None})
-    assert merged.metarange_id == build(new_trees(), expected)
+    assert merged == build(new_trees(), expected)
 
 
 class Remembered(dict[MetarangeId, MetarangeId]):
@@ -137,12 +137,12 @@ def test_only_the_destination_of_a_merge_is_rebuilt() -> None:
     merged = merge(
         trees, base=base, source=source, destination=destination, strategy=MergeStrategy.FAIL
     )
-    assert contents(trees, merged.metarange_id) == changed(versions[2], {key(3): value(-1)})
+    assert contents(trees, merged) == changed(versions[2], {key(3): value(-1)})
     assert set(remembered) == {destination}
     assert contents(trees, remembered[destination]) == versions[2]
     # Onto the base itself, the source is taken as it is.
     merged = merge(trees, base=base, source=source, destination=base, strategy=MergeStrategy.FAIL)
-    assert merged.metarange_id == source
+    assert merged == source
     assert set(remembered) == {destination}
 
 

@@ -25,7 +25,7 @@ EMPTY = uploaded(b"", "application/octet-stream", {"k": "v"})
 
 def test_one_entry() -> None:
     trees = new_trees()
-    tree = apply(trees, EMPTY_TREE, [(b"a/1.txt", HELLO)]).metarange_id
+    tree = apply(trees, EMPTY_TREE, [(b"a/1.txt", HELLO)])
     assert tree == "454d4dd124b42e86f088d57165741bbf445b4b6da5ccc43df52884bd978c8946"
     assert [record.id for record in iter_ranges(trees, tree)] == [
         "85fc17baf39c8f1c4b4cd9ef7497c4ffc2fe8f08cd7b262c8cf4056251fdd6cb"
@@ -38,7 +38,7 @@ def test_two_entries() -> None:
         identity_of(EMPTY).hex()
         == "438b9f6e393140ba409ecfe826d857dcdadb804eefd45455dc02ff07ca662565"
     )
-    tree = apply(trees, EMPTY_TREE, [(b"a/1.txt", HELLO), (b"a/2.bin", EMPTY)]).metarange_id
+    tree = apply(trees, EMPTY_TREE, [(b"a/1.txt", HELLO), (b"a/2.bin", EMPTY)])
     assert tree == "4b22d2a254b53cda6dd7b8cad48d4a0084dc286e04348a056b33967d00f85bc3"
     assert [record.id for record in iter_ranges(trees, tree)] == [
         "6ca454513846acf730ac0b4cd03ca3bc0f2c1857356b6adaa9029f67ab214289"
@@ -47,8 +47,8 @@ def test_two_entries() -> None:
 
 def test_the_empty_tree_has_no_object() -> None:
     trees = new_trees()
-    tree = apply(trees, EMPTY_TREE, [(b"a", HELLO)]).metarange_id
-    assert apply(trees, tree, [(b"a", None)]).metarange_id == EMPTY_TREE == ""
+    tree = apply(trees, EMPTY_TREE, [(b"a", HELLO)])
+    assert apply(trees, tree, [(b"a", None)]) == EMPTY_TREE == ""
     assert {info.key for info in trees.store.list()} == {
         f"_lakefs/{tree}",
         *(f"_lakefs/{record.id}" for record in iter_ranges(trees, tree)),

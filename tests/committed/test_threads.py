@@ -143,7 +143,7 @@ def test_a_writer_claims_its_own_tables_only() -> None:
     trees._guard = lambda: guard
     slow = TreeWriter(trees)
     slow.add_many(list(RIGHT), list(RIGHT.values()))
-    quick = apply(trees, EMPTY_TREE, iter(LEFT.items())).metarange_id
+    quick = apply(trees, EMPTY_TREE, iter(LEFT.items()))
     there = {info.key for info in store.list("_lakefs/")}
     assert f"_lakefs/{quick}" in there
     assert len(guard.settled) == 1

@@ -250,7 +250,7 @@ def test_a_damaged_range_of_the_right_size_is_asked_for_once() -> None:
 
 def test_a_tree_just_written_is_in_memory() -> None:
     trees = new_trees(RecordingStore())
-    tree = apply(trees, EMPTY_TREE, sorted(MODEL.items())).metarange_id
+    tree = apply(trees, EMPTY_TREE, sorted(MODEL.items()))
     assert contents(trees, tree) == MODEL
     assert trees.counts.metaranges_opened == 0
 

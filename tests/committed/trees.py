@@ -53,11 +53,11 @@ def reopened(trees: TreeStore) -> TreeStore:
 
 def build(trees: TreeStore, model: Model) -> MetarangeId:
     """Return the tree of a model, built at once."""
-    return apply(trees, EMPTY_TREE, sorted(model.items())).metarange_id
+    return apply(trees, EMPTY_TREE, sorted(model.items()))
 
 
 def change(trees: TreeStore, tree: MetarangeId, changes: Changes) -> MetarangeId:
-    return apply(trees, tree, sorted(changes.items())).metarange_id
+    return apply(trees, tree, sorted(changes.items()))
 
 
 def changed(model: Model, changes: Changes) -> Model:

@@ -51,7 +51,7 @@ class World:
 
     def build(self, contents: dict[bytes, int]) -> MetarangeId:
         changes = [(key, value_of(contents[key])) for key in sorted(contents)]
-        return apply(self.trees, EMPTY_TREE, changes).metarange_id
+        return apply(self.trees, EMPTY_TREE, changes)
 
     def run(
         self, base: MetarangeId, path: bytes | None, source: Split, *, replaces: bool

@@ -53,7 +53,7 @@ class Model:
                 values = [(p, encode_entry(entry_of(d))) for p, d in sorted(contents.items())]
                 commit = describe_commit(
                     parents=parents,
-                    metarange_id=apply(repository.trees, EMPTY_TREE, values).metarange_id,
+                    metarange_id=apply(repository.trees, EMPTY_TREE, values),
                     message=str(number),
                     committer="",
                     created_at=START + timedelta(seconds=self._rng.randrange(3 * count)),

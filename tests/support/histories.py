@@ -47,7 +47,7 @@ def grow(
             parents = [head, *([merges] if merges is not None and not made else [])]
             head = describe_commit(
                 parents=parents,
-                metarange_id=apply(repository.trees, head.metarange_id, values).metarange_id,
+                metarange_id=apply(repository.trees, head.metarange_id, values),
                 message=f"{branch} {head.generation}",
                 committer="Ada Lovelace <ada@example.com>",
                 created_at=max(each.created_at for each in parents) + timedelta(minutes=1),
