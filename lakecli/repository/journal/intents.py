@@ -262,10 +262,9 @@ def land(repository: Repository, built_on: Branch, commit: Commit, landing: Loca
         with repository.lake.kv.write() as txn:
             check_none_sent(txn, repository, built_on.name, ignores_stale=True)
             present = RefStore(txn, repository.key).find_branch(built_on.name)
-            is_current = present is not None and is_built_from(
-                present, built_on.commit_id, landing.sealed
-            )
-            if not is_current or not operation_log.are_noted(txn, repository, landing.left):
+            if present is None or not is_built_from(present, built_on.commit_id, landing.sealed):
+                return False
+            if not operation_log.are_noted(txn, repository, landing.left):
                 return False
             _land(txn, repository, built_on.name, commit, landing)
         return True
@@ -536,6 +535,8 @@ def _under_way(begun: Begun, what: str) -> CommitUnderWay:
 def when_none_under_way(repository: Repository, act: Callable[[], R]) -> R:
     """Change refs; if a commit or push of one is under way, ask the bucket what became of it.
 
+    Stale ones whose outcome is open are dropped.
+
     Args:
         repository: the repository of the refs.
         act: makes the change, in one transaction.
@@ -546,21 +547,12 @@ def when_none_under_way(repository: Repository, act: Callable[[], R]) -> R:
     try:
         return act()
     except CommitUnderWay as under_way:
-        settle_under_way(repository, under_way)
-    return act()
-
-
-def settle_under_way(repository: Repository, under_way: CommitUnderWay) -> None:
-    """Record what became of moves that are under way; drop stale ones whose outcome is open.
-
-    Raises:
-        CommitUnderWay: the given one: the bucket cannot be asked.
-    """
-    try:
-        finish_pending(repository)
-    except Unreachable:
-        raise under_way from None
+        try:
+            finish_pending(repository)
+        except Unreachable:
+            raise under_way from None
     with repository.lake.kv.write() as txn:
         for begun in list(iter_begun(txn, repository)):
             if begun.sent is not None and _is_stale(repository, begun):
                 drop(txn, repository, begun)
+    return act()
