@@ -8,7 +8,7 @@
     store_errors      the errors of LMDB and of the disk, as lakecli's
     operations        the operation log, and the store as of an operation
     bucket            what this clone knows of the bucket: refs, moves, commits
-    local_files       digests of local files, and uploads in parts that were begun
+    file_digests      digests of local files, and uploads in parts that were begun
 
 Imports lakecli.errors, ids, identity and model only, and is the only package that knows LMDB.
 """

@@ -29,7 +29,7 @@ from lakecli.base.layout import DATA, SSTABLES, data_digest
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
-from lakecli.kv import local_files
+from lakecli.kv import file_digests
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.walk import LinkPolicy, walk
 from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, ObjectStore
@@ -355,7 +355,7 @@ def _candidates(
     if not left:
         return
     with repository.lake.kv.read() as txn:
-        remembered = list(local_files.find_files(txn, left))
+        remembered = list(file_digests.find_files(txn, left))
     yield from remembered
     sizes = {wanted[key] for key in left.values()}
     for place in places:

@@ -30,8 +30,8 @@ from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
-from lakecli.kv import local_files
-from lakecli.kv.local_files import FileKey
+from lakecli.kv import file_digests
+from lakecli.kv.file_digests import FileKey
 from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.transfer.walk import changed
 from lakecli.stores.contract import ANY, ObjectNotFound, put_content
@@ -373,7 +373,7 @@ class Ingest:
         if self._lake is None:
             return None
         with self._lake.kv.read() as txn:
-            return local_files.find_digest(txn, key)
+            return file_digests.find_digest(txn, key)
 
     def _whole_file(
         self,
@@ -536,7 +536,7 @@ class Ingest:
         hashed, self._hashed = self._hashed, []
         if hashed and self._lake is not None:
             with self._lake.kv.write() as txn:
-                local_files.remember_digests(txn, hashed)
+                file_digests.remember_digests(txn, hashed)
         done = [(data_key(each.digest), each.found) for each in ingested if not each.is_kept]
         return Flushed(
             [key for key, found in done if found], [key for key, found in done if not found]

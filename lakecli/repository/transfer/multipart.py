@@ -36,7 +36,7 @@ from lakecli.base.model import Entry
 from lakecli.base.progress import Progress
 from lakecli.base.retry import Retries
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
-from lakecli.kv import local_files
+from lakecli.kv import file_digests
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import locate
 from lakecli.repository.reading.contents import PIECE, Hasher, damaged, digest_of, gone
@@ -282,20 +282,20 @@ class Sender:
         key = data_key(contents.digest)
         upload = self.uploads.start(key)
         repository = self.repository
-        begun = local_files.UnfinishedTransfer(
+        begun = file_digests.UnfinishedTransfer(
             contents.digest, upload, contents.part_size, repository.lake.runtime.now()
         )
         with repository.lake.kv.write() as txn:
-            local_files.put_transfer(txn, repository.key, begun)
+            file_digests.put_transfer(txn, repository.key, begun)
         return upload, {}
 
-    def _find(self, digest: str) -> local_files.UnfinishedTransfer | None:
+    def _find(self, digest: str) -> file_digests.UnfinishedTransfer | None:
         with self.repository.lake.kv.read() as txn:
-            return local_files.find_transfer(txn, self.repository.key, digest)
+            return file_digests.find_transfer(txn, self.repository.key, digest)
 
     def _forget(self, digest: str) -> None:
         with self.repository.lake.kv.write() as txn:
-            local_files.delete_transfer(txn, self.repository.key, digest)
+            file_digests.delete_transfer(txn, self.repository.key, digest)
 
     def _is_present(self, contents: FileContents) -> bool:
         try:
@@ -469,11 +469,11 @@ def drop_leftovers(repository: Repository) -> int:
         return 0
     now = repository.lake.runtime.now()
     with repository.lake.kv.read() as txn:
-        looked = local_files.looked_at(txn, repository.key)
+        looked = file_digests.looked_at(txn, repository.key)
     if looked is not None and now - looked < SEARCH_INTERVAL:
         return 0
     with repository.lake.kv.write() as txn:
-        local_files.set_looked_at(txn, repository.key, now)
+        file_digests.set_looked_at(txn, repository.key, now)
     try:
         return _drop(repository, uploads, now)
     except LakeError:
@@ -482,7 +482,7 @@ def drop_leftovers(repository: Repository) -> int:
 
 def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
     with repository.lake.kv.read() as txn:
-        mine = {each.upload: each for each in local_files.iter_transfers(txn, repository.key)}
+        mine = {each.upload: each for each in file_digests.iter_transfers(txn, repository.key)}
     dropped = 0
     alive = set()
     for found in islice(uploads.iter_unfinished(DATA), MOST_LEFTOVERS):
@@ -510,11 +510,11 @@ def _is_left_over(uploads: PartUploads, found: UnfinishedUpload, before: datetim
 
 
 def _forget(
-    repository: Repository, gone: list[local_files.UnfinishedTransfer], now: datetime
+    repository: Repository, gone: list[file_digests.UnfinishedTransfer], now: datetime
 ) -> None:
     """Forget uploads that the store does not list; a young one may not be listed yet."""
     old = [each.digest for each in gone if now - each.started_at > PATIENCE]
     if old:
         with repository.lake.kv.write() as txn:
             for digest in old:
-                local_files.delete_transfer(txn, repository.key, digest)
+                file_digests.delete_transfer(txn, repository.key, digest)

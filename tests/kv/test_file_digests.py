@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.kv import local_files
-from lakecli.kv.local_files import MINIMUM_AGE_NS, FileKey
+from lakecli.kv import file_digests
+from lakecli.kv.file_digests import MINIMUM_AGE_NS, FileKey
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ OLD = FileKey(
 
 def test_an_unchanged_file_is_known(store: LocalStore) -> None:
     with scratch(store) as txn:
-        assert local_files.find_digest(txn, OLD) is None
-        assert local_files.remember_digests(txn, [(OLD, DIGEST, NOW)]) == 1
-        assert local_files.find_digest(txn, OLD) == DIGEST
+        assert file_digests.find_digest(txn, OLD) is None
+        assert file_digests.remember_digests(txn, [(OLD, DIGEST, NOW)]) == 1
+        assert file_digests.find_digest(txn, OLD) == DIGEST
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,16 @@ def test_an_unchanged_file_is_known(store: LocalStore) -> None:
 )
 def test_any_difference_makes_it_unknown(store: LocalStore, changed: FileKey) -> None:
     with scratch(store) as txn:
-        local_files.remember_digests(txn, [(OLD, DIGEST, NOW)])
-        assert local_files.find_digest(txn, changed) is None
+        file_digests.remember_digests(txn, [(OLD, DIGEST, NOW)])
+        assert file_digests.find_digest(txn, changed) is None
 
 
 @pytest.mark.parametrize("age", [MINIMUM_AGE_NS - 1, 0, -1, -MINIMUM_AGE_NS])
 def test_a_young_file_is_not_remembered(store: LocalStore, age: int) -> None:
     for young in (OLD._replace(mtime_ns=NOW - age), OLD._replace(ctime_ns=NOW - age)):
         with scratch(store) as txn:
-            assert local_files.remember_digests(txn, [(young, DIGEST, NOW)]) == 0
-            assert local_files.find_digest(txn, young) is None
+            assert file_digests.remember_digests(txn, [(young, DIGEST, NOW)]) == 0
+            assert file_digests.find_digest(txn, young) is None
 
 
 def test_the_age_counts_when_hashing_begins(store: LocalStore) -> None:
@@ -62,25 +62,25 @@ def test_the_age_counts_when_hashing_begins(store: LocalStore) -> None:
     for age, remembered in times:
         with scratch(store) as txn:
             hashed_at = OLD.mtime_ns + age
-            assert local_files.remember_digests(txn, [(OLD, DIGEST, hashed_at)]) == remembered
+            assert file_digests.remember_digests(txn, [(OLD, DIGEST, hashed_at)]) == remembered
 
 
 def test_times_that_have_no_record_are_not_remembered(store: LocalStore) -> None:
     for time in (2**63, 2**64, -(2**63) - 1):
         far = OLD._replace(mtime_ns=time)
         with scratch(store) as txn:
-            assert local_files.find_digest(txn, far) is None
-            assert local_files.remember_digests(txn, [(far, DIGEST, 2**70)]) == 0
-            assert local_files.find_digest(txn, far) is None
+            assert file_digests.find_digest(txn, far) is None
+            assert file_digests.remember_digests(txn, [(far, DIGEST, 2**70)]) == 0
+            assert file_digests.find_digest(txn, far) is None
 
 
 def test_the_hash_of_a_changed_file_replaces_the_old_one(store: LocalStore) -> None:
     changed = OLD._replace(inode=7, size=6)
     with scratch(store) as txn:
-        local_files.remember_digests(txn, [(OLD, DIGEST, NOW)])
-        local_files.remember_digests(txn, [(changed, DIGEST[::-1], NOW)])
-        assert local_files.find_digest(txn, OLD) is None
-        assert local_files.find_digest(txn, changed) == DIGEST[::-1]
+        file_digests.remember_digests(txn, [(OLD, DIGEST, NOW)])
+        file_digests.remember_digests(txn, [(changed, DIGEST[::-1], NOW)])
+        assert file_digests.find_digest(txn, OLD) is None
+        assert file_digests.find_digest(txn, changed) == DIGEST[::-1]
 
 
 def test_many_files_in_any_order_and_times_before_1970(store: LocalStore) -> None:
@@ -90,8 +90,8 @@ def test_many_files_in_any_order_and_times_before_1970(store: LocalStore) -> Non
     ]
     items = [(key, DIGEST, NOW) for key in keys]
     with scratch(store) as txn:
-        assert local_files.remember_digests(txn, items) == len(items)
-        assert all(local_files.find_digest(txn, key) == DIGEST for key in keys)
+        assert file_digests.remember_digests(txn, items) == len(items)
+        assert all(file_digests.find_digest(txn, key) == DIGEST for key in keys)
 
 
 ONE, OTHER = b"1" * 16, b"2" * 16
@@ -99,17 +99,17 @@ AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def test_uploads_of_one_repository(store: LocalStore) -> None:
-    first = local_files.UnfinishedTransfer("ab" * 32, "some id", 8 << 20, AT)
-    second = local_files.UnfinishedTransfer("cd" * 32, "ü/other", 16 << 20, AT + timedelta(days=1))
+    first = file_digests.UnfinishedTransfer("ab" * 32, "some id", 8 << 20, AT)
+    second = file_digests.UnfinishedTransfer("cd" * 32, "ü/other", 16 << 20, AT + timedelta(days=1))
     with scratch(store) as txn:
-        local_files.put_transfer(txn, ONE, second)
-        local_files.put_transfer(txn, ONE, first)
-        local_files.put_transfer(txn, OTHER, second)
-        local_files.set_looked_at(txn, ONE, AT)
-        assert list(local_files.iter_transfers(txn, ONE)) == [first, second]
-        assert local_files.find_transfer(txn, ONE, "ab" * 32) == first
-        assert local_files.find_transfer(txn, OTHER, "ab" * 32) is None
-        assert (local_files.looked_at(txn, ONE), local_files.looked_at(txn, OTHER)) == (AT, None)
-        local_files.delete_transfer(txn, ONE, "ab" * 32)
-        local_files.delete_transfer(txn, ONE, "ab" * 32)
-        assert list(local_files.iter_transfers(txn, ONE)) == [second]
+        file_digests.put_transfer(txn, ONE, second)
+        file_digests.put_transfer(txn, ONE, first)
+        file_digests.put_transfer(txn, OTHER, second)
+        file_digests.set_looked_at(txn, ONE, AT)
+        assert list(file_digests.iter_transfers(txn, ONE)) == [first, second]
+        assert file_digests.find_transfer(txn, ONE, "ab" * 32) == first
+        assert file_digests.find_transfer(txn, OTHER, "ab" * 32) is None
+        assert (file_digests.looked_at(txn, ONE), file_digests.looked_at(txn, OTHER)) == (AT, None)
+        file_digests.delete_transfer(txn, ONE, "ab" * 32)
+        file_digests.delete_transfer(txn, ONE, "ab" * 32)
+        assert list(file_digests.iter_transfers(txn, ONE)) == [second]
