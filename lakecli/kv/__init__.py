@@ -2,13 +2,14 @@
 
 ::
 
-    local_store       `LocalStore`, its tables and its transactions; records under long paths
-    lmdb_environment  one LMDB environment for each directory and process, and whether its file may
-                      be opened: whole, closed, on a disk of this machine
-    store_errors      the errors of LMDB and of the disk, as lakecli's
-    operations        the operation log, and the store as of an operation
-    bucket            what this clone knows of the bucket: refs, moves, commits
-    file_digests      digests of local files, and uploads in parts that were begun
+    local_store         `LocalStore`, its tables and its transactions; records under long paths
+    lmdb_environment    one LMDB environment for each directory and process, and whether its file
+                        may be opened: whole, closed, on a disk of this machine
+    store_errors        the errors of LMDB and of the disk, as lakecli's
+    operations          the operation log, and the store as of an operation
+    bucket              what this clone knows of the bucket: refs, moves, commits
+    file_digests        digests of files of this machine
+    unfinished_uploads  multipart uploads that this machine began
 
 Imports lakecli.errors, ids, identity and model only, and is the only package that knows LMDB.
 """

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -92,24 +91,3 @@ def test_many_files_in_any_order_and_times_before_1970(store: LocalStore) -> Non
     with scratch(store) as txn:
         assert file_digests.remember_digests(txn, items) == len(items)
         assert all(file_digests.find_digest(txn, key) == DIGEST for key in keys)
-
-
-ONE, OTHER = b"1" * 16, b"2" * 16
-AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-def test_uploads_of_one_repository(store: LocalStore) -> None:
-    first = file_digests.UnfinishedTransfer("ab" * 32, "some id", 8 << 20, AT)
-    second = file_digests.UnfinishedTransfer("cd" * 32, "ü/other", 16 << 20, AT + timedelta(days=1))
-    with scratch(store) as txn:
-        file_digests.put_transfer(txn, ONE, second)
-        file_digests.put_transfer(txn, ONE, first)
-        file_digests.put_transfer(txn, OTHER, second)
-        file_digests.set_looked_at(txn, ONE, AT)
-        assert list(file_digests.iter_transfers(txn, ONE)) == [first, second]
-        assert file_digests.find_transfer(txn, ONE, "ab" * 32) == first
-        assert file_digests.find_transfer(txn, OTHER, "ab" * 32) is None
-        assert (file_digests.looked_at(txn, ONE), file_digests.looked_at(txn, OTHER)) == (AT, None)
-        file_digests.delete_transfer(txn, ONE, "ab" * 32)
-        file_digests.delete_transfer(txn, ONE, "ab" * 32)
-        assert list(file_digests.iter_transfers(txn, ONE)) == [second]

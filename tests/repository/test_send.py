@@ -16,7 +16,7 @@ from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS
 from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.kv import file_digests
+from lakecli.kv import unfinished_uploads
 from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.transfer.ingest import Digests
 from lakecli.repository.transfer.multipart import Section, SectionReader, Sender, drop_leftovers
@@ -107,9 +107,9 @@ def upload(repository: Repository, source: Path, options: UploadOptions = OPTION
     ).checksum
 
 
-def begun(repository: Repository) -> list[file_digests.UnfinishedTransfer]:
+def begun(repository: Repository) -> list[unfinished_uploads.UnfinishedTransfer]:
     with repository.lake.kv.read() as txn:
-        return list(file_digests.iter_transfers(txn, repository.key))
+        return list(unfinished_uploads.iter_transfers(txn, repository.key))
 
 
 def fail_at(number: int, error: Exception, *, times: int = 1000) -> Callable[[int], None]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from lakecli.kv import file_digests
+from lakecli.kv import unfinished_uploads
 from lakecli.repository import repo
 from lakecli.repository.download import DownloadOptions, download_tree
 from lakecli.repository.upload import UploadOptions
@@ -186,7 +186,7 @@ def check_that_a_killed_upload_resumes(place: Place, parallelism: int) -> None:
     assert place.run("upload", "first", parallelism=parallelism, kill_after=4).killed
     with place.open() as lake, lake.kv.read() as txn:
         key = lake.repository("demo").key
-        assert list(file_digests.iter_transfers(txn, key))
+        assert list(unfinished_uploads.iter_transfers(txn, key))
     assert not place.run("upload", "second", parallelism=parallelism).killed
 
     arrived, sent = place.parts("first", "end"), place.parts("second", "begin")
@@ -206,7 +206,7 @@ def check_that_a_killed_upload_resumes(place: Place, parallelism: int) -> None:
         assert uploads is not None
         assert list(uploads.iter_unfinished()) == []
         with lake.kv.read() as txn:
-            assert list(file_digests.iter_transfers(txn, repository.key)) == []
+            assert list(unfinished_uploads.iter_transfers(txn, repository.key)) == []
 
 
 def test_a_repeated_upload_sends_no_part(place: Place) -> None:

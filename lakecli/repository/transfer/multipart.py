@@ -36,7 +36,7 @@ from lakecli.base.model import Entry
 from lakecli.base.progress import Progress
 from lakecli.base.retry import Retries
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
-from lakecli.kv import file_digests
+from lakecli.kv import unfinished_uploads
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import locate
 from lakecli.repository.reading.contents import PIECE, Hasher, damaged, digest_of, gone
@@ -282,20 +282,20 @@ class Sender:
         key = data_key(contents.digest)
         upload = self.uploads.start(key)
         repository = self.repository
-        begun = file_digests.UnfinishedTransfer(
+        begun = unfinished_uploads.UnfinishedTransfer(
             contents.digest, upload, contents.part_size, repository.lake.runtime.now()
         )
         with repository.lake.kv.write() as txn:
-            file_digests.put_transfer(txn, repository.key, begun)
+            unfinished_uploads.put_transfer(txn, repository.key, begun)
         return upload, {}
 
-    def _find(self, digest: str) -> file_digests.UnfinishedTransfer | None:
+    def _find(self, digest: str) -> unfinished_uploads.UnfinishedTransfer | None:
         with self.repository.lake.kv.read() as txn:
-            return file_digests.find_transfer(txn, self.repository.key, digest)
+            return unfinished_uploads.find_transfer(txn, self.repository.key, digest)
 
     def _forget(self, digest: str) -> None:
         with self.repository.lake.kv.write() as txn:
-            file_digests.delete_transfer(txn, self.repository.key, digest)
+            unfinished_uploads.delete_transfer(txn, self.repository.key, digest)
 
     def _is_present(self, contents: FileContents) -> bool:
         try:
@@ -469,11 +469,11 @@ def drop_leftovers(repository: Repository) -> int:
         return 0
     now = repository.lake.runtime.now()
     with repository.lake.kv.read() as txn:
-        looked = file_digests.looked_at(txn, repository.key)
+        looked = unfinished_uploads.looked_at(txn, repository.key)
     if looked is not None and now - looked < SEARCH_INTERVAL:
         return 0
     with repository.lake.kv.write() as txn:
-        file_digests.set_looked_at(txn, repository.key, now)
+        unfinished_uploads.set_looked_at(txn, repository.key, now)
     try:
         return _drop(repository, uploads, now)
     except LakeError:
@@ -482,7 +482,8 @@ def drop_leftovers(repository: Repository) -> int:
 
 def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
     with repository.lake.kv.read() as txn:
-        mine = {each.upload: each for each in file_digests.iter_transfers(txn, repository.key)}
+        recorded = unfinished_uploads.iter_transfers(txn, repository.key)
+        mine = {each.upload: each for each in recorded}
     dropped = 0
     alive = set()
     for found in islice(uploads.iter_unfinished(DATA), MOST_LEFTOVERS):
@@ -510,11 +511,11 @@ def _is_left_over(uploads: PartUploads, found: UnfinishedUpload, before: datetim
 
 
 def _forget(
-    repository: Repository, gone: list[file_digests.UnfinishedTransfer], now: datetime
+    repository: Repository, gone: list[unfinished_uploads.UnfinishedTransfer], now: datetime
 ) -> None:
     """Forget uploads that the store does not list; a young one may not be listed yet."""
     old = [each.digest for each in gone if now - each.started_at > PATIENCE]
     if old:
         with repository.lake.kv.write() as txn:
             for digest in old:
-                file_digests.delete_transfer(txn, repository.key, digest)
+                unfinished_uploads.delete_transfer(txn, repository.key, digest)
