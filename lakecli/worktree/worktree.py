@@ -31,8 +31,9 @@ from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.contents import PIECE, check_of, digest_of
+from lakecli.repository.reading.contents import content_digest, digest_of
 from lakecli.repository.reading.view import commit_at
+from lakecli.repository.transfer.destination import has_digest
 from lakecli.repository.transfer.ingest import OpenFile, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.patterns import Selection
@@ -352,18 +353,16 @@ class Worktree:
         An MD5 decides if the entry has one, else the time: the directory has none but the one that
         the download gave it.
         """
-        check = check_of(entry)
-        if check is None:
+        digest = content_digest(entry)
+        if digest is None:
             return mtime_ns // 1_000_000_000 == entry.file_mtime
         try:
             flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
             opener = opener_below(os.fsencode(self.root), self.links)
             with OpenFile(self.path_of(relative), flags, opener) as file:
-                while piece := os.read(file.descriptor, PIECE):
-                    check.hasher.update(piece)
+                return has_digest(file.descriptor, digest)
         except (OSError, SpecialFile, FileChanged):
             return False
-        return check.holds()
 
 
 def unseen_file(entry: Entry) -> TrackedFile:

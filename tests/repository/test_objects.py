@@ -165,7 +165,7 @@ class Counting(MemoryStore):
         return data
 
 
-@pytest.mark.parametrize("size", [1, 2 * reading.PIECE])
+@pytest.mark.parametrize("size", [0, 1, 2 * reading.PIECE])
 def test_of_an_object_that_has_grown_no_more_is_read_than_its_entry_says(
     repository: Repository, size: int
 ) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from functools import partial
 from itertools import cycle
 from threading import Barrier
 from typing import TYPE_CHECKING
 
 import pytest
+from blake3 import blake3
 
+from lakecli.base.layout import data_key
+from lakecli.base.model import Entry
+from lakecli.errors import IntegrityError, NotFound
+from lakecli.repository.reading.contents import PIECE, read_located
 from lakecli.stores.capabilities import DeletesMatching, renew
 from lakecli.stores.contract import (
     ABSENT,
@@ -132,6 +138,25 @@ class ObjectStoreContract(ABC):
         assert store.get("k", start=0, length=10) == b""
         assert store.get("k", start=-5) == b""
         assert store.get("k", start=1) == b""
+
+    @pytest.mark.parametrize("size", [0, 5, PIECE + 5])
+    def test_of_a_replaced_object_no_other_bytes_pass_for_those_of_the_entry(
+        self, store: ObjectStore, size: int
+    ) -> None:
+        data = b"x" * size
+        digest = blake3(data).hexdigest()
+        entry = Entry(data_key(digest), size, digest, datetime(2026, 1, 1, tzinfo=UTC))
+        store.put(entry.physical_address, data, ANY)
+        assert b"".join(read_located("", store, entry.physical_address, entry)) == data
+        for other in {b"", b"x" * 4, b"x" * (size + 1), b"x" * (size + PIECE)} - {data}:
+            store.put(entry.physical_address, other, ANY)
+            seen: list[bytes] = []
+            with pytest.raises(IntegrityError, match="damaged"):
+                seen.extend(read_located("", store, entry.physical_address, entry))
+            assert sum(map(len, seen)) <= size
+        store.delete([entry.physical_address])
+        with pytest.raises(NotFound, match="gone"):
+            list(read_located("", store, entry.physical_address, entry))
 
     def test_undefined_ranges_are_errors_of_the_caller(self, store: ObjectStore) -> None:
         store.put("k", b"0123456789", ANY)

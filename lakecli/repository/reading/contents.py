@@ -48,7 +48,8 @@ def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
 
     Raises:
         NotFound: the data object is missing.
-        IntegrityError: raised after the last piece: the bytes are not those that were uploaded.
+        IntegrityError: the bytes are not those that were uploaded. Raised after the last piece,
+            or before the only one.
     """
     store, key = locate(repository, entry)
     return read_located(repository.uri, store, key, entry)
@@ -65,23 +66,56 @@ def read_located(uri: str, store: ObjectStore, key: str, entry: Entry) -> Iterat
 
     Raises:
         NotFound: the data object is missing.
-        IntegrityError: raised after the last piece: the bytes are not those that were uploaded. No
-            more of them are yielded than the entry says.
+        IntegrityError: the bytes are not those that were uploaded. Raised after the last piece,
+            or before the only one. No more of them are yielded than the entry says.
     """
-    check = check_of(entry)
+    digest = content_digest(entry)
+    if 0 < entry.size <= PIECE:
+        yield read_small(uri, store, key, size=entry.size, digest=digest)
+        return
+    hasher = None if digest is None else hasher_of(digest)
     size = 0
     try:
-        for piece in _pieces(store, key, entry.size):
-            if check is not None:
-                check.hasher.update(piece)
+        for piece in _pieces(store, key):
+            if hasher is not None:
+                hasher.update(piece)
             size += len(piece)
             if size > entry.size:
                 break  # whoever replaced the object does not decide how much is read
             yield piece
     except ObjectNotFound as error:
         raise gone(uri, store, key) from error
-    if size != entry.size or (check is not None and not check.holds()):
+    if size != entry.size or (hasher is not None and hasher.hexdigest() != digest):
         raise damaged(uri, store, key)
+
+
+def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str | None) -> bytes:
+    """Return the bytes of a small object by one call, verified.
+
+    Args:
+        uri: the URI of the repository, for errors.
+        store: the store that holds the bytes.
+        key: their key in `store`.
+        size: the size that the entry says.
+        digest: the BLAKE3 or MD5 that the bytes must have; ``None``: unknown.
+
+    Raises:
+        NotFound: the data object is missing.
+        IntegrityError: the bytes are not those that were uploaded.
+    """
+    try:
+        # One byte more: an object that has grown is not read to its end.
+        data = store.get(key, start=0, length=size + 1)
+    except ObjectNotFound as error:
+        raise gone(uri, store, key) from error
+    is_same = len(data) == size
+    if is_same and digest is not None:
+        hasher = hasher_of(digest)
+        hasher.update(data)
+        is_same = hasher.hexdigest() == digest
+    if not is_same:
+        raise damaged(uri, store, key)
+    return data
 
 
 class Hasher(Protocol):
@@ -94,29 +128,12 @@ class Hasher(Protocol):
         """Return the digest in hex digits."""
 
 
-class ContentCheck(NamedTuple):
-    """The digest that an entry's bytes must have."""
-
-    hasher: Hasher
-    expected: str
-
-    def holds(self) -> bool:
-        """Return whether the bytes added to the hasher are the entry's."""
-        return self.hasher.hexdigest() == self.expected
-
-
-def check_of(entry: Entry) -> ContentCheck | None:
-    """Return how an entry's bytes can be verified; ``None``: only by their size.
-
-    lakecli names objects by their BLAKE3. lakeFS records the MD5 of a simple upload, in 32 hex
-    digits, and for a multipart upload another value, with a hyphen.
-    """
-    digest = content_digest(entry)
-    return None if digest is None else ContentCheck(hasher_of(digest), digest)
-
-
 def content_digest(entry: Entry) -> str | None:
-    """Return the digest of an entry's bytes: a BLAKE3 in 64 hex digits, or an MD5 in 32."""
+    """Return the digest of an entry's bytes: a BLAKE3 in 64 hex digits, or an MD5 in 32.
+
+    lakecli names objects by their BLAKE3. lakeFS records the MD5 of a simple upload, and for a
+    multipart upload another value, with a hyphen. Without a digest, only the size can be verified.
+    """
     digest = digest_of(entry)
     if digest is None and not is_external(entry) and is_md5(entry.checksum):
         return entry.checksum
@@ -159,14 +176,8 @@ def damaged(uri: str, store: ObjectStore, key: str) -> IntegrityError:
     )
 
 
-def _pieces(store: ObjectStore, key: str, size: int) -> Iterator[bytes]:
-    """Yield an object's bytes; after a broken connection, continue range by range.
-
-    An object of one piece is read by one call, which stores do with fewer requests.
-    """
-    if 0 < size <= PIECE:
-        yield store.get(key, start=0, length=size + 1)
-        return
+def _pieces(store: ObjectStore, key: str) -> Iterator[bytes]:
+    """Yield an object's bytes; after a broken connection, continue range by range."""
     position = 0
     try:
         with store.open(key) as source:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from itertools import chain, count
 from threading import Lock
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
 from lakecli.repository.reading.contents import PIECE, hasher_of
@@ -162,7 +162,7 @@ class Destination:
             if digest is None:
                 is_same = is_same and trusts_time and is_timely
             else:
-                is_same = is_same and _has_digest(descriptor, digest, check)
+                is_same = is_same and has_digest(descriptor, digest, check)
             if not is_same:
                 return FileComparison.DIFFERENT
             if mtime is not None and not is_timely:
@@ -322,8 +322,8 @@ class Destination:
             return os.dup(self._root)
 
 
-def _has_digest(descriptor: int, digest: str, check: Callable[[], None]) -> bool:
-
+def has_digest(descriptor: int, digest: str, check: Callable[[], None] = lambda: None) -> bool:
+    """Return whether the rest of an open file has a BLAKE3 or MD5; `check` is called often."""
     hasher = hasher_of(digest)
     while piece := os.read(descriptor, PIECE):
         hasher.update(piece)
@@ -351,34 +351,37 @@ def _components(name: bytes) -> list[bytes]:
     return components
 
 
-@contextmanager
-def translated(name: bytes) -> Iterator[None]:
-    """Translate the operating system's errors about a local file.
+_IMPOSSIBLE: Final = frozenset(
+    {errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EINVAL, errno.ELOOP}
+)
+
+
+class translated:  # noqa: N801 - as in contextlib
+    """Translates the operating system's errors about a local file.
 
     Raises:
         UnsafeName: the name is too long, or a directory has it.
         UnwritableFile: this user may not write there.
         NoRoom: the disk is full.
     """
-    shown = os.fsdecode(name)
-    try:
-        yield
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: bytes) -> None:
+        self._name = name
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if not isinstance(error, OSError):
+            return
+        shown, reason = os.fsdecode(self._name), (error.strerror or str(error)).lower()
+        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
             raise UnwritableFile(f"cannot write {shown!r}: {reason}") from error
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise NoRoom(f"no room to write {shown!r}", hint="free some space") from error
-        if error.errno in (
-            errno.ENAMETOOLONG,
-            errno.EISDIR,
-            errno.ENOTDIR,
-            errno.EEXIST,
-            errno.EINVAL,
-            errno.ELOOP,
-        ):
+        if error.errno in _IMPOSSIBLE:
             raise UnsafeName(f"cannot write {shown!r}: {reason}") from error
-        raise
 
 
 class Partial(NamedTuple):
