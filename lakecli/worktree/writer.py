@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -33,7 +34,7 @@ from lakecli.errors import (
 )
 from lakecli.repository.download import Downloader, DownloadOptions
 from lakecli.repository.reading.addresses import is_external, locate
-from lakecli.repository.reading.contents import damaged, digest_of, gone, read_object
+from lakecli.repository.reading.contents import damaged, digest_of, gone, read_small
 from lakecli.repository.transfer.destination import (
     Destination,
     FileComparison,
@@ -46,6 +47,7 @@ from lakecli.repository.transfer.own_names import INCOMING
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.stores.contract import BucketNotFound
 from lakecli.stores.local.files import closing, sync_file, sync_file_system, sync_names, write_all
+from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.uri import is_local
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
 from lakecli.worktree.linked_files import (
@@ -86,14 +88,17 @@ class WantedFile:
         path: relative to the working directory.
         entry: its object.
         expected: what it replaces; a state: the file that has it.
+        directory: of the path.
+        file_name: of the path.
         digest: the BLAKE3 of its bytes, where the address of its object says it.
         name: of the file while it is not complete.
     """
 
-    __slots__ = ("digest", "entry", "expected", "name", "path")
+    __slots__ = ("digest", "directory", "entry", "expected", "file_name", "name", "path")
 
     def __init__(self, path: bytes, entry: Entry, expected: Expected | FileState) -> None:
         self.path = path
+        self.directory, _, self.file_name = path.rpartition(b"/")
         self.entry = entry
         self.expected = expected
         self.digest = digest_of(entry)
@@ -101,14 +106,7 @@ class WantedFile:
         self.name = h(text.encode("utf-8", "surrogateescape") + path)[:16].hex().encode("ascii")
 
 
-def directory_of(wanted: WantedFile) -> bytes:
-    """Return the directory of a file, relative to the working directory."""
-    return wanted.path.rpartition(b"/")[0]
-
-
-def _place_of(wanted: WantedFile) -> tuple[bytes, bytes]:
-    directory, _, name = wanted.path.rpartition(b"/")
-    return directory, name
+_PLACE_OF: Final = attrgetter("directory", "file_name")
 
 
 @dataclass(slots=True)
@@ -247,7 +245,7 @@ class Writer:
     def _publish(self, fetched: list[WantedFile], incoming: int) -> None:
         """Give fetched files their names; they come one directory after the other."""
         with Destination(self._root) as destination:
-            for directory, group in groupby(fetched, key=directory_of):
+            for directory, group in groupby(fetched, key=attrgetter("directory")):
                 self._on_step("publish directory")
                 files = list(group)
                 try:
@@ -264,7 +262,7 @@ class Writer:
 
     def _publish_one(self, wanted: WantedFile, directory: int, incoming: int) -> None:
         path, entry, temporary = wanted.path, wanted.entry, wanted.name
-        name = path.rpartition(b"/")[2]
+        name = wanted.file_name
         try:
             found = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
@@ -371,11 +369,11 @@ class Fetcher:
     def __init__(self, worktree: Worktree, options: DownloadOptions, report: WriteReport) -> None:
         self._worktree = worktree
         self._progress = options.progress
-        self._root = os.fsencode(worktree.root)
-        self._incoming = os.path.join(self._root, INCOMING)
+        self._incoming = os.path.join(os.fsencode(worktree.root), INCOMING)
         self._download = Downloader(worktree.repository, options)
         self._can_reflink = True
-        self._is_local = is_local(worktree.repository.store.uri)
+        self._store = worktree.repository.store
+        self._is_local = is_local(self._store.uri)
         self._budget = FailureBudget()
         self._report = report
 
@@ -383,7 +381,6 @@ class Fetcher:
         self, waiting: list[WantedFile], incoming: Destination, descriptor: int
     ) -> list[WantedFile]:
         """Fetch objects beside; return those that were fetched, one directory after the other."""
-        waiting.sort(key=_place_of)
         place = _Incoming(incoming, descriptor, set(os.listdir(descriptor)))
         fetched: list[WantedFile] = []
 
@@ -391,12 +388,16 @@ class Fetcher:
             if self._try(wanted, place):
                 fetched.append(wanted)
 
-        if self._is_local:
-            for each in waiting:
-                fetch(each)
-            return fetched
-        self._download.workers.for_each(waiting, fetch)
-        fetched.sort(key=_place_of)
+        store = self._worktree.repository.store
+        if self._is_local and isinstance(store, DirectoryStore):
+            waiting.sort(key=lambda each: each.entry.physical_address)
+            with store.reading_in_order() as self._store:
+                for each in waiting:
+                    fetch(each)
+        else:
+            waiting.sort(key=_PLACE_OF)
+            self._download.workers.for_each(waiting, fetch)
+        fetched.sort(key=_PLACE_OF)
         return fetched
 
     def _bring(self, wanted: WantedFile, place: _Incoming) -> None:
@@ -464,7 +465,8 @@ class Fetcher:
     def _copy(self, wanted: WantedFile, place: _Incoming) -> None:
         """Copy a small object of a local namespace beside, verified."""
         entry, name = wanted.entry, wanted.name
-        data = b"".join(read_object(self._worktree.repository, entry))
+        uri, key = self._worktree.repository.uri, entry.physical_address
+        data = read_small(uri, self._store, key, size=entry.size, digest=wanted.digest)
         seconds = entry.file_mtime
         with translated(os.path.join(self._incoming, name)):
             place.remove(name)

@@ -23,6 +23,7 @@ from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.repository.upload import UploadOptions
 from lakecli.stores.contract import ANY
+from lakecli.stores.local.store import DirectoryStore
 from lakecli.worktree import create
 from lakecli.worktree.checkout import Policy, WorktreeConflict, bring, restore
 from lakecli.worktree.index import FileState, TrackedFile, state_of
@@ -851,15 +852,15 @@ def test_an_undo_is_repeated_when_the_store_answers_again(
     write(root, {"a": "mine", "b": "mine too"})
     go_to(repository, root, "main", Policy.DISCARD)
     operation = undo(repository).operation
-    get = repository.store.get
+    get = DirectoryStore.get
 
-    def refuse(key: str, **options: Any) -> bytes:
+    def refuse(store: DirectoryStore, key: str, **options: Any) -> bytes:
         if key == entry_of(b"mine too").physical_address:
             raise Unreachable("no answer")
-        return get(key, **options)
+        return get(store, key, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(repository.store, "get", refuse)
+        patched.setattr(DirectoryStore, "get", refuse)
         written = restore_kept(repository, operation, DOWNLOADS)
     assert written is not None
     assert (written.failures, written.can_repeat) == ([(b"b", "no answer")], True)

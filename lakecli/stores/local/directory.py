@@ -211,15 +211,7 @@ class RootDirectory:
             FileNotFoundError: no regular file has this name.
         """
         with self.opened(names[:-1]) as parent:
-            # Without O_NONBLOCK, opening a named pipe would block.
-            descriptor = os.open(
-                names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent
-            )
-        status = os.fstat(descriptor)
-        if stat.S_ISREG(status.st_mode):
-            return descriptor, status
-        os.close(descriptor)
-        raise FileNotFoundError(errno.ENOENT, "not a regular file", names[-1])
+            return _open_regular(parent, names[-1])
 
     def create_temporary(self, parent: int) -> tuple[str, int]:
         """Create an empty file in the opened directory of temporaries, for writing."""
@@ -364,3 +356,37 @@ class RootDirectory:
                         os.unlink(temporary, dir_fd=source)
                         return False
             return True
+
+
+class KeptDirectory(RootDirectory):
+    """A root for one thread that reads: the directory of its last file stays open.
+
+    Files that come in order open each directory once. If a directory is replaced meanwhile, its
+    files are those that it had: read only what never changes. Close it at the end.
+    """
+
+    _parent = -1
+    _names: Sequence[bytes] = ()
+
+    def open_file(self, names: Sequence[bytes]) -> tuple[int, os.stat_result]:
+        """Open an object's file for reading; see `RootDirectory.open_file`."""
+        if self._parent < 0 or names[:-1] != self._names:
+            self.close()
+            self._parent, self._names = self.open_directory(names[:-1]), names[:-1]
+        return _open_regular(self._parent, names[-1])
+
+    def close(self) -> None:
+        """Close the directory of the last file."""
+        if self._parent >= 0:
+            os.close(self._parent)
+            self._parent = -1
+
+
+def _open_regular(parent: int, name: bytes) -> tuple[int, os.stat_result]:
+    # Without O_NONBLOCK, opening a named pipe would block.
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return descriptor, status
+    os.close(descriptor)
+    raise FileNotFoundError(errno.ENOENT, "not a regular file", name)

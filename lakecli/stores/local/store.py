@@ -14,7 +14,8 @@ import pwd
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from copy import copy
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -34,7 +35,13 @@ from lakecli.stores.contract import (
     check_range,
     key_bytes,
 )
-from lakecli.stores.local.directory import TEMPORARY, RootDirectory, are_possible, split_key
+from lakecli.stores.local.directory import (
+    TEMPORARY,
+    KeptDirectory,
+    RootDirectory,
+    are_possible,
+    split_key,
+)
 from lakecli.stores.local.files import (
     closing,
     info_of,
@@ -262,6 +269,20 @@ class DirectoryStore:
         from lakecli.stores.local.batch import LocalBatch
 
         return LocalBatch(self._directory)
+
+    @contextmanager
+    def reading_in_order(self) -> Iterator[DirectoryStore]:
+        """Give a store for one thread that reads data objects in the order of their keys.
+
+        It opens each directory once; see `KeptDirectory`.
+        """
+        reader = copy(self)
+        kept = KeptDirectory(self._directory.root, clock_ns=self._directory.now_ns)
+        reader._directory = kept  # noqa: SLF001 - of this class
+        try:
+            yield reader
+        finally:
+            kept.close()
 
     def _open_file(self, key: str) -> tuple[int, os.stat_result]:
         names = split_key(key)
