@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
 from types import MappingProxyType
@@ -68,9 +68,6 @@ _NOT_PLAIN: Final = re.compile(r"[^ !#$&-\[\]-~]")
 """What a file name does not have in the plain form: not printable ASCII, or quoted there."""
 
 _NOT_IN_QUERY: Final = re.compile(r"[^A-Za-z0-9_.~-]+")
-
-MOMENT: Final = "%Y%m%dT%H%M%SZ"
-"""How V4 signatures write a time."""
 
 
 class V4(NamedTuple):
@@ -202,7 +199,7 @@ def v4_url(
     headers = {"Content-Type": content_type} if content_type else {}
     signed = {"host": host} | {header.lower(): value for header, value in headers.items()}
     seconds = int(lifetime.total_seconds())
-    moment, scope = _moment_and_scope(start, region, v4.service)
+    moment, scope = moment_and_scope(int(start.timestamp()), region, v4.service)
     shared = _shared_query(v4, f"{name}/{scope}", moment, seconds, ";".join(sorted(signed)))
     said = response_headers(request).items()
     of_object = {**parameters, **{f"response-{header}": value for header, value in said}}
@@ -216,8 +213,15 @@ def v4_url(
 
 
 @lru_cache(4)
-def _moment_and_scope(start: datetime, region: str, service: str) -> tuple[str, str]:
-    moment = start.strftime(MOMENT)
+def moment_and_scope(seconds: int, region: str, service: str) -> tuple[str, str]:
+    """Return how V4 signatures write a time, and the scope of the credential that signs.
+
+    Args:
+        seconds: the time, in seconds since 1970.
+        region: part of the scope.
+        service: end of the scope.
+    """
+    moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%SZ")
     return moment, f"{moment[:8]}/{region}/{service}"
 
 

@@ -6,7 +6,6 @@ import os
 import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
-from io import BytesIO
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -75,7 +74,6 @@ class DirectHttp:
             "timeout": urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT),
             "maxsize": CONNECTIONS,
             "block": True,
-            "blocksize": _PIECE,
         }
         if not self._proxy:
             return urllib3.PoolManager(**options).connection_from_url(self._server)
@@ -111,13 +109,15 @@ class DirectHttp:
         """
         if self._process != os.getpid():  # a fork shares its parent's connections
             self._pool, self._process = self._open_pool(), os.getpid()
+        pieces = None
         if body:
             headers = {**headers, "Content-Length": str(len(body))}
+            pieces = (body[start : start + _PIECE] for start in range(0, len(body), _PIECE))
         try:
             response = self._pool.urlopen(
                 method,
                 self._start + target,
-                BytesIO(body) if body else None,
+                pieces,
                 headers,
                 retries=_ONCE,
                 redirect=False,

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import os
 import re
+import time
 import zlib
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from hashlib import sha256
 from http import HTTPStatus
 from threading import Lock
@@ -49,9 +49,8 @@ _OTHER_ENDPOINTS: Final = ("use_dualstack_endpoint", "use_fips_endpoint")
 _DIRECTORY_BUCKET: Final = "--x-s3"
 _HOST: Final = re.compile("[0-9A-Za-z:][0-9A-Za-z.:_-]*", re.ASCII)
 
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCII)
-_CHANGED = ("//", "/.")
-"""Keys that every HTTP client sends unchanged, as all of lakecli's own, but for these parts."""
+_PLAIN_KEY = re.compile(r"\w[\w.-]*(?:/[\w-][\w.-]*)*/?", re.ASCII)
+"""Keys that every HTTP client sends unchanged, as all of lakecli's own."""
 
 _EMPTY_SHA256 = sha256().hexdigest()
 _WITH_CHECKSUMS = {"x-amz-checksum-mode": "ENABLED"}
@@ -293,7 +292,7 @@ class DirectRequests:
         sent = signed_headers(
             settings.keys(),
             settings.config.region,
-            datetime.now(UTC),  # noqa: TID251 - signatures are made for the real time, as the SDK's
+            time.time(),  # noqa: TID251 - signatures are made for the real time, as the SDK's
             method=method,
             path=path,
             query=query,
@@ -315,7 +314,7 @@ class DirectRequests:
 
     def _prepared(self, full: str) -> DirectSettings | None:
         """Return what a request about a key follows, or ``None`` if plain ones do not suffice."""
-        if _PLAIN_KEY.fullmatch(full) is None or any(part in full for part in _CHANGED):
+        if _PLAIN_KEY.fullmatch(full) is None:
             return None
         return self._usable_settings()
 

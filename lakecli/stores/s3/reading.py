@@ -116,7 +116,7 @@ class S3Reader:
         if not version_id:
             found = self.direct.get(full, span=span, limit=-start if start < 0 else length)
             if found is not None:
-                return found[0], version_of({"ETag": found[1]})
+                return found[0], Version(etag_of(found[1]))
         from botocore.exceptions import IncompleteReadError, ResponseStreamingError
 
         for _ in range(READ_TRIES - 1):

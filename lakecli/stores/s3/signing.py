@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
-from hmac import digest
+from hmac import HMAC, digest, new
 from typing import Final
 from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied
 from lakecli.stores.presigned_urls import (
     LONGEST,
-    MOMENT,
     V4,
     PresignedUrl,
     PresignRequest,
     end_of_request,
     lifetime_of,
+    moment_and_scope,
     v4_url,
 )
 from lakecli.stores.s3.settings import AccessKeys
@@ -91,7 +91,7 @@ _UNSIGNED_HEADERS: Final = {"Accept-Encoding": "identity", "User-Agent": "lakecl
 def signed_headers(
     keys: AccessKeys,
     region: str,
-    now: datetime,
+    now: float,
     *,
     method: str,
     path: str,
@@ -104,15 +104,14 @@ def signed_headers(
     Args:
         keys: that sign.
         region: of the bucket.
-        now: the moment of signing, in UTC.
+        now: the moment of signing, in seconds since 1970.
         method: of HTTP.
         path: of the URL, percent-encoded.
         query: of the URL, sorted and percent-encoded.
         headers: the request's own, by lower-case names, with that of the host.
         payload: SHA-256 of the body in hex, or `UNSIGNED`.
     """
-    moment = now.strftime(MOMENT)
-    scope = f"{moment[:8]}/{region}/{AWS4.service}"
+    moment, scope = moment_and_scope(int(now), region, AWS4.service)
     named = {**headers, "x-amz-content-sha256": payload, "x-amz-date": moment}
     if keys.token:
         named["x-amz-security-token"] = keys.token
@@ -129,16 +128,18 @@ def signed_headers(
 
 def _signature(secret_key: str, scope: str, text: str) -> str:
     """Return the signature of a text, in hex."""
-    return digest(_signing_key(secret_key, scope), text.encode(), "sha256").hex()
+    signed = _signer(secret_key, scope).copy()
+    signed.update(text.encode())
+    return signed.hexdigest()
 
 
 @lru_cache(maxsize=4)
-def _signing_key(secret_key: str, scope: str) -> bytes:
-    """Return the key of a scope, which is the same for a day."""
+def _signer(secret_key: str, scope: str) -> HMAC:
+    """Return the HMAC of an empty text by the key of a scope, which is the same for a day."""
     key = f"AWS4{secret_key}".encode()
     for part in scope.split("/"):
         key = digest(key, part.encode(), "sha256")
-    return key
+    return new(key, digestmod="sha256")
 
 
 @lru_cache(maxsize=4)
