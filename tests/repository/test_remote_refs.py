@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 
@@ -59,17 +60,12 @@ class Bucket:
         return seen
 
     def read(self) -> tuple[RefsInBucket, int, int]:
-        """Return what is read, how often it was announced, and how many refs were counted."""
+        """Return what is read, how often the owner was checked, and how many refs were counted."""
         repository: Any = SimpleNamespace(store=self.store)
-        announced: list[None] = []
         counting = Counting()
-        remote = read_remote(
-            repository,
-            self.known,
-            before_reading=lambda: announced.append(None),
-            progress=counting,
-        )
-        return remote, len(announced), counting.read
+        with mock.patch("lakecli.repository.sharing.fetch.check_readable") as check:
+            remote = read_remote(repository, self.known, checks_owner=True, progress=counting)
+        return remote, check.call_count, counting.read
 
 
 def test_a_ref_that_has_not_moved_did_not_go_back() -> None:
@@ -84,12 +80,12 @@ def test_only_refs_that_moved_are_read() -> None:
     bucket = Bucket()
     for name in ("dev", "main", "other"):
         bucket.see(bucket.move(name, 1))
-    remote, announced, read = bucket.read()
-    assert (remote, announced, read) == ((3, (), (), ()), 0, 0)
+    remote, checks, read = bucket.read()
+    assert (remote, checks, read) == ((3, (), (), ()), 0, 0)
     moved = [bucket.move("other", 2), bucket.move("main", 2)]
-    remote, announced, read = bucket.read()
+    remote, checks, read = bucket.read()
     assert remote == (3, (moved[1], moved[0]), (), ())
-    assert (announced, read) == (1, 2)
+    assert (checks, read) == (1, 2)
 
 
 def test_a_ref_that_is_gone_is_asked_for_by_its_key() -> None:
@@ -97,11 +93,11 @@ def test_a_ref_that_is_gone_is_asked_for_by_its_key() -> None:
     bucket.see(bucket.move("main", 1))
     gone = bucket.see(bucket.move("dev", 1))
     bucket.store.delete([ref_key(RefKind.BRANCH, "dev")])
-    remote, announced, read = bucket.read()
-    assert (remote, announced, read) == ((1, (), (gone,), ()), 1, 0)
+    remote, checks, read = bucket.read()
+    assert (remote, checks, read) == ((1, (), (gone,), ()), 1, 0)
 
 
-def test_an_empty_bucket_is_announced() -> None:
+def test_the_owner_of_an_empty_bucket_is_checked() -> None:
     assert Bucket().read() == ((0, (), (), ()), 1, 0)
 
 
@@ -111,10 +107,10 @@ def test_an_object_that_is_no_ref_is_reported() -> None:
     bucket.see(bucket.move("dev", 1))
     for name in ("dev", "illegal..name"):
         bucket.store.put(ref_key(RefKind.BRANCH, name), b"garbage", ANY)
-    remote, announced, read = bucket.read()
+    remote, checks, read = bucket.read()
     assert (remote.listed, remote.refs, remote.gone) == (2, (ref,), ())
     assert [each.key for each in remote.damaged] == [ref_key(RefKind.BRANCH, "dev")]
-    assert (announced, read) == (1, 1)
+    assert (checks, read) == (1, 1)
 
 
 @pytest.mark.parametrize("kind", [RefKind.BRANCH, RefKind.TAG])

@@ -16,12 +16,12 @@ from lakecli.remote.packs import Pack
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.moving.transaction import describe_commit
-from lakecli.repository.sharing.fetch import unpack
+from lakecli.repository.sharing.fetch import Unpacked, unpack
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from lakecli.base.model import Commit, CommitId
@@ -72,11 +72,6 @@ def histories(draw: st.DrawFn) -> tuple[list[Commit], list[Pack], list[list[Pack
     return commits, packs, [*rounds, packs]
 
 
-def reading(packs: list[Pack]) -> Callable[..., list[Pack]]:
-    """Return what reads packs that are not damaged."""
-    return lambda **_: packs
-
-
 def whole(commits: list[Commit], available: set[CommitId]) -> set[CommitId]:
     """Return the commits whose whole history is available."""
     found: set[CommitId] = set()
@@ -102,7 +97,8 @@ def test_a_known_commit_has_its_whole_history(
         shown |= {pack.id: pack for pack in rounds[-1] if _ids(pack) <= available}
         available |= {commit.id for pack in found for commit in pack.commits}
         new = [pack for pack in shown.values() if pack.id not in known]
-        unpacked = unpack(repository, reading(new))
+        unpacked = Unpacked()
+        unpack(repository, new, unpacked)
         complete = whole(commits, available)
         with repository.lake.kv.read() as txn:
             packed = PackedStore(txn, repository.key)
@@ -133,7 +129,8 @@ def test_a_commit_is_unknown_while_that_of_its_parent_is(one: Repository) -> Non
     packs = [Pack(PackId(f"{n:064x}"), (), [each]) for n, each in enumerate(commits)]
     for found, known in (([1], 0), ([2], 0), ([0, 1, 2], 3)):
         progress = RecordedProgress()
-        unpack(repository, reading([packs[number] for number in found]), progress=progress)
+        brought = [packs[number] for number in found]
+        unpack(repository, brought, Unpacked(), progress=progress)
         assert progress.items == len(found)
         with repository.lake.kv.read() as txn:
             packed = PackedStore(txn, repository.key)

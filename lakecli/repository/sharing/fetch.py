@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
-from functools import partial
 from typing import Final, NamedTuple
 
 from lakecli.base.ids import PackId
@@ -113,9 +112,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     state = read_state(repository.store)
     with lake.kv.read() as txn:
         known = TrackingStore(txn, repository.key).by_ref()
-    remote = read_remote(
-        repository, known, before_reading=partial(check_readable, repository), progress=progress
-    )
+    remote = read_remote(repository, known, checks_owner=True, progress=progress)
     back = find_back(repository, known, remote)
     packs = {info.id for info in list_packs(repository.store)} if back else set()
     unpacked = take_packs(repository, remote.refs, progress=progress)
@@ -218,7 +215,10 @@ def take_named_packs(
     repository: Repository, named: Iterable[PackId], *, progress: Progress = NO_PROGRESS
 ) -> Unpacked:
     """Read packs by their names, the newest first; missing ones are left out."""
-    return unpack(repository, partial(read_named_packs, repository.store, named), progress=progress)
+    unpacked = Unpacked()
+    read = read_named_packs(repository.store, named, on_damage=unpacked.damaged.append)
+    unpack(repository, read, unpacked, progress=progress)
+    return unpacked
 
 
 def take_new_packs(
@@ -238,8 +238,10 @@ def take_new_packs(
     """
     with repository.lake.kv.read() as txn:
         known = set(PackedStore(txn, repository.key).known_packs())
-    read = partial(read_new_packs, repository.store, known, also=named)
-    return unpack(repository, read, until=until, progress=progress)
+    unpacked = Unpacked()
+    read = read_new_packs(repository.store, known, also=named, on_damage=unpacked.damaged.append)
+    unpack(repository, read, unpacked, until=until, progress=progress)
+    return unpacked
 
 
 def _lacking(repository: Repository, refs: Iterable[RemoteRef]) -> list[RemoteRef]:
@@ -276,25 +278,26 @@ class _WaitingPack(NamedTuple):
 
 def unpack(
     repository: Repository,
-    read: Callable[..., Iterable[Pack]],
+    packs: Iterable[Pack],
+    unpacked: Unpacked,
     *,
     until: CommitId | None = None,
     progress: Progress = NO_PROGRESS,
-) -> Unpacked:
+) -> None:
     """Write the commits of packs into the local store, in batches.
 
     Args:
         repository: the repository of the commits.
-        read: yields the packs; its argument `on_damage` is called with each one that is left out.
+        packs: the packs, which are read as they are asked for.
+        unpacked: counts what the packs bring.
         until: a commit; the packs after the one that has it are not read.
         progress: counts the commits that were written.
 
     Raises:
-        DamagedPack: `read` raises it; commits written before stay, unused.
+        DamagedPack: reading raises it; commits written before stay, unused.
     """
-    unpacked = Unpacked()
     waiting: list[_WaitingPack] = []
-    for pack in read(on_damage=unpacked.damaged.append):
+    for pack in packs:
         unpacked.packs += 1
         unpacked.damaged += pack.bad
         unpacked.commits += _write(repository, pack.commits, progress)
@@ -309,7 +312,6 @@ def unpack(
             break
     if waiting:
         _note_complete(repository, waiting, unpacked)
-    return unpacked
 
 
 def _write(repository: Repository, commits: list[Commit], progress: Progress) -> int:
@@ -482,7 +484,7 @@ def read_remote(
     known: dict[tuple[RefKind, str], Tracked],
     *,
     wanted: Callable[[RefKind, str], bool] = lambda _kind, _name: True,
-    before_reading: Callable[[], object] | None = None,
+    checks_owner: bool = False,
     progress: Progress = NO_PROGRESS,
 ) -> RefsInBucket:
     """Return the refs that moved since they were seen as `known` has them.
@@ -491,8 +493,8 @@ def read_remote(
         repository: the repository of the refs.
         known: where they were seen last.
         wanted: tells whether to read a ref of a kind and a name; by default, all are read.
-        before_reading: called once unless every ref is listed as it was seen: then the namespace
-            is still this repository's, since each version of a ref is of one write.
+        checks_owner: verify before reading that the namespace is still this repository's. It is if
+            every ref is listed as it was seen, since each version of a ref is of one write.
         progress: counts the refs that were read.
 
     A ref that the listing lacks is read by its key, since a store may list late: lakecli never
@@ -512,8 +514,8 @@ def read_remote(
             changed.append(each)
     unlisted = {ref: each for ref, each in known.items() if ref not in listed}
     late = [ListedRef(*ref, Version(each.version)) for ref, each in unlisted.items()]
-    if before_reading is not None and (changed or late or not listed):
-        before_reading()
+    if checks_owner and (changed or late or not listed):
+        check_readable(repository)
     refs = []
     for ref in read_refs(store, changed, on_bad=bad.append):
         refs.append(ref)
