@@ -43,7 +43,7 @@ from lakecli.gc.report import (
     Summary,
 )
 from lakecli.gc.roots import Roots, gather
-from lakecli.gc.state import DIGEST, total_of
+from lakecli.gc.state import DIGEST, Marks, total_of
 from lakecli.remote.gc_protocol import iter_expired
 from lakecli.repository.contract import Notice
 from lakecli.sstable.block import payload_of
@@ -58,24 +58,24 @@ _PART_KINDS: Final = 64
 
 
 class Mark:
-    """One mark: finds everything that may be condemned now, without changing anything.
+    """One mark: finds everything that may be condemned now; writes the lists of data objects only.
 
     Args:
         work: what the collection works with.
         live: receives the data objects in use; empty at first.
-        sink: receives the condemned data objects, as (name of the part, records).
+        marks: gets the lists of condemned data objects; ``None``: nothing is written.
 
     Attributes:
         others: condemned objects other than data.
         foreign: number of objects that lakecli did not write, by kind.
     """
 
-    def __init__(self, work: Work, live: LiveSet, sink: Callable[[str, bytes], None]) -> None:
+    def __init__(self, work: Work, live: LiveSet, marks: Marks | None) -> None:
         self.others: list[Doomed] = []
         self.foreign: Counter[str] = Counter()
         self._work = work
         self._live = live
-        self._sink = sink
+        self._marks = marks
         self._reach = Reach(work, live)
         self._garbage = GarbageCounter()
 
@@ -152,7 +152,8 @@ class Mark:
             if listed.records:
                 number, total = total_of(listed.records)
                 self._garbage.add(kind_of_part(listed.name), total, objects=number)
-                self._sink(listed.name, listed.records)
+                if self._marks is not None:
+                    self._marks.put_data(listed.name, listed.records)
         check_not_ahead(work, self._live, [part for part in parts if part.name in later])
         return objects, size
 

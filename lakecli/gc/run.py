@@ -39,7 +39,7 @@ from lakecli.gc.policy import (
     check_published,
     find_rules,
 )
-from lakecli.gc.report import Action, GcReport, GcStatus, Summary, fields_of
+from lakecli.gc.report import Action, GcReport, GcStatus, fields_of
 from lakecli.gc.roots import check_refs, reflog_cutoff
 from lakecli.gc.spark_live_set import SparkLiveSet
 from lakecli.gc.state import (
@@ -52,7 +52,7 @@ from lakecli.gc.state import (
     take_back,
     taken_over,
 )
-from lakecli.gc.sweep import Sweep, deleter
+from lakecli.gc.sweep import Sweep
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import (
     LEASE,
@@ -293,9 +293,8 @@ class _Run:
         epoch, mark_id = seen.state.epoch + 1, lake.runtime.new_id().hex()
         marks = Marks(self._store, f"{epoch}-{mark_id}")
         lake.runtime.on_step("gc:mark")
-        sink = (lambda _part, _records: None) if options.dry_run else marks.put_data
         with open_live(self._runner) as live:
-            mark = Mark(work, live, sink)
+            mark = Mark(work, live, None if options.dry_run else marks)
             report = mark.run(self._status(seen))
         if not options.force_shared:
             try:
@@ -332,7 +331,9 @@ class _Run:
     def preview(self, seen: ObservedState) -> GcReport:
         """Report what a sweep would delete now."""
         with open_live(self._runner) as live:
-            return self._new_sweep(seen.state, live).run(None, self._status(seen))
+            sweep = self._new_sweep(seen.state, live)
+            sweep.find()
+            return sweep.run(None, self._status(seen))
 
     def has_to_wait(self, seen: ObservedState) -> GcReport | None:
         """Return the report if it is too early to sweep, or to continue an interrupted sweep."""
@@ -369,12 +370,8 @@ class _Run:
             )
             try:
                 self._check_age(state)
-                report = sweep.run(
-                    deleter(repository, lease),
-                    self._status(seen),
-                    beat=lease.check,
-                    log=lambda summary: self._write_log(summary, state.epoch),
-                )
+                self._put_json(state.epoch, "sweeping", fields_of(sweep.find()))
+                report = sweep.run(lease, self._status(seen))
                 self._write_report(report, state.epoch)
                 self._record_refs()
             except (Exception, KeyboardInterrupt):
@@ -444,10 +441,6 @@ class _Run:
             except (ObjectNotFound, TooLarge, Unparsable, Invalid):
                 continue
         return 0
-
-    def _write_log(self, summary: Summary, epoch: int) -> None:
-        """Write what a sweep is about to delete, before the first deletion."""
-        self._put_json(epoch, "sweeping", fields_of(summary))
 
     def _write_report(self, report: GcReport, epoch: int) -> None:
         """Write a report beside the state: of what was condemned, or of what was deleted."""

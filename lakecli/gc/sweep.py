@@ -7,7 +7,7 @@ the refs again, and checks each candidate by the rules that condemned it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
@@ -39,7 +39,6 @@ from lakecli.gc.report import Action, Doomed, GarbageCounter, GcReport, GcStatus
 from lakecli.gc.roots import Roots
 from lakecli.gc.state import RECORD, Marks, SweepLease, add_expired
 from lakecli.remote.gc_protocol import iter_keeps
-from lakecli.repository.contract import Repository
 from lakecli.stores.capabilities import DeletesMatching, UploadId, uploads_of
 from lakecli.stores.contract import Version
 from lakecli.stores.streams import batches
@@ -50,8 +49,6 @@ BATCH: Final = 1_000
 _PARALLELISM: Final = 8
 _KEPT: Final = 50_000
 """Kept keys held in memory, at most."""
-
-Delete = Callable[[Iterable[Garbage]], int]
 
 
 class Sweep:
@@ -74,6 +71,9 @@ class Sweep:
         self._by_version = isinstance(self._store, DeletesMatching)
         self._garbage = GarbageCounter()
         self._spared = 0
+        self._others: list[Doomed] = []
+        self._left = 0
+        self._summary = Summary()
 
     def prepare(self) -> None:
         """Follow all roots before the sweep begins, as writers wait for its end.
@@ -88,22 +88,10 @@ class Sweep:
         self._keep()
         self._check_lakefs()
 
-    def run(
-        self,
-        delete: Delete | None,
-        status: GcStatus,
-        *,
-        beat: Callable[[], None] = lambda: None,
-        log: Callable[[Summary], None] = lambda _: None,
-    ) -> GcReport:
-        """Find garbage among the condemned objects, and delete it.
+    def find(self) -> Summary:
+        """Find garbage among the condemned objects; return it by branch and tag.
 
-        Args:
-            delete: deletes objects, and returns how many it kept; ``None``: only count.
-            status: for the report.
-            beat: called every few seconds while Spark compares listings with what is in use.
-            log: called before the first deletion with what is about to be deleted; of the data
-                objects, as many as were condemned.
+        Of the data objects, it counts as many as were condemned: `run` finds out which are garbage.
 
         Raises:
             LostMarks: a list of condemned objects is missing or damaged.
@@ -111,30 +99,62 @@ class Sweep:
         """
         roots, tables = self._remark()
         self._check_lakefs()
-        others = [*self._tables(tables), *self._rest(roots)]
+        self._others = [*self._tables(tables), *self._rest(roots)]
+        self._left = len(tables) - self._garbage.objects("range", "metarange")
         condemned = self._marks.summary() or Summary()
-        summary = summary_of(self._work, roots, others, condemned.objects)
-        if delete is not None:
-            log(summary)
-            trees = [each for each in others if each.kind == "metarange"]
-            add_expired(
-                self._store, self._epoch, (each.key.removeprefix(SSTABLES) for each in trees)
-            )
+        self._summary = summary_of(self._work, roots, self._others, condemned.objects)
+        return self._summary
+
+    def run(self, lease: SweepLease | None, status: GcStatus) -> GcReport:
+        """Delete what `find` has found, and the data objects that are garbage.
+
+        Args:
+            lease: the right to delete; ``None``: only count.
+            status: for the report.
+
+        Raises:
+            LostMarks: a list of condemned objects is missing or damaged.
+            StateMoved: another machine has taken over or ended the sweep.
+            SweepTooSlow: a deletion took so long that the sweep must end.
+        """
+        if lease is not None:
+            trees = [each for each in self._others if each.kind == "metarange"]
+            names = (each.key.removeprefix(SSTABLES) for each in trees)
+            add_expired(self._store, self._epoch, names)
             # A tree is deleted before the objects that it refers to.
-            self._spared += delete(_garbage(trees))
-            self._spared += delete(_garbage(each for each in others if each.kind != "metarange"))
-        for objects in self._data(beat):
-            if delete is not None:
-                self._spared += delete(objects)
-        self._uploads(really=delete is not None)
+            self._delete(_garbage(trees), lease)
+            self._delete(_garbage(each for each in self._others if each.kind != "metarange"), lease)
+        for objects in self._data(lease):
+            if lease is not None:
+                self._delete(objects, lease)
+        self._uploads(really=lease is not None)
         return GcReport(
             Action.SWEPT,
             status,
             self._garbage.totals(),
             self._spared,
-            tables=len(tables) - self._garbage.objects("range", "metarange"),
-            summary=summary._replace(objects=self._garbage.objects("data", "lakefs")),
+            tables=self._left,
+            summary=self._summary._replace(objects=self._garbage.objects("data", "lakefs")),
         )
+
+    def _delete(self, objects: Iterable[Garbage], lease: SweepLease) -> None:
+        """Delete objects while the lease holds; count those that the store has kept.
+
+        If the store can, an object is deleted only if it still has the listed version. Then even a
+        delayed request does not delete an object that has come into use again.
+        """
+        with ThreadPoolExecutor(_PARALLELISM) as pool:
+            for several in batches(objects, BATCH * _PARALLELISM):
+                self._work.repository.lake.runtime.on_step("gc:delete")
+                tasks = [partial(self._delete_batch, batch) for batch in batches(several, BATCH)]
+                self._spared += sum(pool.map(lease.run, tasks))
+
+    def _delete_batch(self, objects: list[Garbage]) -> int:
+        """Delete objects by one request; return how many were kept."""
+        if isinstance(self._store, DeletesMatching):
+            return len(self._store.delete_matching(objects))
+        self._store.delete([key for key, _ in objects])
+        return 0
 
     def _check_lakefs(self) -> None:
         """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""
@@ -217,8 +237,8 @@ class Sweep:
             self._garbage.add(each.kind, each.size)
         return found
 
-    def _data(self, beat: Callable[[], None]) -> Iterator[Iterable[Garbage]]:
-        """Yield the data objects that are garbage, part by part."""
+    def _data(self, lease: SweepLease | None) -> Iterator[Iterable[Garbage]]:
+        """Yield the data objects that are garbage, part by part; renew the lease meanwhile."""
         work, parts = self._work, []
         for name in self._marks.data_parts():
             kind = kind_of_part(name)
@@ -229,6 +249,7 @@ class Sweep:
                 parts.append(part_named(work, name, keys=keys))
         if not parts:
             return
+        beat = (lambda: None) if lease is None else lease.check
         for found in self._live.iter_garbage(work, self._marks, parts, beat=beat):
             self._spared += found.spared
             self._garbage.add(kind_of_part(found.name), found.size, objects=found.objects)
@@ -256,30 +277,3 @@ def _digest_of(key: str) -> bytes | None:
 
 def _garbage(doomed: Iterable[Doomed]) -> Iterator[Garbage]:
     return ((each.key, Version(each.version)) for each in doomed)
-
-
-def deleter(repository: Repository, lease: SweepLease) -> Delete:
-    """Return a function that deletes objects while the lease holds, and returns how many it kept.
-
-    If the store can, an object is deleted only if it still has the listed version. Then even a
-    delayed request does not delete an object that has come into use again.
-    """
-    store = repository.store
-    on_step = repository.lake.runtime.on_step
-
-    def delete(objects: list[Garbage]) -> int:
-        if isinstance(store, DeletesMatching):
-            return len(store.delete_matching(objects))
-        store.delete([key for key, _ in objects])
-        return 0
-
-    def delete_all(objects: Iterable[Garbage]) -> int:
-        kept = 0
-        with ThreadPoolExecutor(_PARALLELISM) as pool:
-            for several in batches(objects, BATCH * _PARALLELISM):
-                on_step("gc:delete")
-                tasks = [partial(delete, batch) for batch in batches(several, BATCH)]
-                kept += sum(pool.map(lease.run, tasks))
-        return kept
-
-    return delete_all
