@@ -19,7 +19,7 @@ The int64 of a length includes its own ``02 08`` prefix. Source: lakeFS ``pkg/id
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from blake3 import blake3
@@ -32,6 +32,16 @@ _MD5_DIGITS: Final = 32
 def h(data: bytes) -> bytes:
     """Return the 32-byte BLAKE3-256 digest of `data`."""
     return blake3(data).digest()
+
+
+def hashes(texts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield `h` of each text; one hasher for all takes half the time of one for each."""
+    hasher = blake3()
+    update, digest, reset = hasher.update, hasher.digest, hasher.reset
+    for text in texts:
+        update(text)
+        yield digest()
+        reset()
 
 
 def is_md5(checksum: str) -> bool:

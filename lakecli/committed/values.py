@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import repeat
+from operator import concat
 from struct import Struct
 from typing import Final, NamedTuple
 
 from blake3 import blake3
 
 from lakecli import native
-from lakecli.base.identity import DIGEST_SIZE, entry_identity, frame_map, frame_str
+from lakecli.base.identity import DIGEST_SIZE, entry_identity, frame_map, frame_str, hashes
 from lakecli.base.layout import is_content_address
 from lakecli.base.model import CLIENT_METADATA_PREFIX, Entry
 from lakecli.errors import UsageError
@@ -104,11 +105,9 @@ def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[bytes, byte
     Raises:
         MalformedValue: the framing of a value is damaged.
     """
-    of_keys = [blake3(key).digest() for key in keys]
-    return b"".join(of_keys), b"".join(
-        blake3(of_key + blake3(identity).digest()).digest()
-        for of_key, identity in zip(of_keys, identities_of(values), strict=True)
-    )
+    of_keys = list(hashes(keys))
+    record_ids = hashes(map(concat, of_keys, hashes(identities_of(values))))
+    return b"".join(of_keys), b"".join(record_ids)
 
 
 def decode_entry(value: bytes) -> Entry:
@@ -416,10 +415,11 @@ def encode_external(columns: Columns) -> list[bytes]:
     found = None if core is None else core.encode_external(*columns)
     if found is None:
         return _encode_external(columns)
+    identified, messages = found
     values = [
-        b"\x40%b%b" % (blake3(text).digest(), message) for text, message in zip(*found, strict=True)
+        b"\x40%b%b" % each for each in zip(hashes(identified), messages, strict=True)
     ]
-    if places := [at for at, text in enumerate(found[0]) if not text]:
+    if places := [at for at, text in enumerate(identified) if not text]:
         for at, value in zip(places, _encode_external(_rows(columns, places)), strict=True):
             values[at] = value
     return values

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -334,7 +334,8 @@ def _texts(column: Any, name: str) -> list[bytes]:  # noqa: ANN401
     import pyarrow as pa
 
     if not (column.null_count or pa.types.is_nested(column.type)):
-        return bytes_of(_as_binary(column))
+        values: list[bytes] = _as_binary(column).to_pylist()
+        return values
     return _each(parse_text, column.to_pylist(), name)
 
 
@@ -355,7 +356,8 @@ def _sizes(column: Any, name: str) -> list[int]:  # noqa: ANN401
         column = column.cast(pa.string())
     try:
         if not column.null_count and not pa.types.is_boolean(column.type):
-            return _integers_of(column.cast(pa.int64()))
+            numbers: list[int] = column.cast(pa.int64()).to_pylist()
+            return numbers
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass
     return _each(parse_size, column.to_pylist(), name)
@@ -367,7 +369,7 @@ def _times(column: Any, name: str) -> list[int]:  # noqa: ANN401
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("s", column.type.tz), safe=False).cast(pa.int64())
     if pa.types.is_integer(column.type) and not column.null_count:
-        found = _integers_of(column.cast(pa.int64()))
+        found: list[int] = column.cast(pa.int64()).to_pylist()
         if not found or (min(found) >= _OLDEST and max(found) < _AFTER_LAST):
             return found
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
@@ -385,25 +387,6 @@ def _each(parse: Callable[[object, str], T], values: Iterable[object], name: str
         error.at = len(found)
         raise
     return found
-
-
-def bytes_of(column: Any) -> list[bytes]:  # noqa: ANN401
-    """Return the values of an Arrow column of bytes without nulls."""
-    _, offsets, data = column.buffers()
-    if not len(column) or data is None:
-        return [b""] * len(column)
-    first, count = column.offset, len(column) + 1
-    ends = memoryview(offsets)[4 * first : 4 * (first + count)].cast("i").tolist()
-    whole = memoryview(data)[: ends[-1]].tobytes()
-    return [whole[start:end] for start, end in pairwise(ends)]
-
-
-def _integers_of(column: Any) -> list[int]:  # noqa: ANN401
-    """Return the values of an Arrow column of 64-bit integers without nulls."""
-    # `to_numpy` imports pandas, which takes as long as the import of 50,000 objects.
-    first, count = column.offset, len(column)
-    data = memoryview(column.buffers()[1])[8 * first : 8 * (first + count)]
-    return data.cast("q").tolist()
 
 
 COLUMNS: Final = ("path", "address", "size", "checksum", "seconds", "content_type")
@@ -431,10 +414,10 @@ def rows_of_batch(batch: Any) -> Rows:  # noqa: ANN401
     """Return the rows of a batch with `COLUMNS`."""
     path, address, size, checksum, seconds, types = batch.columns[:6]
     return Rows(
-        bytes_of(path),
-        bytes_of(address),
-        _integers_of(size),
-        bytes_of(checksum),
-        _integers_of(seconds),
-        None if types.null_count == len(types) else bytes_of(types.fill_null(b"")),
+        path.to_pylist(),
+        address.to_pylist(),
+        size.to_pylist(),
+        checksum.to_pylist(),
+        seconds.to_pylist(),
+        None if types.null_count == len(types) else types.fill_null(b"").to_pylist(),
     )
