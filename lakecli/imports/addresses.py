@@ -96,7 +96,7 @@ class Addresses:
         """Return whether all addresses are in the bucket of the last one, by one search of each."""
         if self._is_directory:
             return False
-        joined = b"".join(b"\0" + address for address in addresses)
+        joined = b"\0" + b"\0".join(addresses)
         count = len(addresses)
         return (
             joined.count(b"\0") == count  # so no address can pass for two
