@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import repeat
-from operator import concat
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -106,8 +105,8 @@ def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[bytes, byte
         MalformedValue: the framing of a value is damaged.
     """
     of_keys = list(hashes(keys))
-    record_ids = hashes(map(concat, of_keys, hashes(identities_of(values))))
-    return b"".join(of_keys), b"".join(record_ids)
+    pairs = zip(of_keys, hashes(identities_of(values)), strict=True)
+    return b"".join(of_keys), b"".join(hashes(key + identity for key, identity in pairs))
 
 
 def decode_entry(value: bytes) -> Entry:
@@ -416,9 +415,7 @@ def encode_external(columns: Columns) -> list[bytes]:
     if found is None:
         return _encode_external(columns)
     identified, messages = found
-    values = [
-        b"\x40%b%b" % each for each in zip(hashes(identified), messages, strict=True)
-    ]
+    values = [b"\x40%b%b" % each for each in zip(hashes(identified), messages, strict=True)]
     if places := [at for at, text in enumerate(identified) if not text]:
         for at, value in zip(places, _encode_external(_rows(columns, places)), strict=True):
             values[at] = value
