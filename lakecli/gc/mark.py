@@ -183,185 +183,6 @@ def reach_all(work: Work, live: LiveSet, reach: Reach) -> Roots:
     return roots
 
 
-class TableInfo(NamedTuple):
-    """A range or metarange in a listing."""
-
-    size: int
-    is_old: bool
-    version: Version
-    modified_at: datetime
-
-
-def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
-    """Return the ranges and metaranges in the namespace; count other objects in `foreign`.
-
-    Young ones are in use, so a listing that lacks some would cost their objects. If much fewer are
-    listed than the last collection left, they are listed twice, and what either has counts.
-    """
-    tables = _list_tables(work, foreign)
-    if not is_much_less(len(tables), work.tables):
-        return tables
-    both = tables | _list_tables(work, Counter())
-    work.repository.notify(
-        Notice(
-            f"{len(tables):,} ranges and metaranges are listed in {work.store.uri}, but "
-            f"the last garbage collection left {work.tables:,}; they were listed twice, and "
-            f"{len(both):,} count",
-            hint=f"check that nothing is missing: lakecli fsck {work.uri}",
-        )
-    )
-    return both
-
-
-def _list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
-    tables = {}
-    for info in work.store.list(SSTABLES):
-        name = info.key.removeprefix(SSTABLES)
-        if TABLE.fullmatch(name):
-            is_old = info.modified_at < work.times.cutoff
-            tables[name] = TableInfo(info.size, is_old, info.version, info.modified_at)
-        elif info.key != LAKEFS_MARKER:
-            foreign["file"] += 1
-    return tables
-
-
-def kinds_of(
-    work: Work,
-    tables: dict[str, TableInfo],
-    ids: Collection[str],
-    *,
-    renewed: Collection[str] = (),
-) -> dict[str, str]:
-    """Return ``ranges`` or ``metaranges`` for each table that may be garbage.
-
-    Those of lakeFS may be garbage if it has stopped.
-
-    Args:
-        work: what the collection works with.
-        tables: the tables that are listed.
-        ids: of those to look at.
-        renewed: those of them whose date a writer has renewed.
-
-    Raises:
-        LakeFsWrites: lakeFS wrote one of them after it was confirmed to have stopped.
-        LakeFsAhead: lakeFS wrote one of them after the last refs dump.
-    """
-    task = partial(read_kinds, location=work.location)
-    sizes = ((each, tables[each].size) for each in sorted(ids))
-    lakefs = work.lakefs
-    found = {}
-    for _, kinds in work.runner.run(task, batches(sizes, _PART_KINDS)):
-        for each in kinds:
-            if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
-                key, at = SSTABLES + each.id, tables[each.id].modified_at
-                check_not_newer(work, key, at)
-                dumped = work.last_dump
-                if dumped is not None and at > dumped and each.id not in renewed:
-                    raise LakeFsAhead(work, key, dumped)
-            elif not each.ours:
-                continue
-            found[each.id] = each.kind
-    return found
-
-
-class TableKind(NamedTuple):
-    """The kind of a table: ``ranges``, ``metaranges`` or another; and whether lakecli wrote it."""
-
-    id: str
-    kind: str
-    ours: bool
-
-
-def read_kinds(
-    part: Sequence[tuple[str, int]], *, location: StoreLocation | OpenStore
-) -> list[TableKind]:
-    """Return the kinds of tables by their properties; one that cannot be read is not lakecli's.
-
-    Args:
-        part: IDs and sizes in bytes.
-        location: where to find the namespace.
-    """
-    found = []
-    for table_id, size in part:
-        source = RemoteSource(location.store(), sstable_key(table_id), size=size)
-        try:
-            table = SSTable(source)
-        except IntegrityError:
-            found.append(TableKind(table_id, "", ours=False))
-            continue
-        kind = table.properties.get("type", b"").decode("ascii", "replace")
-        found.append(TableKind(table_id, kind, is_ours(table)))
-    return found
-
-
-def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
-    """Yield garbage other than data objects, tables and unfinished uploads."""
-    yield from roots.unneeded
-    for kind in ("incoming", "doctor", "scratch"):
-        for info in work.store.list(KINDS[kind][0]):
-            if info.modified_at < work.times.cutoff:
-                yield Doomed(info.key, info.size, kind, info.version)
-
-
-def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]:
-    """Yield key and ID of multipart uploads that have not changed since `cutoff`."""
-    uploads = uploads_of(store)
-    if uploads is None:
-        return
-    for each in uploads.iter_unfinished(DATA):
-        if each.started_at >= cutoff:
-            continue
-        try:
-            changed_at = uploads.changed_at(each.key, each.id)
-        except UploadNotFound:
-            continue
-        if changed_at is None or changed_at < cutoff:
-            yield each.key, each.id
-
-
-def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int) -> Summary:
-    """Return what is about to be deleted, by branch and tag.
-
-    Args:
-        work: what the collection works with.
-        roots: all refs and commits.
-        doomed: what is garbage, other than data objects.
-        objects: number of data objects that are garbage.
-    """
-    default = (RefKind.BRANCH, work.repository.record.default_branch)
-    ordered = sorted(
-        roots.refs, key=lambda ref: ((ref.kind, ref.name) != default, ref.kind, ref.name)
-    )
-    seen: set[CommitId] = set()
-    left = {each.key.removeprefix(SSTABLES) for each in doomed if each.kind == "metarange"}
-
-    def take(starts: Iterable[CommitId | None]) -> int:
-        before = len(left)
-        waiting = [each for each in starts if each is not None]
-        while waiting:
-            commit_id = waiting.pop()
-            commit = roots.history.get(commit_id)
-            if commit is not None and commit_id not in seen:
-                seen.add(commit_id)
-                left.discard(commit.tree)
-                waiting += commit.parents
-        return before - len(left)
-
-    heads = former = [0] * len(ordered)
-    if left:
-        heads = [take([ref.commit_id]) for ref in ordered]
-        former = [
-            take(each for move in ref.moves for each in (move.after, move.before))
-            for ref in ordered
-        ]
-    found = [
-        RefGarbage(ref.kind, ref.name, ref.commit_id is None, old, gone)
-        for ref, old, gone in zip(ordered, heads, former, strict=True)
-        if old or gone or (ref.kind, ref.name) == default
-    ]
-    return Summary(tuple(found[:MOST_REFS]), len(left), objects)
-
-
 PART_TABLES: Final = 8
 
 _INLINE: Final = 4 << 10
@@ -553,3 +374,182 @@ def _read(
         entries += table.count
         foreign += not is_ours(table)
     return TablesRead(b"", entries, foreign, tuple(missing)), found
+
+
+class TableInfo(NamedTuple):
+    """A range or metarange in a listing."""
+
+    size: int
+    is_old: bool
+    version: Version
+    modified_at: datetime
+
+
+def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
+    """Return the ranges and metaranges in the namespace; count other objects in `foreign`.
+
+    Young ones are in use, so a listing that lacks some would cost their objects. If much fewer are
+    listed than the last collection left, they are listed twice, and what either has counts.
+    """
+    tables = _list_tables(work, foreign)
+    if not is_much_less(len(tables), work.tables):
+        return tables
+    both = tables | _list_tables(work, Counter())
+    work.repository.notify(
+        Notice(
+            f"{len(tables):,} ranges and metaranges are listed in {work.store.uri}, but "
+            f"the last garbage collection left {work.tables:,}; they were listed twice, and "
+            f"{len(both):,} count",
+            hint=f"check that nothing is missing: lakecli fsck {work.uri}",
+        )
+    )
+    return both
+
+
+def _list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
+    tables = {}
+    for info in work.store.list(SSTABLES):
+        name = info.key.removeprefix(SSTABLES)
+        if TABLE.fullmatch(name):
+            is_old = info.modified_at < work.times.cutoff
+            tables[name] = TableInfo(info.size, is_old, info.version, info.modified_at)
+        elif info.key != LAKEFS_MARKER:
+            foreign["file"] += 1
+    return tables
+
+
+def kinds_of(
+    work: Work,
+    tables: dict[str, TableInfo],
+    ids: Collection[str],
+    *,
+    renewed: Collection[str] = (),
+) -> dict[str, str]:
+    """Return ``ranges`` or ``metaranges`` for each table that may be garbage.
+
+    Those of lakeFS may be garbage if it has stopped.
+
+    Args:
+        work: what the collection works with.
+        tables: the tables that are listed.
+        ids: of those to look at.
+        renewed: those of them whose date a writer has renewed.
+
+    Raises:
+        LakeFsWrites: lakeFS wrote one of them after it was confirmed to have stopped.
+        LakeFsAhead: lakeFS wrote one of them after the last refs dump.
+    """
+    task = partial(read_kinds, location=work.location)
+    sizes = ((each, tables[each].size) for each in sorted(ids))
+    lakefs = work.lakefs
+    found = {}
+    for _, kinds in work.runner.run(task, batches(sizes, _PART_KINDS)):
+        for each in kinds:
+            if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
+                key, at = SSTABLES + each.id, tables[each.id].modified_at
+                check_not_newer(work, key, at)
+                dumped = work.last_dump
+                if dumped is not None and at > dumped and each.id not in renewed:
+                    raise LakeFsAhead(work, key, dumped)
+            elif not each.ours:
+                continue
+            found[each.id] = each.kind
+    return found
+
+
+class TableKind(NamedTuple):
+    """The kind of a table: ``ranges``, ``metaranges`` or another; and whether lakecli wrote it."""
+
+    id: str
+    kind: str
+    ours: bool
+
+
+def read_kinds(
+    part: Sequence[tuple[str, int]], *, location: StoreLocation | OpenStore
+) -> list[TableKind]:
+    """Return the kinds of tables by their properties; one that cannot be read is not lakecli's.
+
+    Args:
+        part: IDs and sizes in bytes.
+        location: where to find the namespace.
+    """
+    found = []
+    for table_id, size in part:
+        source = RemoteSource(location.store(), sstable_key(table_id), size=size)
+        try:
+            table = SSTable(source)
+        except IntegrityError:
+            found.append(TableKind(table_id, "", ours=False))
+            continue
+        kind = table.properties.get("type", b"").decode("ascii", "replace")
+        found.append(TableKind(table_id, kind, is_ours(table)))
+    return found
+
+
+def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
+    """Yield garbage other than data objects, tables and unfinished uploads."""
+    yield from roots.unneeded
+    for kind in ("incoming", "doctor", "scratch"):
+        for info in work.store.list(KINDS[kind][0]):
+            if info.modified_at < work.times.cutoff:
+                yield Doomed(info.key, info.size, kind, info.version)
+
+
+def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]:
+    """Yield key and ID of multipart uploads that have not changed since `cutoff`."""
+    uploads = uploads_of(store)
+    if uploads is None:
+        return
+    for each in uploads.iter_unfinished(DATA):
+        if each.started_at >= cutoff:
+            continue
+        try:
+            changed_at = uploads.changed_at(each.key, each.id)
+        except UploadNotFound:
+            continue
+        if changed_at is None or changed_at < cutoff:
+            yield each.key, each.id
+
+
+def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int) -> Summary:
+    """Return what is about to be deleted, by branch and tag.
+
+    Args:
+        work: what the collection works with.
+        roots: all refs and commits.
+        doomed: what is garbage, other than data objects.
+        objects: number of data objects that are garbage.
+    """
+    default = (RefKind.BRANCH, work.repository.record.default_branch)
+    ordered = sorted(
+        roots.refs, key=lambda ref: ((ref.kind, ref.name) != default, ref.kind, ref.name)
+    )
+    seen: set[CommitId] = set()
+    left = {each.key.removeprefix(SSTABLES) for each in doomed if each.kind == "metarange"}
+
+    def take(starts: Iterable[CommitId | None]) -> int:
+        before = len(left)
+        waiting = [each for each in starts if each is not None]
+        while waiting:
+            commit_id = waiting.pop()
+            commit = roots.history.get(commit_id)
+            if commit is not None and commit_id not in seen:
+                seen.add(commit_id)
+                left.discard(commit.tree)
+                waiting += commit.parents
+        return before - len(left)
+
+    heads = former = [0] * len(ordered)
+    if left:
+        heads = [take([ref.commit_id]) for ref in ordered]
+        former = [
+            take(each for move in ref.moves for each in (move.after, move.before))
+            for ref in ordered
+        ]
+    found = [
+        RefGarbage(ref.kind, ref.name, ref.commit_id is None, old, gone)
+        for ref, old, gone in zip(ordered, heads, former, strict=True)
+        if old or gone or (ref.kind, ref.name) == default
+    ]
+    return Summary(tuple(found[:MOST_REFS]), len(left), objects)

@@ -71,17 +71,6 @@ class Known(NamedTuple):
     created_at: int
 
 
-class Start(NamedTuple):
-    """Where a walk begins, and the unix second at which it ends; ``None``: it has no end."""
-
-    commit_id: CommitId
-    since: int | None
-
-
-class LostHistory(IntegrityError):
-    """A commit that refs reach is missing, so its objects are unknown."""
-
-
 class Roots(NamedTuple):
     """The roots.
 
@@ -178,80 +167,55 @@ def gather(work: Work, live: LiveSet) -> Roots:
     )
 
 
-def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[CommitId]:
-    """Return the commits that keep their objects.
-
-    Raises:
-        LostHistory: a commit on the way is missing.
-    """
-    found: set[CommitId] = set()
-    limited = []
-    waiting = []
-    for start in starts:
-        if start.since is None:
-            waiting.append(start.commit_id)
-        else:
-            limited.append(start)
-    while waiting:
-        commit_id = waiting.pop()
-        if commit_id not in found:
-            found.add(commit_id)
-            waiting += _get(commits, commit_id).parents
-    # The walk that goes back furthest comes first: others may end where it has passed.
-    for start in sorted(limited, key=attrgetter("since")):
-        _walk(commits, start, found)
-    return found
-
-
-def _walk(commits: Mapping[CommitId, Known], start: Start, found: set[CommitId]) -> None:
-    assert start.since is not None
-    commit_id = start.commit_id
-    while commit_id not in found:
-        found.add(commit_id)
-        commit = _get(commits, commit_id)
-        if commit.created_at <= start.since or not commit.parents:
-            return
-        commit_id = commit.parents[0]
-
-
-def _get(commits: Mapping[CommitId, Known], commit_id: CommitId) -> Known:
-    commit = commits.get(commit_id)
-    if commit is None:
-        raise LostHistory(
-            f"commit {commit_id} is in no commit pack, so the objects that it needs are unknown",
-            hint="push from a clone that has it, or check: lakecli fsck lakefs://REPOSITORY",
-        )
-    return commit
-
-
 def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
     """Return the time since which former positions of refs count."""
     return now - max(REFLOG_KEPT, grace) - _CLOCKS
 
 
-def _shared_starts(
-    commits: Mapping[CommitId, Known],
-    positions: Sequence[Positions],
-    now: datetime,
-    rules: Rules | None,
-) -> Iterator[Start]:
-    """Yield where the bucket's refs point, and recently pointed."""
-    reached: frozenset[CommitId] = frozenset()
-    if rules is not None and any(each.doubtful for each in positions):
-        reached = reached_by_heads(commits, [each.head for each in positions])
-    for each in positions:
-        since = _since(now, rules, each.branch)
-        if each.head is not None:
-            yield Start(each.head, since)
-        for commit_id in sorted(each.recent | (each.doubtful - reached)):
-            yield Start(commit_id, since)
+class PacksRead(NamedTuple):
+    """The contents of all packs.
+
+    Attributes:
+        commits: commits by ID.
+        replaces: IDs of the packs that each pack claims to replace, by the ID of that pack.
+        damaged: packs that cannot be read. That matters only if one of their commits is reached
+            and is in no other pack.
+    """
+
+    commits: dict[CommitId, Known]
+    replaces: dict[PackId, tuple[PackId, ...]]
+    damaged: list[DamagedPack]
 
 
-def _since(now: datetime, rules: Rules | None, branch: str) -> int | None:
-    if rules is None:
-        return None
-    days = rules.default_days if not branch else rules.days_of(branch)
-    return int((now - timedelta(days=days)).timestamp())
+def read_packs(store: ObjectStore) -> PacksRead:
+    """Read all packs."""
+    commits: dict[CommitId, Known] = {}
+    replaces: dict[PackId, tuple[PackId, ...]] = {}
+    damaged: list[DamagedPack] = []
+    for pack in _iter_packs(store, damaged):
+        if pack.replaces:
+            replaces[pack.id] = pack.replaces
+        for commit in pack.commits:
+            at = int(commit.created_at.timestamp())
+            commits[commit.id] = Known(commit.parents, commit.metarange_id, at)
+    return PacksRead(commits, replaces, damaged)
+
+
+def _iter_packs(store: ObjectStore, damaged: list[DamagedPack]) -> Iterator[Pack]:
+    done: set[PackId] = set()
+    looks_again = True
+    while looks_again:
+        looks_again = False
+        for info in list_packs(store):
+            if info.id in done:
+                continue
+            done.add(info.id)
+            try:
+                yield read_pack(store, info.id)
+            except ObjectNotFound:
+                looks_again = True  # replaced since the listing, maybe by a newer pack
+            except DamagedPack as error:
+                damaged.append(error)
 
 
 def reached_by_heads(
@@ -266,30 +230,6 @@ def reached_by_heads(
             found.add(commit_id)
             waiting += commits[commit_id].parents
     return frozenset(found)
-
-
-def _trees_of(commits: Mapping[CommitId, Known], ids: Iterable[CommitId]) -> frozenset[MetarangeId]:
-    return frozenset(commits[each].tree for each in ids) - {MetarangeId("")}
-
-
-def _reach_dumps(work: Work) -> tuple[frozenset[str], frozenset[MetarangeId]]:
-    """Return the tables of the refs dumps that are kept, and the trees of their commits."""
-    tables: frozenset[str] = frozenset()
-    trees: frozenset[MetarangeId] = frozenset()
-    now, taken = work.times.now, work.taken
-    kept = all_kept(work.store, taken, now)
-    left = find_left(work.store)
-    if left is not None:
-        kept.insert(0, left)
-    for each in {dump.lists: dump for dump in kept}.values():
-        try:
-            more_tables, more_trees = reach_of_dump(work.repository.trees, each.manifest)
-        except IntegrityError as error:
-            if each is left and taken is not None and each.lists == taken.dump.lists:
-                continue  # it came in, and was collected with the dump of the take-over
-            raise LostDump(each, error) from error
-        tables, trees = tables | more_tables, trees | more_trees
-    return tables, trees
 
 
 class OwnPosition(NamedTuple):
@@ -337,6 +277,13 @@ def iter_operations(
     )
 
 
+def _since(now: datetime, rules: Rules | None, branch: str) -> int | None:
+    if rules is None:
+        return None
+    days = rules.default_days if not branch else rules.days_of(branch)
+    return int((now - timedelta(days=days)).timestamp())
+
+
 def add_staged(txn: ReadTransaction, repository: Repository, live: LiveSet, now: datetime) -> None:
     """Add data objects of staged changes, and of those that undo could restore."""
     tokens: set[bytes] = set()
@@ -374,50 +321,103 @@ def _tokens_of(fields: Mapping[str, object] | None) -> Iterator[bytes]:
         yield bytes.fromhex(str(token))
 
 
-class PacksRead(NamedTuple):
-    """The contents of all packs.
+class Start(NamedTuple):
+    """Where a walk begins, and the unix second at which it ends; ``None``: it has no end."""
 
-    Attributes:
-        commits: commits by ID.
-        replaces: IDs of the packs that each pack claims to replace, by the ID of that pack.
-        damaged: packs that cannot be read. That matters only if one of their commits is reached
-            and is in no other pack.
+    commit_id: CommitId
+    since: int | None
+
+
+class LostHistory(IntegrityError):
+    """A commit that refs reach is missing, so its objects are unknown."""
+
+
+def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[CommitId]:
+    """Return the commits that keep their objects.
+
+    Raises:
+        LostHistory: a commit on the way is missing.
     """
+    found: set[CommitId] = set()
+    limited = []
+    waiting = []
+    for start in starts:
+        if start.since is None:
+            waiting.append(start.commit_id)
+        else:
+            limited.append(start)
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id not in found:
+            found.add(commit_id)
+            waiting += _get(commits, commit_id).parents
+    # The walk that goes back furthest comes first: others may end where it has passed.
+    for start in sorted(limited, key=attrgetter("since")):
+        _walk(commits, start, found)
+    return found
 
-    commits: dict[CommitId, Known]
-    replaces: dict[PackId, tuple[PackId, ...]]
-    damaged: list[DamagedPack]
+
+def _walk(commits: Mapping[CommitId, Known], start: Start, found: set[CommitId]) -> None:
+    assert start.since is not None
+    commit_id = start.commit_id
+    while commit_id not in found:
+        found.add(commit_id)
+        commit = _get(commits, commit_id)
+        if commit.created_at <= start.since or not commit.parents:
+            return
+        commit_id = commit.parents[0]
 
 
-def read_packs(store: ObjectStore) -> PacksRead:
-    """Read all packs."""
-    commits: dict[CommitId, Known] = {}
-    replaces: dict[PackId, tuple[PackId, ...]] = {}
-    damaged: list[DamagedPack] = []
-    for pack in _iter_packs(store, damaged):
-        if pack.replaces:
-            replaces[pack.id] = pack.replaces
-        for commit in pack.commits:
-            at = int(commit.created_at.timestamp())
-            commits[commit.id] = Known(commit.parents, commit.metarange_id, at)
-    return PacksRead(commits, replaces, damaged)
+def _get(commits: Mapping[CommitId, Known], commit_id: CommitId) -> Known:
+    commit = commits.get(commit_id)
+    if commit is None:
+        raise LostHistory(
+            f"commit {commit_id} is in no commit pack, so the objects that it needs are unknown",
+            hint="push from a clone that has it, or check: lakecli fsck lakefs://REPOSITORY",
+        )
+    return commit
 
 
-def _iter_packs(store: ObjectStore, damaged: list[DamagedPack]) -> Iterator[Pack]:
-    done: set[PackId] = set()
-    looks_again = True
-    while looks_again:
-        looks_again = False
-        for info in list_packs(store):
-            if info.id in done:
-                continue
-            done.add(info.id)
-            try:
-                yield read_pack(store, info.id)
-            except ObjectNotFound:
-                looks_again = True  # replaced since the listing, maybe by a newer pack
-            except DamagedPack as error:
-                damaged.append(error)
+def _shared_starts(
+    commits: Mapping[CommitId, Known],
+    positions: Sequence[Positions],
+    now: datetime,
+    rules: Rules | None,
+) -> Iterator[Start]:
+    """Yield where the bucket's refs point, and recently pointed."""
+    reached: frozenset[CommitId] = frozenset()
+    if rules is not None and any(each.doubtful for each in positions):
+        reached = reached_by_heads(commits, [each.head for each in positions])
+    for each in positions:
+        since = _since(now, rules, each.branch)
+        if each.head is not None:
+            yield Start(each.head, since)
+        for commit_id in sorted(each.recent | (each.doubtful - reached)):
+            yield Start(commit_id, since)
+
+
+def _trees_of(commits: Mapping[CommitId, Known], ids: Iterable[CommitId]) -> frozenset[MetarangeId]:
+    return frozenset(commits[each].tree for each in ids) - {MetarangeId("")}
+
+
+def _reach_dumps(work: Work) -> tuple[frozenset[str], frozenset[MetarangeId]]:
+    """Return the tables of the refs dumps that are kept, and the trees of their commits."""
+    tables: frozenset[str] = frozenset()
+    trees: frozenset[MetarangeId] = frozenset()
+    now, taken = work.times.now, work.taken
+    kept = all_kept(work.store, taken, now)
+    left = find_left(work.store)
+    if left is not None:
+        kept.insert(0, left)
+    for each in {dump.lists: dump for dump in kept}.values():
+        try:
+            more_tables, more_trees = reach_of_dump(work.repository.trees, each.manifest)
+        except IntegrityError as error:
+            if each is left and taken is not None and each.lists == taken.dump.lists:
+                continue  # it came in, and was collected with the dump of the take-over
+            raise LostDump(each, error) from error
+        tables, trees = tables | more_tables, trees | more_trees
+    return tables, trees
 
 
 def _unneeded(work: Work, read: PacksRead, moves: Iterable[ObjectInfo]) -> Iterator[Doomed]:

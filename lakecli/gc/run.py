@@ -97,44 +97,6 @@ class NotTakenOver(UsageError):
     """It is confirmed that lakeFS has stopped, where it never was."""
 
 
-def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcStatus:
-    """Return the state of a repository's garbage collection.
-
-    Args:
-        repository: the repository.
-        grace: the shortest grace period that this machine accepts.
-
-    Raises:
-        DamagedState: the state is damaged.
-        BadRecord: the record of a refs dump that is kept is not valid.
-    """
-    store, now = repository.store, repository.lake.runtime.now()
-    found = _status(repository, gc_protocol.look(store), grace)
-    taken = find_take_over(store)
-    kept = all_kept(store, taken, now)
-    return found._replace(
-        dumps=tuple(sorted(kept, key=attrgetter("since"))),
-        lakefs_stopped=None if taken is None else taken.stopped_at,
-    )
-
-
-def _status(repository: Repository, seen: ObservedState, grace: timedelta) -> GcStatus:
-    state = seen.state
-    sweep_at = resume_at = None
-    summary = Marks(repository.store, state.mark).summary() if state.mark else None
-    if seen.since is not None and state.phase is Phase.CONDEMNED:
-        sweep_at = seen.since
-        with suppress(LostMarks):
-            # The state may be forged, with lists written just now.
-            sweep_at = max(sweep_at, Marks(repository.store, state.mark).newest())
-        sweep_at += max(state.grace, grace) + STALE_AFTER
-    if seen.since is not None and state.phase is Phase.SWEEPING:
-        resume_at = seen.since + LEASE
-    return GcStatus(
-        state.phase, state.epoch, state.grace, seen.since, sweep_at, resume_at, summary=summary
-    )
-
-
 def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcReport:
     """Advance garbage collection as far as time allows.
 
@@ -197,6 +159,44 @@ def undo(
     """
     take_back(repository, force=force)
     return status(repository, grace=grace)
+
+
+def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcStatus:
+    """Return the state of a repository's garbage collection.
+
+    Args:
+        repository: the repository.
+        grace: the shortest grace period that this machine accepts.
+
+    Raises:
+        DamagedState: the state is damaged.
+        BadRecord: the record of a refs dump that is kept is not valid.
+    """
+    store, now = repository.store, repository.lake.runtime.now()
+    found = _status(repository, gc_protocol.look(store), grace)
+    taken = find_take_over(store)
+    kept = all_kept(store, taken, now)
+    return found._replace(
+        dumps=tuple(sorted(kept, key=attrgetter("since"))),
+        lakefs_stopped=None if taken is None else taken.stopped_at,
+    )
+
+
+def _status(repository: Repository, seen: ObservedState, grace: timedelta) -> GcStatus:
+    state = seen.state
+    sweep_at = resume_at = None
+    summary = Marks(repository.store, state.mark).summary() if state.mark else None
+    if seen.since is not None and state.phase is Phase.CONDEMNED:
+        sweep_at = seen.since
+        with suppress(LostMarks):
+            # The state may be forged, with lists written just now.
+            sweep_at = max(sweep_at, Marks(repository.store, state.mark).newest())
+        sweep_at += max(state.grace, grace) + STALE_AFTER
+    if seen.since is not None and state.phase is Phase.SWEEPING:
+        resume_at = seen.since + LEASE
+    return GcStatus(
+        state.phase, state.epoch, state.grace, seen.since, sweep_at, resume_at, summary=summary
+    )
 
 
 class _Run:
