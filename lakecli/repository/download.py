@@ -44,6 +44,7 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     UnwritableFile,
 )
+from lakecli.repository.transfer.gitignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.multipart import PartFetcher
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import (
@@ -52,7 +53,6 @@ from lakecli.repository.transfer.parallel import (
     Workers,
     part_retries,
 )
-from lakecli.repository.transfer.patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.walk import AscendingNames, LinkPolicy, walk
 from lakecli.stores.capabilities import PART_SIZE

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lakecli.repository.guard import Change
     from lakecli.repository.reading.view import View
     from lakecli.repository.staged.stager import Parts
-    from lakecli.repository.transfer.patterns import Selection
+    from lakecli.repository.transfer.gitignore_patterns import Selection
 
 
 class UploadOptions(NamedTuple):

@@ -28,10 +28,10 @@ from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import values_on
+from lakecli.repository.transfer.gitignore_patterns import EVERYTHING
 from lakecli.repository.transfer.ingest import SMALL, Ingested, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
-from lakecli.repository.transfer.patterns import EVERYTHING
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.walk import (
     AscendingNames,

@@ -19,9 +19,9 @@ from lakecli.repository.moving.transaction import Draft, attempts_on_top, kept_m
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import unstage_equal
+from lakecli.repository.transfer.gitignore_patterns import Selection
 from lakecli.repository.transfer.ingest import Ingested, SpecialFile
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.repository.transfer.patterns import Selection
 from lakecli.repository.transfer.walk import FileChanged, opener_below
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.worktree.checkout import MAX_LISTED, Brought, Policy, WorktreeConflict, bring

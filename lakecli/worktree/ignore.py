@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
+from lakecli.repository.transfer.gitignore_patterns import EVERYTHING, Patterns, Selection
 from lakecli.repository.transfer.own_names import is_own
-from lakecli.repository.transfer.patterns import EVERYTHING, Patterns, Selection
 
 MAX_SIZE: Final = 1 << 20
 """Bytes of a `.lakefsignore`, at most."""

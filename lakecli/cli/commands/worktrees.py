@@ -26,7 +26,7 @@ from lakecli.cli.out.text import commit_lines, quote_path, shell_word
 from lakecli.cli.parsers import absolute, check_message
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.transfer.patterns import EVERYTHING, Selection
+from lakecli.repository.transfer.gitignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
 from lakecli.settings.keys import HARDLINK_ROOT

@@ -2,12 +2,12 @@
 
 ::
 
-    walk             files of a directory, and opening them
-    patterns         which of them: patterns as in ``.gitignore``
-    own_names        names that are never data: those of Git, of lakecli and of the system
-    plan             what a transfer would do, and its totals
-    parallel         many objects at once, in bounded memory
-    ingest           files and streams brought into the namespace; what an upload expects
-    destination      files written below a directory
-    multipart        large objects of a bucket, sent and fetched in parts
+    walk                files of a directory, and opening them
+    gitignore_patterns  which of them: patterns as in ``.gitignore``
+    own_names           names that are never data: those of Git, of lakecli and of the system
+    plan                what a transfer would do, and its totals
+    parallel            many objects at once, in bounded memory
+    ingest              files and streams brought into the namespace; what an upload expects
+    destination         files written below a directory
+    multipart           large objects of a bucket, sent and fetched in parts
 """
