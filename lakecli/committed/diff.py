@@ -127,10 +127,11 @@ def new_entries(
     """
     sides = [diff(trees, parent, tree) for parent in parents or [EMPTY_TREE]]
     by_path = attrgetter("path")
-    for path, group in groupby(merge(*sides, key=by_path), key=by_path):
-        changes = list(group)
-        if len(changes) == len(sides) and changes[0].right is not None:
-            yield path, decode_entry(changes[0].right)
+    groups = (list(group) for _, group in groupby(merge(*sides, key=by_path), key=by_path))
+    in_all = (changes[0] for changes in groups if len(changes) == len(sides))
+    for change in in_all if len(sides) > 1 else sides[0]:
+        if change.right is not None:
+            yield change.path, decode_entry(change.right)
 
 
 def differs_at(trees: TreeStore, left: MetarangeId, right: MetarangeId, path: bytes) -> bool:

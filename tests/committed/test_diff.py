@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.base.model import EMPTY_TREE, ChangeType, Difference
-from lakecli.committed.diff import compare, diff, differs_at
+from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, MetarangeId
+from lakecli.committed.diff import compare, diff, differs_at, new_entries, new_ranges
+from lakecli.committed.values import encode_entry
 from tests.committed.trees import (
     Changes,
     Model,
@@ -20,6 +21,7 @@ from tests.committed.trees import (
     reopened,
     value,
 )
+from tests.support.lakes import entry_of
 
 prefixes = st.sampled_from([b"", b"k", b"k0", b"k00", b"k0001", b"k00012", b"x", b"a"])
 afters = st.sampled_from([b"", b"a", b"k00", b"x"]) | st.integers(0, 130).map(key)
@@ -85,6 +87,27 @@ def test_diff_does_not_need_ranges_to_end_alike(model: Model, step: Changes, num
     right = changed(left, step)
     found = list(diff(trees, build(trees, left), build(other, right)))
     assert found == of_models(left, right)
+
+
+@settings(max_examples=40, deadline=None)
+@given(models(300), st.lists(edits(300), max_size=3))
+def test_what_none_of_the_parents_has_is_new(model: Model, steps: list[Changes]) -> None:
+    def add(model: Model) -> MetarangeId:
+        return build(trees, {path: encode_entry(entry_of(each)) for path, each in model.items()})
+
+    trees = new_trees()
+    model |= {key(at): value(at) for at in range(60, 200)}
+    sides = [changed(model, step) for step in steps]
+    tree, parents = add(model), [add(side) for side in sides]
+    expected = [
+        (path, entry_of(each))
+        for path, each in sorted(model.items())
+        if all(side.get(path) != each for side in sides)
+    ]
+    assert list(new_entries(trees, tree, parents)) == expected
+    old = {each.id for parent in parents for each in trees.metarange(parent).records()}
+    ranges = [each.id for each in trees.metarange(tree).records()]
+    assert list(new_ranges(trees, tree, parents)) == [each for each in ranges if each not in old]
 
 
 @settings(max_examples=80, deadline=None)
