@@ -87,9 +87,9 @@ def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = F
         if _is_lost(repository, wanted, ref):
             return MoveResult(MoveOutcome.LOST, ref)
         wanted = wanted._replace(since=0 if ref is None else ref.sequence)
-    if wanted.after is None:
-        return make_move(repository, wanted)
     collection = _settled(repository)
+    if wanted.after is None:
+        return make_move(repository, wanted)  # a deletion makes nothing reachable
     commits = _new_commits(repository, wanted.before, wanted.after, collection)
     trees = _new_trees(repository, commits)
     if trees:
