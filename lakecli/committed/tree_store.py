@@ -60,12 +60,8 @@ class TreeCounts:
 class TableGuard(Protocol):
     """Protects tables, new ones and those that existed already, from garbage collection."""
 
-    @property
-    def is_active(self) -> bool:
-        """Whether tables that existed already need protection."""
-
-    def begin(self) -> None:
-        """Prepare; called before any check for existing tables."""
+    def begin(self) -> bool:
+        """Return whether tables that existed already need protection; called before any check."""
 
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False
@@ -307,9 +303,7 @@ class TreeStore:
         key = layout.sstable_key(table_id)
         self.counts.bytes_written += len(body)
         if batch.guard is not None:
-            batch.guard.begin()
-            is_active = batch.guard.is_active
-            batch.written[key] = is_active and self.store.local_path(key) is not None
+            batch.written[key] = batch.guard.begin() and self.store.local_path(key) is not None
         batch.objects.put_new(key, body)
         path = self.store.local_path(key) if self._cache is None else self._cache.find(table_id)
         try:

@@ -246,13 +246,11 @@ class Copier:
         """Copy objects; leave out those that fail, and record why."""
         location, writes = self._task.location, self._task.writes
         # It follows symbolic links: the listing leaves out those that must not be followed.
-        if writes:
-            location.guard().begin()
         ingest = Ingest(
             location.store(),
             follow=True,
             memory=Memory(),
-            looks=writes and location.guard().is_active,
+            looks=writes and location.guard().begin(),
         )
 
         def copy_one(at: int) -> Ingested | str:
@@ -269,7 +267,7 @@ class Copier:
             outcomes = list(pool.map(copy_one, range(len(rows))))
         if writes:
             copied = ingest.flush(each for each in outcomes if not isinstance(each, str))
-            location.guard().settle(found=copied.found, written=copied.written)
+            location.guard().settle(**copied._asdict())
         kept, values = [], []
         for at, outcome in enumerate(outcomes):
             path = self._task.prefix + rows.keys[at]

@@ -254,12 +254,8 @@ class AddressResolver(Protocol):
 class ObjectGuard(Protocol):
     """Protects objects from garbage collection before something refers to them."""
 
-    @property
-    def is_active(self) -> bool:
-        """Whether objects that existed already need protection."""
-
-    def begin(self) -> None:
-        """Prepare; called before any check for existing objects."""
+    def begin(self) -> bool:
+        """Return whether objects that existed already need protection; called before any check."""
 
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False

@@ -144,8 +144,7 @@ def cp_across(
         own, ingested = across.bring_one(value)
         brought = across.flush([] if ingested is None else [ingested])
         changes = [(target.path, attributes.apply(own))]
-        guard = target.repository.guard
-        stager.write(claim_uploaded(guard, changes, found=brought.found, written=brought.written))
+        stager.write(claim_uploaded(target.repository.guard, changes, *brought))
         if remover is not None:
             remove_unchanged(remover, view, source.ref, [(source.path, value)])
     across.report.objects = 1
@@ -184,14 +183,12 @@ def cp_tree_across(
         for old, _ in view.scan(prefix=below):
             check_path(to + old[len(below) :])
         across = Across(source.repository, target.repository, parallelism, progress)
-        report, guard = across.report, target.repository.guard
+        report = across.report
         records = view.scan(prefix=below)
         while batch := list(islice(records, BATCH)):
             done, brought = across.bring(batch)
             changes = [(to + old[len(below) :], attributes.apply(own)) for old, own in done]
-            stager.write(
-                claim_uploaded(guard, changes, found=brought.found, written=brought.written)
-            )
+            stager.write(claim_uploaded(target.repository.guard, changes, *brought))
             report.objects += len(done)
         if not report.objects and not report.failures:
             raise no_such_path(source.repository, source.ref, below)
@@ -246,12 +243,8 @@ class Across:
         self._places: set[str] = set()
         self._can_copy = can_copy(source.store, target.store)
         self.report = AcrossReport()
-        target.guard.begin()
         self.ingest = Ingest(
-            target.store,
-            memory=Memory(),
-            progress=self._progress,
-            looks=target.guard.is_active,
+            target.store, memory=Memory(), progress=self._progress, looks=target.guard.begin()
         )
 
     def bring(

@@ -132,7 +132,6 @@ def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) 
 def claim_uploaded(
     guard: ObjectGuard,
     changes: Sequence[tuple[bytes, bytes]],
-    *,
     found: Collection[str],
     written: Collection[str],
 ) -> list[Change]:
@@ -212,11 +211,7 @@ class Reclaimed:
     def add_values(self, values: Iterator[tuple[bytes, bytes]]) -> None:
         """Claim values that are staged again, as (path, encoded entry or tombstone)."""
         first = next((each for each in values if each[1]), None)
-        guard = self._repository.guard
-        if first is None:
-            return
-        guard.begin()
-        if not guard.is_active:
+        if first is None or not self._repository.guard.begin():
             return
         remaining = chain([first], values)
         while batch := list(islice(remaining, BATCH)):
@@ -231,10 +226,7 @@ def _claim(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> lis
     """Claim the objects of some values; return the paths whose objects are missing."""
     found = ((path, *named) for path, value in values if (named := _object_of(repository, value)))
     first = next(found, None)
-    if first is None:
-        return []
-    repository.guard.begin()
-    if not repository.guard.is_active:
+    if first is None or not repository.guard.begin():
         return []  # the others need not even be decoded
     wanted = [first, *found]
     sizes = repository.guard.claim(sorted({key for _, key, _ in wanted}))
@@ -317,12 +309,10 @@ def claim_trees(repository: Repository, trees: Iterable[MetarangeId]) -> None:
         Swept: a tree was deleted just now.
         SweepRunning: a sweep does not end.
     """
-    guard = repository.guard
-    guard.begin()
-    if not guard.is_active:
+    if not repository.guard.begin():
         return
     keys = sorted(sstable_key(tree) for tree in trees if tree)
-    sizes = guard.claim(keys)
+    sizes = repository.guard.claim(keys)
     if sizes is not None and (gone := [key for key in keys if key not in sizes]):
         raise Gone(
             f"trees are no longer in {repository.store.uri}: {len(gone)}, such as {gone[0]}",
@@ -332,13 +322,10 @@ def claim_trees(repository: Repository, trees: Iterable[MetarangeId]) -> None:
 
 def claim_history(txn: ReadTransaction, repository: Repository, commit: Commit) -> bool:
     """Claim the trees that only this clone knows; tell whether the commit's tree exists."""
-    guard = repository.guard
-    guard.begin()
-    if not guard.is_active:
+    if not repository.guard.begin():
         return True
-
     trees = unreached_trees(txn, repository, commit)
-    sizes = guard.claim(sorted(map(sstable_key, trees)))
+    sizes = repository.guard.claim(sorted(map(sstable_key, trees)))
     return not commit.metarange_id or sizes is None or sstable_key(commit.metarange_id) in sizes
 
 
@@ -408,15 +395,13 @@ class GcGuard:
         self._read_at: float | None = None
         self._clock: tuple[datetime, float] | None = None
 
-    @property
-    def is_active(self) -> bool:
-        """Whether there ever was a collection, as far as this guard knows."""
-        return not self._state.never_ran
-
-    def begin(self) -> None:
+    def begin(self) -> bool:
         """Read the state, unless it was read recently; wait for a sweep to end.
 
         Call it before checking whether objects exist.
+
+        Returns:
+            Whether there ever was a collection, so that objects which exist need protection.
 
         Raises:
             PermissionDenied: reading the state is not allowed, and it may exist.
@@ -424,6 +409,7 @@ class GcGuard:
         """
         with self._lock:
             self._begin()
+            return not self._state.never_ran
 
     def _begin(self) -> None:
         if self._read_at is None or self._is_stale(self._read_at):

@@ -222,8 +222,6 @@ class Uploader:
                 part_size=options.part_size,
                 progress=progress,
             )
-        if writes:
-            repository.guard.begin()
         self.ingest = Ingest(
             repository.store,
             lake=repository.lake,
@@ -231,7 +229,7 @@ class Uploader:
             sender=sender,
             memory=memory,
             progress=progress,
-            looks=writes and repository.guard.is_active,
+            looks=writes and repository.guard.begin(),
         )
 
     def expected(self, present: bytes | None) -> ExpectedObject | None:
@@ -328,8 +326,7 @@ class Uploader:
         Returns:
             How many were deleted.
         """
-        guard = self._repository.guard
-        claimed = claim_uploaded(guard, changes, found=flushed.found, written=flushed.written)
+        claimed = claim_uploaded(self._repository.guard, changes, *flushed)
         if surplus:
             return self._replace(claimed, surplus)
         self._stager.write(claimed)

@@ -264,8 +264,7 @@ class _TaskFiles:
         self._task = task
         self._path = path
         self._guard = writer.location.guard()
-        self._guard.begin()
-        self._ingest = Ingest(writer.location.store(), follow=True, looks=self._guard.is_active)
+        self._ingest = Ingest(writer.location.store(), follow=True, looks=self._guard.begin())
         self._done: list[tuple[str, Ingested, int]] = []
         self._directory: str | None = None
         self._file: _ParquetFile | _TextFile | None = None
@@ -329,7 +328,7 @@ class _TaskFiles:
             self.begin("")  # unless it is open
         self._end()
         done = self._ingest.flush(ingested for _, ingested, _ in self._done)
-        self._guard.settle(found=done.found, written=done.written)
+        self._guard.settle(**done._asdict())
         return [
             UploadedFile(path, ingested.digest, ingested.size, rows)
             for path, ingested, rows in self._done

@@ -141,8 +141,7 @@ def claimed_files(
         assert ingested.status is not None
         metadata = {**entry.metadata, **permissions_of(ingested.status)}
         changes.append((path, encode_entry(entry._replace(metadata=metadata))))
-    guard = worktree.repository.guard
-    return claim_uploaded(guard, changes, found=flushed.found, written=flushed.written)
+    return claim_uploaded(worktree.repository.guard, changes, *flushed)
 
 
 def _tree_of(worktree: Worktree, operation: Operation) -> MetarangeId:

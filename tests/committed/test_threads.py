@@ -120,13 +120,12 @@ def test_eight_threads_read_two_trees(room: int) -> None:
 class Told:
     """A guard that records its arguments."""
 
-    is_active = True
-
     def __init__(self) -> None:
         self.settled: list[set[str]] = []
 
-    def begin(self) -> None:
-        """Prepare nothing."""
+    def begin(self) -> bool:
+        """Say that tables need protection."""
+        return True
 
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False

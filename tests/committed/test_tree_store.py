@@ -45,8 +45,9 @@ class Claims:
     def __init__(self) -> None:
         self.calls: list[object] = []
 
-    def begin(self) -> None:
+    def begin(self) -> bool:
         self.calls.append("begin")
+        return self.is_active
 
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False

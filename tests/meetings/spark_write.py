@@ -43,11 +43,10 @@ def spark_write(
     repository.lake.runtime.on_step("rows")
     # Its own guard lives as long as the process, whose clock does not pass with that of the world.
     guard = GcGuard(location.store())
-    guard.begin()
-    ingest = Ingest(location.store(), follow=True, looks=guard.is_active)
+    ingest = Ingest(location.store(), follow=True, looks=guard.begin())
     ingested = ingest.file(os.fsencode(file))
     done = ingest.flush([ingested])
-    guard.settle(found=done.found, written=done.written)
+    guard.settle(**done._asdict())
     repository.lake.runtime.on_step("written")
     part = UploadedFile("part-0.csv", ingested.digest, ingested.size, 1)
     additions = claim_values(repository, new_entries(repository, target.prefix, [part]))

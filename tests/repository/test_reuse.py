@@ -81,7 +81,7 @@ def test_a_guard_costs_one_get_without_garbage_collection(place: Place) -> None:
         place.guard.begin()
         place.guard.settle(found=[KEY], written=[OTHER])
     assert place.store.counts == {"get": 1}
-    assert not place.guard.is_active
+    assert not place.guard.begin()
 
 
 def test_a_read_state_is_trusted_for_an_hour(place: Place) -> None:
@@ -211,7 +211,7 @@ def test_a_forbidden_and_missing_state_means_no_collection(
     monkeypatch.setattr(place.store, "get", denied)
     place.guard.begin()
     place.guard.settle(found=[KEY], written=[])
-    assert not place.guard.is_active
+    assert not place.guard.begin()
 
 
 @pytest.mark.parametrize("may_list", [False, True])
@@ -257,13 +257,12 @@ def test_an_object_is_kept_that_the_first_collection_condemns_during_an_upload(
     (tmp_path / "namespace").mkdir()
     store: ObjectStore = DirectoryStore(str(tmp_path / "namespace"))
     guard = GcGuard(store, monotonic=lambda: clock[0])
-    guard.begin()
-    ingest = Ingest(store, looks=guard.is_active)
+    ingest = Ingest(store, looks=guard.begin())
 
     def upload(text: bytes) -> str:
         (tmp_path / "file").write_bytes(text)
         done = ingest.flush([ingest.file(os.fsencode(tmp_path / "file"))])
-        claim_uploaded(guard, [], found=done.found, written=done.written)
+        claim_uploaded(guard, [], *done)
         return data_key(h(text).hex())
 
     old = data_key(h(b"old").hex())

@@ -168,9 +168,9 @@ def test_each_object_that_is_kept_is_claimed(
 ) -> None:
     claimed = []
 
-    def note(guard: Any, changes: Any, *, found: Any, written: Any) -> Any:
+    def note(guard: Any, changes: Any, found: Any, written: Any) -> Any:
         claimed.append(sorted([*found, *written]))
-        return claim_uploaded(guard, changes, found=found, written=written)
+        return claim_uploaded(guard, changes, found, written)
 
     monkeypatch.setattr("lakecli.worktree.kept_for_undo.claim_uploaded", note)
     write(root, {"a": "mine", "b": "mine too"})

@@ -120,7 +120,7 @@ def test_a_rebuilt_tree_is_claimed_and_built_again_if_it_was_collected(
         claimed.extend(keys)
         return dict.fromkeys(set(keys) - gone, 1)
 
-    monkeypatch.setattr(GcGuard, "is_active", True)
+    monkeypatch.setattr(GcGuard, "begin", lambda _guard: True)
     monkeypatch.setattr(GcGuard, "claim", claim)
     monkeypatch.setattr(GcGuard, "settle", lambda *_args, **_keys: None)
     assert canonical(borrowed.trees, tree, build=True).id == made

@@ -502,7 +502,7 @@ def test_restored_trees_are_claimed_from_garbage_collection(
         claimed.extend(keys)
         return dict.fromkeys(keys, 1)
 
-    monkeypatch.setattr(GcGuard, "is_active", True)
+    monkeypatch.setattr(GcGuard, "begin", lambda _guard: True)
     monkeypatch.setattr(GcGuard, "claim", claim)
     undo(repository)  # the commit
     undo(repository)  # what was staged
