@@ -45,7 +45,6 @@ from lakecli.repository.transfer.destination import (
     UnwritableFile,
 )
 from lakecli.repository.transfer.gitignore_patterns import EVERYTHING, Selection
-from lakecli.repository.transfer.multipart import PartFetcher
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import (
     CheckedProgress,
@@ -299,6 +298,8 @@ class Downloader:
 
         self._fetcher = None
         if not is_local(repository.store.uri):
+            from lakecli.repository.transfer.multipart import PartFetcher
+
             self._fetcher = PartFetcher(
                 repository,
                 workers=self.workers,

@@ -18,16 +18,13 @@ from typing import Final, NamedTuple
 from lakecli.errors import UsageError
 from lakecli.repository.transfer.gitignore_patterns import EVERYTHING, Patterns, Selection
 from lakecli.repository.transfer.own_names import is_own
+from lakecli.stores.local.directory import are_possible
 
 MAX_SIZE: Final = 1 << 20
 """Bytes of a `.lakefsignore`, at most."""
 
 
 IGNORE_FILE: Final = b".lakefsignore"
-MAX_COMPONENT: Final = 255
-"""Bytes of a file name, at most, on every file system in use."""
-
-_IMPOSSIBLE: Final = frozenset({b"", b".", b".."})
 
 
 def is_possible(relative: bytes) -> bool:
@@ -35,12 +32,7 @@ def is_possible(relative: bytes) -> bool:
 
     A path that ends in a slash marks a directory in a bucket, and is no file.
     """
-    if b"\0" in relative:
-        return False
-    for each in relative.split(b"/"):
-        if each in _IMPOSSIBLE or len(each) > MAX_COMPONENT:
-            return False
-    return not is_own(relative)
+    return are_possible(relative.split(b"/")) and not is_own(relative)
 
 
 class IgnoreMatch(NamedTuple):

@@ -30,7 +30,6 @@ from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, Unsupported
 from lakecli.repository.reading.contents import PIECE
-from lakecli.repository.stored_objects import DamagedObject, check_object, repair_data
 from lakecli.repository.transfer.ingest import PieceReader, hash_rest
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.files import closing
@@ -192,6 +191,8 @@ def _overwritten(
 
 def _restore(worktree: Worktree, each: _Overwritten) -> bool:
     """Write an object again; return whether it has its bytes."""
+    from lakecli.repository.stored_objects import DamagedObject, check_object, repair_data
+
     repository = worktree.repository
     key = data_key(each.digest)
     with suppress(OSError, IntegrityError):

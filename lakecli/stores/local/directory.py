@@ -50,6 +50,7 @@ MAX_NAME_SIZE = 255
 """Bytes in one component of a key, as all common file systems allow."""
 
 
+_SPECIAL = frozenset({b"", b".", b".."})
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -76,10 +77,8 @@ def split_key(key: str) -> list[bytes]:
 
 def are_possible(names: Sequence[bytes]) -> bool:
     """Tell whether directories and files can have all these names."""
-    for name in names:
-        if len(name) > MAX_NAME_SIZE or name in {b"", b".", b".."} or b"\0" in name:
-            return False
-    return True
+    longest = max(map(len, names), default=0)
+    return longest <= MAX_NAME_SIZE and _SPECIAL.isdisjoint(names) and b"\0" not in b"".join(names)
 
 
 class RootDirectory:
