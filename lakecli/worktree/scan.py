@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -187,9 +186,7 @@ class Scanner:
             skipped.append(directory)  # a working directory of its own
             return None
         block = self._index.blocks.get(directory)
-        if block is not None and _has_exactly(files, block.names):
-            self._compare_all(lead, block, files)
-        else:
+        if block is None or not _is_unchanged(block, files):
             self._compare(lead, block, sorted(files), files, skipped)
         return [item for item in below if not self._leaves_alone(item[0])]
 
@@ -220,28 +217,6 @@ class Scanner:
         if is_own(directory.rpartition(b"/")[2]):
             return True
         return directory not in self._tracked_directories and self._ignore.ignores(directory + b"/")
-
-    def _compare_all(
-        self, lead: bytes, block: TrackedDirectory, files: dict[bytes, os.DirEntry[str]]
-    ) -> None:
-        """Compare the files of a directory that has exactly the names of the base."""
-        # A link that is followed never is in the state of its file: `_look` reads that below.
-        found = None
-        with suppress(OSError):
-            found = [_STATE_OF(files[name].stat(follow_symlinks=False)) for name in block.names]
-        seen = list(STATES.iter_unpack(block.records))
-        if found == seen:
-            return
-        for position, name in enumerate(block.names):
-            if found is not None and found[position] == seen[position]:
-                continue
-            try:
-                status = files[name].stat(follow_symlinks=self._follows)
-            except OSError:
-                self._lost(lead + name)
-                continue
-            if _STATE_OF(status) != seen[position]:
-                self._look(lead + name, block, position, status)
 
     def _compare(
         self,
@@ -343,9 +318,18 @@ class Scanner:
         self._found.problems.append(ScanProblem(directory, reason))
 
 
-def _has_exactly(files: Collection[bytes], names: list[bytes]) -> bool:
-    """Return whether the files have these names, and no others."""
-    return len(files) == len(names) and all(map(files.__contains__, names))
+def _is_unchanged(block: TrackedDirectory, files: Mapping[bytes, os.DirEntry[str]]) -> bool:
+    """Return whether a directory has exactly the names of the base, and files in its states.
+
+    A link that is followed never is in the state of its file.
+    """
+    if len(files) != len(block.names):
+        return False
+    try:
+        found = [_STATE_OF(files[name].stat(follow_symlinks=False)) for name in block.names]
+    except (KeyError, OSError):
+        return False
+    return found == list(STATES.iter_unpack(block.records))
 
 
 def _is_below(path: bytes, places: list[bytes]) -> bool:
