@@ -208,20 +208,19 @@ class Uploader:
         self._uploads = uploads_of(repository.store)
         sender, memory, progress = None, None, options.progress
         if self._uploads is not None:
-            workers = workers or Workers(options.parallelism)  # one file has parts
-        if workers is not None:
-            memory, progress = Memory(), CheckedProgress(progress, workers)
-        if self._uploads is not None and workers is not None:
             from lakecli.repository.transfer.multipart import Sender
 
+            workers = workers or Workers(options.parallelism)  # one file has parts
             sender = Sender(
                 repository,
                 self._uploads,
                 workers=workers,
                 retries=part_retries(workers, repository.lake.runtime.random_number),
                 part_size=options.part_size,
-                progress=progress,
+                progress=CheckedProgress(progress, workers),
             )
+        if workers is not None:
+            memory, progress = Memory(), CheckedProgress(progress, workers)
         self.ingest = Ingest(
             repository.store,
             lake=repository.lake,
