@@ -57,7 +57,14 @@ from lakecli.remote.ref_records import InvalidRecord, NotOurs, RecordedMove, Rem
 from lakecli.remote.refs import ListedRef, find_ref, iter_refs, read_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import tracking
-from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, ObjectStore, Version
+from lakecli.stores.contract import (
+    ANY,
+    ObjectInfo,
+    ObjectNotFound,
+    ObjectStore,
+    Version,
+    get_bounded,
+)
 
 SEEN: Final = GC + "seen/"
 LAST: Final = GC + "refs"
@@ -473,6 +480,6 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[R
             hint="another program wrote into this namespace: restore the object from a backup",
         )
     try:
-        return parse_moves(info.key, store.get(info.key))
+        return parse_moves(info.key, get_bounded(store, info.key, MAX_REF_SIZE))
     except ObjectNotFound:
         return ()

@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
 
-from lakecli.base.layout import DATA, LAKEFS_MARKER, SSTABLES, sstable_key
+from lakecli.base.layout import DATA, LAKEFS_MARKER, MAX_TABLE_SIZE, SSTABLES, sstable_key
 from lakecli.base.model import CommitId, MetarangeId, RefKind
 from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
 from lakecli.committed.tree_store import MissingTable, RemoteSource
@@ -49,7 +49,13 @@ from lakecli.repository.contract import Notice
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
-from lakecli.stores.contract import ObjectNotFound, ObjectStore, Version, is_much_less
+from lakecli.stores.contract import (
+    ObjectNotFound,
+    ObjectStore,
+    Version,
+    get_bounded,
+    is_much_less,
+)
 from lakecli.stores.streams import batches
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
@@ -364,7 +370,7 @@ def _read(
     for table_id in ids:
         key = sstable_key(table_id)
         try:
-            table = SSTable(BytesSource(key, store.get(key)))
+            table = SSTable(BytesSource(key, get_bounded(store, key, MAX_TABLE_SIZE)))
         except ObjectNotFound:
             if must_exist:
                 raise MissingTable(key, store.uri) from None
@@ -470,12 +476,16 @@ def read_kinds(
 ) -> list[TableKind]:
     """Return the kinds of tables by their properties; one that cannot be read is not lakecli's.
 
+    Objects that are larger than any table are not read, and left out.
+
     Args:
         part: IDs and sizes in bytes.
         location: where to find the namespace.
     """
     found = []
     for table_id, size in part:
+        if size > MAX_TABLE_SIZE:
+            continue
         source = RemoteSource(location.store(), sstable_key(table_id), size=size)
         try:
             table = SSTable(source)

@@ -25,14 +25,14 @@ from typing import Any, Final, NamedTuple, Self
 from blake3 import blake3
 
 from lakecli.base.identity import h
-from lakecli.base.layout import DATA, SSTABLES, data_digest
+from lakecli.base.layout import DATA, MAX_TABLE_SIZE, SSTABLES, data_digest
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
 from lakecli.kv import file_digests
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.walk import LinkPolicy, walk
-from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, ObjectStore
+from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, ObjectStore, get_bounded
 from lakecli.stores.streams import batches
 
 _PIECE: Final = 4 << 20
@@ -289,7 +289,7 @@ def _copies_of_table(
         if "://" in place:
             store = repository.lake.runtime.open_store(place, "")
             key = SSTABLES + table_id
-            yield partial(store.get, key), f"{store.uri}/{key}"
+            yield partial(get_bounded, store, key, MAX_TABLE_SIZE), f"{store.uri}/{key}"
 
 
 def repair_data(

@@ -159,6 +159,20 @@ def test_everything_is_restored_from_a_copy_of_the_namespace(
     assert sound(repository)
 
 
+def test_an_object_larger_than_any_table_is_no_copy_of_one(
+    repository: Repository, history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(history, copy)
+    for path in (history / SSTABLES).iterdir():
+        if path.name != "dummy":
+            flip(path)
+    monkeypatch.setattr("lakecli.repository.stored_objects.MAX_TABLE_SIZE", 10)
+    assert heal(repository, places=[f"local://{copy}"])[1] == []
+
+
 def test_a_loss_is_reported_with_the_affected_refs_and_paths(
     repository: Repository, history: Path
 ) -> None:

@@ -6,18 +6,19 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import google_crc32c
+import pytest
 
-from lakecli.base.layout import data_key
-from lakecli.gc.mark import abandoned
+from lakecli.base.layout import data_key, sstable_key
+from lakecli.engine.runner import OpenStore
+from lakecli.gc.mark import abandoned, read_kinds, read_ranges, read_trees
 from lakecli.gc.policy import Times
 from lakecli.gc.roots import reflog_cutoff
 from lakecli.stores.capabilities import UploadNotFound
+from lakecli.stores.contract import ANY, TooLarge
 from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads
 from tests.support.lakes import START
 
 if TYPE_CHECKING:
-    import pytest
-
     from lakecli.stores.capabilities import UploadId
 
 DAY = timedelta(days=1)
@@ -51,6 +52,27 @@ def test_uploads_are_abandoned_if_neither_they_nor_their_parts_are_young(
     found = list(abandoned(store, START + DAY))
     # 0 and 5 are young, 1 is gone, 2 has a young part; 3 and 6 have no parts, 4 has an old one.
     assert found == [(keys[number], started[number]) for number in (3, 4, 6)]
+
+
+def test_a_table_is_read_up_to_the_largest_size_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever can write into the namespace may put an object of any size there."""
+    store, name = MemoryStore(), "ab" * 32
+    store.put(sstable_key(name), bytes(5000), ANY)
+    fetched = []
+    real = MemoryStore.get
+
+    def get(self: MemoryStore, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        fetched.append(length)
+        return real(self, key, start=start, length=length)
+
+    monkeypatch.setattr(MemoryStore, "get", get)
+    monkeypatch.setattr("lakecli.gc.mark.MAX_TABLE_SIZE", 4999)
+    with pytest.raises(TooLarge):
+        read_trees([name], location=OpenStore(store))
+    with pytest.raises(TooLarge):
+        read_ranges([name], location=OpenStore(store), must_exist=True, old_layout=False)
+    assert read_kinds([(name, 5000)], location=OpenStore(store)) == []
+    assert fetched == [5000, 5000]
 
 
 def test_positions_of_refs_count_for_thirty_days_and_one_for_wrong_clocks() -> None:
