@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.cli.commands import engine
 from lakecli.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -62,6 +63,25 @@ def test_gc_condemns_and_sweeps(cli: Cli, littered: Demo, golden: Golden) -> Non
         cli("fsck", REPOSITORY),
     )
     assert [path.read_bytes() for path in namespace.glob("data/*/*")] == [b"one"]
+
+
+@pytest.mark.usefixtures("littered")
+def test_branches_are_measured_only_where_spark_is_installed(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = []
+
+    def count(*_: object, **__: object) -> int:
+        measured.append(1)
+        return 1
+
+    monkeypatch.setattr(engine, "count_head_entries", count)
+    monkeypatch.setattr(engine, "_SPARK_PACKAGE", "no_such_package")
+    cli.ok("gc", "run", REPOSITORY, "--dry-run")
+    assert not measured
+    monkeypatch.setattr(engine, "_SPARK_PACKAGE", "json")
+    cli.ok("gc", "run", REPOSITORY, "--dry-run")
+    assert len(measured) == 1
 
 
 def test_rules_are_set_shown_and_deleted(
