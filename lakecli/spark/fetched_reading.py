@@ -243,9 +243,11 @@ def _parquet_batches(
             hint="give Spark a connector to the store, and read the table with native=True",
         )
     wanted = {fold(field.name) for field in schema}
+    names = [each for each in stored.names if fold(each) in wanted]
     name = ""
     try:
-        for batch in table.iter_batches(columns=[e for e in stored.names if fold(e) in wanted]):
+        # Spark gives a task one core, so a thread for each column only has it wait more often.
+        for batch in table.iter_batches(columns=names, use_threads=False):
             columns = []
             present = positions_of(batch.schema.names, fold)
             for field in schema:
