@@ -45,6 +45,10 @@ def session(machine: Machine, scratch: Path) -> Iterator[Any]:
 
 
 ROUNDS: Final = 5
+
+WARM_UPS: Final = 4
+"""Runs of both sides that are not counted: until then the JVM compiles what they need."""
+
 TABLE_ROWS: Final = 8
 """Million rows of the table."""
 
@@ -123,7 +127,8 @@ def compare_frames(
     def aggregate(frame: Any) -> Any:
         return frame.selectExpr(*sums).first()
 
-    assert aggregate(ours) == pytest.approx(aggregate(sparks))
+    for _ in range(WARM_UPS):
+        assert aggregate(ours) == pytest.approx(aggregate(sparks))
     return compare(
         benchmark,
         rounds=ROUNDS,
