@@ -34,7 +34,7 @@ from lakecli.committed.metaranges import ID_PART, Metarange
 from lakecli.committed.scan import Cursor, iter_pairs, iter_windows
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
-from lakecli.committed.writer import Application, canonical
+from lakecli.committed.writer import Application, canonical, find_canonical
 from lakecli.errors import ConflictError, IntegrityError
 
 STRATEGIES: Final[Mapping[MergeStrategy, Callable[[Candidate], bytes | None] | None]] = {
@@ -70,11 +70,10 @@ def merge(
     """
     if source in {base, destination}:
         return destination
-    # Only the destination has to be cut as lakecli does it: the base and the source are read.
-    ours = canonical(trees, destination, build=destination != base)
-    before, theirs = (canonical(trees, tree, build=False) for tree in (base, source))
+    before, theirs = (find_canonical(trees, tree) for tree in (base, source))
     if destination == base:
         return source
+    ours = canonical(trees, destination)  # only this tree has to be cut as lakecli does it
     resolve = STRATEGIES[strategy]
     if resolve is None:
         _refuse_conflicts(trees, segments(before, theirs, ours))

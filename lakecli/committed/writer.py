@@ -69,7 +69,7 @@ def apply(
         return base
     tree = trees.metarange(base)
     if not trees.cuts_as(tree):
-        tree = canonical(trees, base, build=True)
+        tree = canonical(trees, base)
     application = Application(trees, bases=(tree,))
     application.run(tree, 0, len(tree), chain([first], pending), more=False)
     return application.finish(base)
@@ -456,25 +456,33 @@ class TreeWriter:
             self.add_run(run, verbatim=verbatim)
 
 
-def canonical(trees: TreeStore, tree: MetarangeId, *, build: bool) -> Metarange:
-    """Return a tree with the same contents, cut as lakecli does it where that is possible.
+def canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
+    """Return a tree with the same contents, cut as lakecli does it; rebuild one of lakeFS for that.
 
     Args:
         trees: the store that holds the tree.
         tree: any tree.
-        build: rebuild a tree of lakeFS that was not rebuilt yet; else return it as it is.
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    found = trees.metarange(tree)
-    rebuilt = trees.rebuilt
-    if rebuilt is None or trees.cuts_as(found):
+    found = find_canonical(trees, tree)
+    if trees.rebuilt is None or trees.cuts_as(found):
         return found
-    known = rebuilt.find(tree)
-    if known is not None:
-        return trees.metarange(known)
-    return trees.metarange(_rebuild(trees, found, rebuilt)) if build else found
+    return trees.metarange(_rebuild(trees, found, trees.rebuilt))
+
+
+def find_canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
+    """Return the tree that `canonical` built from a tree of lakeFS before, else the tree itself.
+
+    Raises:
+        IntegrityError: the metarange is missing or damaged.
+    """
+    found = trees.metarange(tree)
+    if trees.rebuilt is None or trees.cuts_as(found):
+        return found
+    known = trees.rebuilt.find(tree)
+    return found if known is None else trees.metarange(known)
 
 
 def _rebuild(trees: TreeStore, tree: Metarange, rebuilt: Rebuilt) -> MetarangeId:

@@ -314,7 +314,7 @@ def rebuild_heads(repository: Repository, runner: Runner) -> int:
     foreign = [tree for tree in _heads(repository) if not trees.cuts_as(tree)]
     if runner.name == "local":
         for tree in foreign:
-            canonical(trees, tree.id, build=True)
+            canonical(trees, tree.id)
         return len(foreign)
     if repository.record.is_borrowed:
         raise Refused(

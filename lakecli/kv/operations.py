@@ -31,7 +31,7 @@ from itertools import chain, groupby, islice
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from lakecli.base.identity import h
-from lakecli.base.model import NO_METADATA, RefKind
+from lakecli.base.model import NO_METADATA, CommitId, RefKind
 from lakecli.errors import IntegrityError, LakeError, NotFound
 from lakecli.kv.lmdb_environment import LmdbEnvironment
 from lakecli.kv.local_store import (
@@ -56,6 +56,16 @@ _STAGED: Final = b"\1"
 _BATCH: Final = 1024
 
 
+FOLLOWED: Final = "sync"
+"""The kind of operation by which refs followed the bucket."""
+
+MOVE: Final = "move"
+"""Key of an operation's metadata: the write ID of the move that it made in the bucket."""
+
+LEFT: Final = "left"
+"""Set in the metadata of an operation whose commit left a part of what was staged."""
+
+
 class RefChange(NamedTuple):
     """One ref or repository record that an operation changed.
 
@@ -72,6 +82,31 @@ class RefChange(NamedTuple):
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
     is_local: bool = False
+
+    @property
+    def commit_before(self) -> CommitId | None:
+        """The commit that a branch or tag pointed to before; ``None``: it did not exist."""
+        return _commit_of(self.before)
+
+    @property
+    def commit_after(self) -> CommitId | None:
+        """The commit that a branch or tag points to after it; ``None``: it was deleted."""
+        return _commit_of(self.after)
+
+    @property
+    def commits(self) -> tuple[CommitId | None, CommitId | None]:
+        """Both of them."""
+        return self.commit_before, self.commit_after
+
+    @property
+    def moves_commit(self) -> bool:
+        """Whether it moved, made or deleted a branch or tag."""
+        return self.commit_before != self.commit_after
+
+
+def _commit_of(fields: Mapping[str, Any] | None) -> CommitId | None:
+    commit_id = None if fields is None else fields.get("commit_id")
+    return None if commit_id is None else CommitId(commit_id)
 
 
 class StagingChange(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed.writer import canonical
+from lakecli.committed.writer import find_canonical
 from lakecli.engine.runner import LocalRunner, count_head_entries
 from lakecli.errors import Refused
 from lakecli.fsck.check import fsck
@@ -71,7 +71,7 @@ def forget(repository: Repository) -> None:
 
 
 def rebuilt(repository: Repository) -> list[MetarangeId]:
-    found = [canonical(repository.trees, each, build=False) for each in heads(repository)]
+    found = [find_canonical(repository.trees, each) for each in heads(repository)]
     assert all(repository.trees.cuts_as(each) for each in found)
     return [each.id for each in found]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from lakecli.base.layout import ref_key
 from lakecli.base.model import RefKind
-from lakecli.repository.journal.unsent_moves import commit_of
 from lakecli.repository.undo.log import RESTORE, UNDO
 from tests.meetings.losses import PREFIX
 
@@ -59,7 +58,7 @@ class Held:
         wrong = []
         for each in operations:
             for change in each.refs:
-                before, after = commit_of(change.before), commit_of(change.after)
+                before, after = change.commit_before, change.commit_after
                 if change.kind is not RefKind.BRANCH or before == after:
                     continue
                 there = self._there(change.name)

@@ -14,6 +14,7 @@ import pytest
 from lakecli.base.model import RefKind
 from lakecli.committed.values import encode_entry
 from lakecli.errors import AlreadyExists, LostRace, NotFound, NothingToDo, Refused
+from lakecli.kv import operations as log
 from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, repo, tag
@@ -21,7 +22,7 @@ from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.guard import Reclaimed
-from lakecli.repository.journal import operation_log, unsent_moves
+from lakecli.repository.journal import operation_log
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.moving.housekeeping import KEPT_FOR
 from lakecli.repository.moving.transaction import seal
@@ -231,7 +232,7 @@ class TestHere:
         with repository.lake.kv.write() as txn:
             found = get_branch(RefStore(txn, repository.key), "main")
             change = operation_log.branch_change(found, found)
-            operation_log.append(txn, repository, kind=unsent_moves.FOLLOWED, refs=[change])
+            operation_log.append(txn, repository, kind=log.FOLLOWED, refs=[change])
         assert undo(repository).operation.kind == "branch create"
         assert redo(repository).operation.kind == "branch create"
 
@@ -393,8 +394,8 @@ def test_the_bucket_is_asked_only_about_what_is_put_back(
     monkeypatch.setattr(Reclaimed, "add_values", lambda *given: staged.append(list(given[-1])))
     for operation in [each.operation for each in iter_log(repository)]:
         claim_operations(repository, [operation])
-        moves = [each for each in operation.refs if unsent_moves.moves_commit(each)]
-        wanted = [unsent_moves.commit_of(each.before) for each in moves]
+        moves = [each for each in operation.refs if each.moves_commit]
+        wanted = [each.commit_before for each in moves]
         assert asked == [each for each in wanted if each is not None], operation.kind
         asked.clear()
         paths = [path for path, _ in staged.pop()]

@@ -32,20 +32,16 @@ from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import IntegrityError, LakeError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.kv.bucket import IntentStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
-from lakecli.kv.operations import iter_operations
+from lakecli.kv.operations import LEFT, MOVE, iter_operations
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, look_up_move, move_ref
 from lakecli.repository.contract import Finished, LocalMove, Repository
-from lakecli.repository.journal import operation_log, tracking, unsent_moves
+from lakecli.repository.journal import operation_log, tracking
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
 
 _ID_FIELD: Final = "write_id"
 """Rows without it are notes of `lakecli.repository.journal.unsent_moves`."""
-
-
-LEFT: Final = "left"
-"""Set in the metadata of an operation whose commit left a part of what was staged."""
 
 
 class WantedMove(NamedTuple):
@@ -238,7 +234,7 @@ def record_outcome(
             "kind": intent.kind,
             "before": intent.before or "",
             "after": intent.after or "",
-            unsent_moves.MOVE: intent.write_id,
+            MOVE: intent.write_id,
         }
         operation_log.append(txn, repository, kind="push", metadata=metadata)
     elif intent.after is not None and (is_new or not _was_landed(txn, repository, begun)):
@@ -322,7 +318,7 @@ def _land(
         sealed=[token for token in before.sealed_tokens if token in taken],
         metadata={
             **({LEFT: "true"} if left else {}),
-            **({unsent_moves.MOVE: move} if move else {}),
+            **({MOVE: move} if move else {}),
         },
         is_shared=bool(move),
     )
@@ -332,7 +328,7 @@ def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> 
     """Return whether an operation of the log has moved the branch here to what was sent."""
     wanted = (RefKind.BRANCH, begun.intent.name, begun.intent.after)
     return any(
-        (change.kind, change.name, unsent_moves.commit_of(change.after)) == wanted
+        (change.kind, change.name, change.commit_after) == wanted
         for operation in iter_operations(txn, repository.key)
         for change in operation.refs
     )

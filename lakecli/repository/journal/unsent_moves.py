@@ -34,17 +34,11 @@ from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import LostRace
 from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
-from lakecli.kv.operations import Operation, RefChange
+from lakecli.kv.operations import FOLLOWED, Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository, UnsentMove
 from lakecli.repository.journal.tracking import iter_known_moves
-
-FOLLOWED: Final = "sync"
-"""The kind of operation by which refs followed the bucket."""
-
-MOVE: Final = "move"
-"""Key of an operation's metadata: the write ID of the move that it made in the bucket."""
 
 LOCAL: Final = frozenset({"repo create", "repo delete", "clone", "fetch", "pull", FOLLOWED})
 """Kinds of operations that concern this machine only: the bucket had their moves already, or never
@@ -60,23 +54,6 @@ _HELD: Final = "held"
 def is_local(operation: Operation, change: RefChange) -> bool:
     """Return whether a change concerns this machine only, and is never sent."""
     return change.is_local or operation.kind in LOCAL
-
-
-def moves_commit(change: RefChange) -> bool:
-    """Return whether a change moved, made or deleted a branch or tag."""
-    before, after = ends_of(change)
-    return before != after
-
-
-def ends_of(change: RefChange) -> tuple[CommitId | None, CommitId | None]:
-    """Return the position of a branch or tag before and after a change."""
-    return commit_of(change.before), commit_of(change.after)
-
-
-def commit_of(fields: Mapping[str, Any] | None) -> CommitId | None:
-    """Return the commit that the fields of a ref point to; ``None`` for none and a repository."""
-    commit_id = None if fields is None else fields.get("commit_id")
-    return None if commit_id is None else CommitId(commit_id)
 
 
 class SendDecision(Enum):
@@ -113,7 +90,7 @@ def note(
     rows = IntentStore(txn, repository.key)
     renamed = _renamed(txn, repository, operation)
     for change in operation.refs:
-        before, after = ends_of(change)
+        before, after = change.commits
         if before == after:
             continue
         rows.delete(_row(_HELD, change.kind, change.name))
@@ -132,7 +109,7 @@ def note(
 
 def _is_new(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
     """Return whether a change makes a ref that the bucket never had, as far as is known."""
-    is_made = commit_of(change.before) is None
+    is_made = change.commit_before is None
     return is_made and TrackingStore(txn, repository.key).find(change.kind, change.name) is None
 
 
@@ -296,7 +273,7 @@ def _extend(
     replaces: str,
 ) -> None:
     """Extend the note of a ref by a move; with `starts`, make one if there is none."""
-    before, after = ends_of(change)
+    before, after = change.commits
     found = find_unsent(txn, repository, change.kind, change.name)
     if found is None and not starts:
         return
@@ -318,7 +295,7 @@ def _extend(
 def hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> None:
     """Hold a ref at the position that it was moved back to, until it moves in the bucket."""
     tracked = TrackingStore(txn, repository.key).find(change.kind, change.name)
-    if tracked is not None and tracked.commit_id != commit_of(change.after):
+    if tracked is not None and tracked.commit_id != change.commit_after:
         fields = {_HELD: tracked.write_id, "kind": change.kind, "name": change.name}
         id_ = _row(_HELD, change.kind, change.name)
         IntentStore(txn, repository.key).put(id_, fields)
@@ -346,7 +323,7 @@ def find_lease(
         deletion: of the ref, here.
     """
     there = _there(txn, repository, deletion)
-    here = commit_of(deletion.before)
+    here = deletion.commit_before
     if there is None or here is None or there == here:
         return None if here is None else there
     if deletion.kind is RefKind.BRANCH and is_ancestor(RefStore(txn, repository.key), there, here):

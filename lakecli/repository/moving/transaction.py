@@ -62,7 +62,7 @@ from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import LocalMove, Repository
 from lakecli.repository.guard import ClaimedCommit, same_area
-from lakecli.repository.journal import intents, operation_log, unsent_moves
+from lakecli.repository.journal import intents, operation_log
 from lakecli.repository.journal.operation_log import is_built_from, newer_than
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
@@ -152,8 +152,8 @@ def _check_not_committed(
                 break
         else:
             return
-    if any(unsent_moves.moves_commit(change) for change in operation.refs) and (
-        operation.kind == "commit" and intents.LEFT not in operation.metadata
+    if any(change.moves_commit for change in operation.refs) and (
+        operation.kind == "commit" and log.LEFT not in operation.metadata
     ):
         raise LostRace(
             f"another commit took the staged changes of {branch.name}: {branch.commit_id}",

@@ -16,14 +16,13 @@ from typing import Final, NamedTuple
 from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
 from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
-from lakecli.kv.operations import Operation, iter_operations
+from lakecli.kv.operations import FOLLOWED, Operation, iter_operations
 from lakecli.refs.names import is_ref_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RecordedMove
 from lakecli.remote.refs import find_ref, iter_moves
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal.tracking import iter_known_moves, put_known_moves
-from lakecli.repository.journal.unsent_moves import FOLLOWED
 
 _MAKE_NO_COMMIT: Final = frozenset(
     {"repo create", "branch create", "tag create", "clone", "fetch", "pull", FOLLOWED}

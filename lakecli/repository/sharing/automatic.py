@@ -39,7 +39,7 @@ from lakecli.errors import (
 )
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
-from lakecli.kv.operations import RefChange
+from lakecli.kv.operations import FOLLOWED, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import MoveOutcome
@@ -186,9 +186,7 @@ def follow(repository: Repository) -> int:
             and (change := _FOLLOW[tracked.kind](txn, repository, tracked)) is not None
         ]
         if changes:
-            operation_log.append(
-                txn, repository, kind=unsent_moves.FOLLOWED, refs=changes, is_shared=True
-            )
+            operation_log.append(txn, repository, kind=FOLLOWED, refs=changes, is_shared=True)
     return len(changes)
 
 

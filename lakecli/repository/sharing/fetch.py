@@ -22,7 +22,7 @@ from lakecli.base.model import Commit, CommitId, RefKind, Tag
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
-from lakecli.kv.operations import RefChange
+from lakecli.kv.operations import FOLLOWED, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_ref_name
 from lakecli.refs.ref_store import RefStore
@@ -412,7 +412,7 @@ def _track(
             updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, change))
     if tags:
         # Undo passes over what the user did not ask for.
-        kind = unsent_moves.FOLLOWED if repository.syncs else "fetch"
+        kind = FOLLOWED if repository.syncs else "fetch"
         operation_log.append(txn, repository, kind=kind, refs=tags, is_shared=True)
     return tuple(updated)
 

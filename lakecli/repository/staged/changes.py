@@ -237,9 +237,8 @@ def _unstage(
 ) -> bool:
     """Remove the records that have not changed since; return ``False`` if the head has."""
     # `status`, which reads only, is among the commands that scripts call most.
-    from lakecli.kv.operations import StagingChange, save_images
+    from lakecli.kv.operations import FOLLOWED, StagingChange, save_images
     from lakecli.repository.journal import intents, operation_log
-    from lakecli.repository.journal.unsent_moves import FOLLOWED
 
     refs = RefStore(txn, repository.key)
     branch = refs.find_branch(seen.name)

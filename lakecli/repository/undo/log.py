@@ -14,10 +14,9 @@ from typing import Final, NamedTuple
 from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
-from lakecli.kv.operations import Operation, PastStore
+from lakecli.kv.operations import FOLLOWED, Operation, PastStore
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle.lake import Lake, find_repository, iter_forgotten
-from lakecli.repository.journal import unsent_moves
 from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.undo import interrupted
 
@@ -68,7 +67,7 @@ def is_passed_over(operation: Operation) -> bool:
     """Return whether undo and redo ignore an operation: it changed nothing, or was automatic."""
     if REDOES in operation.metadata:  # what it redid was not passed over either
         return False
-    return operation.kind == unsent_moves.FOLLOWED or not changes_something(operation)
+    return operation.kind == FOLLOWED or not changes_something(operation)
 
 
 def iter_log(repository: Repository) -> Iterator[Logged]:

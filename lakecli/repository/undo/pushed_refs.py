@@ -22,14 +22,14 @@ from lakecli.errors import LostRace, Refused
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
-from lakecli.kv.operations import Operation, RefChange
+from lakecli.kv.operations import MOVE, Operation, RefChange
 from lakecli.refs.graph import is_ancestor, iter_unreached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
 from lakecli.repository.journal.tracking import iter_known_moves
-from lakecli.repository.journal.unsent_moves import MOVE, commit_of, ends_of, is_local
+from lakecli.repository.journal.unsent_moves import is_local
 from lakecli.repository.undo import log as op_log
 
 _BACK: Final = {op_log.UNDO, op_log.RESTORE}
@@ -160,7 +160,7 @@ def find_pushed(
         oldest = next((each for each in reversed(run) if each.key in ours), None)
         if oldest is None:
             continue
-        before, after = commit_of(oldest.change.before), commit_of(run[0].change.after)
+        before, after = oldest.change.commit_before, run[0].change.commit_after
         resets = any(each.operation.kind in anywhere for each in run)
         if before == after or not _has_seen(
             txn, repository, tracked, (before, after), resets=resets
@@ -294,7 +294,7 @@ class Moved(NamedTuple):
     @property
     def ends(self) -> tuple[Position, Position]:
         """Its position before and after."""
-        return ends_of(self.change)
+        return self.change.commits
 
     @property
     def key(self) -> tuple[bytes, str, str]:
@@ -357,7 +357,7 @@ def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
     for change in operation.refs:
         found = sent.get((change.kind, change.name))
         if found is not None and not is_local(operation, change):
-            found.add_change(*ends_of(change), move, is_new=operation.kind not in TO_KNOWN)
+            found.add_change(*change.commits, move, is_new=operation.kind not in TO_KNOWN)
 
 
 class _Sent:

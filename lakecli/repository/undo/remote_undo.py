@@ -32,7 +32,7 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository, UnsentMove
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import when_none_under_way
-from lakecli.repository.journal.unsent_moves import SendDecision, commit_of, is_local, moves_commit
+from lakecli.repository.journal.unsent_moves import SendDecision, is_local
 from lakecli.repository.sharing.automatic import (
     Sent,
     not_sent,
@@ -91,7 +91,7 @@ def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefCha
         if noted is None
         else noted.after
     )
-    before, here = unsent_moves.commit_of(change.before), unsent_moves.commit_of(change.after)
+    before, here = change.commit_before, change.commit_after
     if there is None or before is None or here is None:
         return False
     refs = RefStore(txn, repository.key)
@@ -290,14 +290,12 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
 def _find(txn: ReadTransaction, repository: Repository, refused: UnsentMove) -> Operation | None:
     """Return the newest operation on a ref, if it made the refused move and deleted a ref by it."""
     for operation, _ in iter_logged(txn, repository):
-        changes = [each for each in operation.refs if moves_commit(each)]
+        changes = [each for each in operation.refs if each.moves_commit]
         for change in changes:
             if (change.kind, change.name) != (refused.kind, refused.name):
                 continue
             takes_back = UNDOES in operation.metadata or operation.kind == RESTORE
             is_deletion = any(each.after is None for each in changes)
-            is_refused = commit_of(change.after) == refused.after and not is_local(
-                operation, change
-            )
+            is_refused = change.commit_after == refused.after and not is_local(operation, change)
             return operation if is_refused and is_deletion and not takes_back else None
     return None

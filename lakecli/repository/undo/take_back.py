@@ -29,7 +29,7 @@ from lakecli.base.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.errors import AlreadyExists, LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
-from lakecli.kv.operations import Operation, RefChange, StagingChange
+from lakecli.kv.operations import FOLLOWED, Operation, RefChange, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Reclaimed, unless_away
@@ -77,7 +77,7 @@ def find_passed_over(
             turned ^= {concerned}
             continue
         turned.discard(newer.id.hex())
-        if newer.kind == unsent_moves.FOLLOWED:
+        if newer.kind == FOLLOWED:
             older = (log.find(txn, repository.key, bytes.fromhex(each)) for each in turned)
             found.append(PassedOver(newer, tuple(each for each in older if each is not None)))
     return found
@@ -218,7 +218,7 @@ class TakeBack:
             self._forget_heads(staged, passed_over)
         for change in reversed(operation.refs):
             self._put(change)
-            if unsent_moves.is_local(operation, change) and unsent_moves.moves_commit(change):
+            if unsent_moves.is_local(operation, change) and change.moves_commit:
                 self._local.add((change.kind, change.name))
         for staged in dict.fromkeys(staged for staged, _ in restored if staged in self._staging):
             self._outdate_commits(staged)
@@ -236,8 +236,10 @@ class TakeBack:
         Raises:
             CommitUnderWay: another process is pushing what was undone.
         """
-        for moved in filter(unsent_moves.moves_commit, self._changes.values()):
-            to = unsent_moves.commit_of(moved.after)
+        for moved in self._changes.values():
+            if not moved.moves_commit:
+                continue
+            to = moved.commit_after
             check_none_taken_back(self._txn, self._repository, moved.kind, moved.name, to=to)
         # A branch with other tokens has changed even if all of them are empty: its older operations
         # wrote to them.
@@ -289,7 +291,7 @@ class TakeBack:
         """Record that a staging area has not seen where its branch has followed to."""
         for step in passed_over:
             for moved in step.operation.refs:
-                before, after = map(unsent_moves.commit_of, (moved.before, moved.after))
+                before, after = moved.commits
                 is_its_branch = (moved.kind, moved.name) == (RefKind.BRANCH, change.branch)
                 if is_its_branch and before is not None and after is not None:
                     token = StagingToken(change.token)

@@ -432,9 +432,9 @@ def _holds(txn: ReadTransaction, repository: Repository, operation: Operation) -
     """Return whether the refs still are what an operation made them, or have only moved on."""
     refs = RefStore(txn, repository.key)
     for change in operation.refs:
-        if not unsent_moves.moves_commit(change):
+        if not change.moves_commit:
             continue
-        before, after = map(unsent_moves.commit_of, (change.before, change.after))
+        before, after = change.commits
         here = refs.position(change.kind, change.name)
         if here == after:
             continue

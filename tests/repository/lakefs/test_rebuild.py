@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.layout import sstable_key
-from lakecli.committed.writer import canonical
+from lakecli.committed.writer import canonical, find_canonical
 from lakecli.engine.runner import LocalRunner
 from lakecli.fsck.check import fsck
 from lakecli.imports.tree_parts import rebuild_heads
@@ -104,7 +104,7 @@ def test_all_heads_are_rebuilt_ahead(borrowed: Repository) -> None:
     commit(borrowed, "main", message="m", committer="c")
     assert written(borrowed) - before == 1
     for tree in trees:
-        made = canonical(borrowed.trees, tree, build=False)
+        made = find_canonical(borrowed.trees, tree)
         assert borrowed.trees.cuts_as(made)
 
 
@@ -112,7 +112,7 @@ def test_a_rebuilt_tree_is_claimed_and_built_again_if_it_was_collected(
     borrowed: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = tree_of(borrowed, "main")
-    made = canonical(borrowed.trees, tree, build=True).id
+    made = canonical(borrowed.trees, tree).id
     claimed: list[str] = []
     gone: set[str] = set()
 
@@ -123,20 +123,20 @@ def test_a_rebuilt_tree_is_claimed_and_built_again_if_it_was_collected(
     monkeypatch.setattr(GcGuard, "begin", lambda _guard: True)
     monkeypatch.setattr(GcGuard, "claim", claim)
     monkeypatch.setattr(GcGuard, "settle", lambda *_args, **_keys: None)
-    assert canonical(borrowed.trees, tree, build=True).id == made
+    assert canonical(borrowed.trees, tree).id == made
     assert claimed == [sstable_key(made)]
     gone.add(sstable_key(made))
-    assert canonical(borrowed.trees, tree, build=False).id == tree
+    assert find_canonical(borrowed.trees, tree).id == tree
     before = written(borrowed)
-    assert canonical(borrowed.trees, tree, build=True).id == made
+    assert canonical(borrowed.trees, tree).id == made
     assert written(borrowed) > before
 
 
 @pytest.mark.parametrize("forged", [b"", b"x", b"x" * 33])
 def test_a_damaged_memory_is_forgotten(borrowed: Repository, forged: bytes) -> None:
     tree = tree_of(borrowed, "main")
-    made = canonical(borrowed.trees, tree, build=True).id
+    made = canonical(borrowed.trees, tree).id
     with borrowed.lake.kv.write() as txn:
         (key,) = [key for key, _ in txn.scan(Table.META, prefix=b"rebuilt/")]
         txn.put(Table.META, key, forged)
-    assert canonical(borrowed.trees, tree, build=True).id == made
+    assert canonical(borrowed.trees, tree).id == made
