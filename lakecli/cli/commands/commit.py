@@ -84,7 +84,8 @@ def commit(
                     "need a BRANCH",
                     hint="lakecli commit lakefs://REPOSITORY/BRANCH -m TEXT",
                 )
-            from lakecli.cli.commands.worktrees import commit_worktree, open_worktree
+            from lakecli.cli.commands.worktree_changes import commit_worktree
+            from lakecli.cli.commands.worktrees import open_worktree
 
             commit_worktree(
                 context,

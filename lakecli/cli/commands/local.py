@@ -12,14 +12,9 @@ from lakecli.cli.commands.transfers import PreSign
 from lakecli.cli.commands.worktrees import (
     LocalCommitJson,
     SyncedJson,
-    answer_synced,
-    checkout_worktree,
-    commit_worktree,
-    downloading,
     find_worktree,
     linking,
     open_worktree,
-    pull_worktree,
     show_changes,
     show_diff,
 )
@@ -33,8 +28,6 @@ from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Message, Metadata, PrefixUri, Yes
 from lakecli.cli.parsers import NO_METADATA, Kind, absolute
 from lakecli.errors import NotFound, Refused, UsageError
-from lakecli.worktree.checkout import Policy
-from lakecli.worktree.create import clone, init
 from lakecli.worktree.git import GitRepository, find_git, ignore_in_git
 from lakecli.worktree.ignore import selection_of
 from lakecli.worktree.index import DIRECTORIES
@@ -100,6 +93,8 @@ def local_clone(
         lakecli local clone lakefs://demo/main/events/ --include 'dt=2026-11-*/**'
     """
     del pre_sign
+    from lakecli.cli.commands.worktree_changes import answer_synced, downloading
+    from lakecli.worktree.create import clone
 
     name = os.fsdecode((path.path or b"").rstrip(b"/").rpartition(b"/")[2]) or path.repository
     if not directory and name in {".", ".."}:
@@ -147,6 +142,8 @@ def local_init(
     Examples:
         lakecli local init lakefs://demo/main/data/ ./data
     """
+    from lakecli.worktree.create import init
+
     root = absolute(directory)
     git = _find_git(context, root, wanted=gitignore)
     worktree = init(
@@ -233,6 +230,8 @@ def local_checkout(
         lakecli local checkout --all -y
     """
     del pre_sign
+    from lakecli.cli.commands.worktree_changes import checkout_worktree
+
     if all_ and ref:
         raise UsageError("--all and --ref exclude each other", hint="give one of them")
     places = [directory]
@@ -272,6 +271,9 @@ def local_pull(
         lakecli local pull ./data --force
     """
     del pre_sign
+    from lakecli.cli.commands.worktree_changes import answer_synced, pull_worktree
+    from lakecli.worktree.checkout import Policy
+
     worktree = open_worktree(context, directory, links=links)
     brought = pull_worktree(context, worktree, Policy.FORCE if force else Policy.KEEP, transfer)
     if not (brought.failures or brought.conflicts):
@@ -316,6 +318,8 @@ def local_commit(
         lakecli local commit ./data -m "Clean up" --include 'raw/**'
     """
     del force, yes, pre_sign
+    from lakecli.cli.commands.worktree_changes import commit_worktree
+
     commit_worktree(
         context,
         open_worktree(context, directory, links=links),

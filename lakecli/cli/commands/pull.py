@@ -15,7 +15,8 @@ from lakecli.cli.commands.moved_refs import (
     short,
     update_lines,
 )
-from lakecli.cli.commands.worktrees import linking, pull_worktree, tell_brought
+from lakecli.cli.commands.worktree_changes import pull_worktree, tell_brought
+from lakecli.cli.commands.worktrees import linking
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag
 from lakecli.cli.out.records import answers, pick

@@ -1,0 +1,241 @@
+"""Shared by commands that bring a linked directory to a commit, or make a commit of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from lakecli.base.uri import LakeUri
+from lakecli.cli.commands.transfers import (
+    failure_records,
+    note_left_out,
+    parallelism,
+    raise_failures,
+    summary_lines,
+)
+from lakecli.cli.commands.worktrees import LocalCommitJson, SyncedJson
+from lakecli.cli.context import Context
+from lakecli.cli.option_groups import TransferOptions
+from lakecli.cli.out.records import commit_record, pick
+from lakecli.cli.out.text import commit_lines, quote_path
+from lakecli.cli.parsers import check_message
+from lakecli.repository.contract import Repository
+from lakecli.repository.download import DownloadOptions
+from lakecli.repository.transfer.gitignore_patterns import EVERYTHING, Selection
+from lakecli.repository.upload import UploadOptions
+from lakecli.settings.keys import HARDLINK_ROOT
+from lakecli.worktree.checkout import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
+from lakecli.worktree.commit import CommitOptions, Committed, commit
+from lakecli.worktree.create import link_target
+from lakecli.worktree.git import commit_metadata, find_git
+from lakecli.worktree.worktree import Worktree
+
+
+@contextmanager
+def downloading(
+    context: Context, repository: Repository, verb: str, transfer: TransferOptions | None = None
+) -> Iterator[DownloadOptions]:
+    """Give the options of the downloads of a working directory, and show their progress."""
+    transfer = transfer or TransferOptions()
+    with context.out.progress(verb, hidden=transfer.no_progress) as shown:
+        workers = parallelism(context, repository, transfer.workers)
+        yield DownloadOptions(parallelism=workers, progress=shown)
+
+
+def answer_synced(context: Context, worktree: Worktree, brought: Brought, operation: str) -> None:
+    """Answer with what bringing a working directory to a commit did.
+
+    Raises:
+        PartialFailure: some objects could not be downloaded.
+        WorktreeConflict: files were changed both here and there.
+    """
+    record = pick(
+        SyncedJson,
+        brought,
+        directory=worktree.root,
+        uri=str(worktree.link.src),
+        commit_id=brought.commit.id,
+        impossible=failure_records(brought.impossible),
+        failures=failure_records(brought.failures),
+    )
+    context.out.emit(
+        record,
+        text=lambda: summary_lines(
+            operation, downloaded=brought.downloaded, removed=brought.removed
+        ),
+    )
+    tell_brought(context, worktree, brought)
+
+
+def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None:
+    """Say what bringing a working directory to a commit has left, and whether files are read-only.
+
+    Raises:
+        PartialFailure: some objects could not be downloaded.
+        WorktreeConflict: files were changed both here and there.
+    """
+    if brought.downloaded and worktree.linking == "hardlink":
+        context.out.note(
+            "the files are read-only: they are hard links to objects of the repository; to change "
+            "one, replace it by a copy"
+        )
+    elif brought.downloaded and context.settings.local_link == "hardlink" and os.geteuid() == 0:
+        context.out.note(
+            "the files are no hard links: root could write through them to the repository; to link "
+            f"anyway: lakecli config set local.link {HARDLINK_ROOT}"
+        )
+    note_left_out(context, brought.left_out)
+    for path, why in brought.impossible:
+        context.out.warn(f"{quote_path(path)} cannot be a file here, and is left out: {why}")
+    if brought.kept:
+        kept = f"{brought.kept} changed files were" if brought.kept > 1 else "a changed file was"
+        context.out.note(
+            f"{kept} overwritten; to bring back: lakecli undo {worktree.repository.uri}"
+        )
+    raise_failures(
+        context,
+        brought.failures,
+        verb="download",
+        hint="all others were downloaded; go on: lakecli local pull",
+    )
+    raise_conflicts(worktree, brought.conflicts)
+
+
+def raise_conflicts(worktree: Worktree, conflicts: Sequence[bytes]) -> None:
+    """Raise if files were changed both here and there.
+
+    Raises:
+        WorktreeConflict: listing them.
+    """
+    if not conflicts:
+        return
+
+    count = f"{len(conflicts)} files were" if conflicts[1:] else "a file was"
+    raise WorktreeConflict(
+        f"conflict: {count} changed both in {worktree.root} and on {worktree.link.ref}; the "
+        "directory's version stays",
+        hint="take the branch's file: lakecli restore FILE; or commit the directory's: lakecli "
+        "local commit --ours",
+        paths=conflicts[:MAX_LISTED],
+    )
+
+
+def pull_worktree(
+    context: Context, worktree: Worktree, policy: Policy, transfer: TransferOptions | None = None
+) -> Brought:
+    """Bring a working directory to what its ref is now."""
+    with (
+        worktree.locked(),
+        downloading(context, worktree.repository, "pull", transfer) as options,
+    ):
+        worktree.follow_back()
+        return bring(worktree, worktree.head(), operation="pull", policy=policy, options=options)
+
+
+def checkout_worktree(
+    context: Context,
+    worktree: Worktree,
+    *,
+    ref: str,
+    discard: bool,
+    transfer: TransferOptions,
+    force: bool = False,
+    yes: bool = False,
+) -> None:
+    """Bring a working directory to another ref, and answer with what was done.
+
+    Args:
+        context: of the command.
+        worktree: the working directory.
+        ref: the ref; ``""``: the commit that the directory is at.
+        discard: undo all changes of the directory, after a question.
+        transfer: how to download.
+        force: overwrite changed files that the ref has otherwise.
+        yes: do not ask.
+    """
+    policy = Policy.REFUSE
+    if discard or force:
+        policy = Policy.DISCARD if discard else Policy.FORCE
+    repository = worktree.repository
+    with worktree.locked():
+        worktree.follow_back()
+        link = worktree.link
+        src = link.src
+        if ref:
+            uri = LakeUri(link.src.repository, ref, link.prefix)
+            src, target = link_target(repository, uri)
+        elif link.at_head is None:
+            target = worktree.head()
+        else:
+            target = worktree.commit(link.at_head)
+        if discard and worktree.scan().changes and not yes:
+            context.out.note("Uncommitted changes exist, the operation will revert all of them.")
+            context.confirm(f"revert all changes in {worktree.root}", yes=yes)
+        with downloading(context, repository, "checkout", transfer) as options:
+            brought = bring(
+                worktree, target, operation="checkout", policy=policy, options=options, src=src
+            )
+    answer_synced(context, worktree, brought, "Checkout")
+
+
+def commit_worktree(
+    context: Context,
+    worktree: Worktree,
+    *,
+    message: str,
+    allow_empty_message: bool,
+    metadata: Mapping[str, str],
+    transfer: TransferOptions | None = None,
+    selection: Selection = EVERYTHING,
+    ours: bool = False,
+    is_plain: bool = False,
+) -> None:
+    """Commit a working directory, and answer with the commit.
+
+    Without changes this says so, as lakectl does. With `is_plain` the answer is the record of
+    `commit`.
+    """
+    check_message(message, allow_empty=allow_empty_message)
+
+    context.out.say("", f"Getting branch: {worktree.link.ref}")
+    git = find_git(worktree.root, context.environ)
+    found = {} if git is None else commit_metadata(git, host="lakecli")
+    with downloading(context, worktree.repository, "commit", transfer) as options:
+        made = commit(
+            worktree,
+            CommitOptions(
+                message=message,
+                committer=context.committer(),
+                metadata={**found, **metadata},
+                selection=selection,
+                ours=ours,
+                uploading=UploadOptions(
+                    links=worktree.links,
+                    parallelism=options.parallelism,
+                    progress=options.progress,
+                ),
+                downloading=DownloadOptions(parallelism=options.parallelism),
+            ),
+        )
+    context.out.emit(
+        commit_record(made.commit)
+        if is_plain
+        else pick(LocalCommitJson, made, made.commit, downloaded=made.brought.downloaded),
+        text=lambda: _lines(made, branch=worktree.link.ref),
+    )
+    raise_failures(
+        context, made.left, verb="commit", hint="all others were committed; commit again"
+    )
+    raise_conflicts(worktree, made.brought.conflicts)
+
+
+def _lines(made: Committed, *, branch: str) -> Iterator[str]:
+    yield from summary_lines(
+        "Sync",
+        downloaded=made.brought.downloaded,
+        uploaded=made.uploaded,
+        removed=made.removed,
+    )
+    yield "Finished syncing changes. Perform commit on branch..."
+    yield from commit_lines(made.commit, branch=branch)
