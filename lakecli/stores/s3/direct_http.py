@@ -35,7 +35,7 @@ class HttpResponse(NamedTuple):
 
     Attributes:
         status: of HTTP.
-        headers: by lower-case names; repeated ones are joined by a comma.
+        headers: found by names in any case; repeated ones are joined by a comma.
         body: as it was sent.
     """
 
@@ -134,15 +134,15 @@ class DirectHttp:
                 response.release_conn()
         except (HTTPError, ValueError):
             return None
-        named = {name.lower(): value for name, value in response.headers.itermerged()}
+        found = response.headers
         is_whole = (
             method == "HEAD"
-            or named.get("transfer-encoding", "").lower() == "chunked"
-            or named.get("content-length") == str(len(data))
+            or found.get("transfer-encoding", "").lower() == "chunked"
+            or found.get("content-length") == str(len(data))
         )
         if not is_whole or (limit is not None and len(data) > limit):
             return None
-        return HttpResponse(response.status, named, data)
+        return HttpResponse(response.status, found, data)
 
 
 def _proxy_of(url: str) -> str:

@@ -302,9 +302,9 @@ def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
         "ETag": headers.get("etag", ""),
         "ContentType": headers.get("content-type", ""),
         "Metadata": {
-            name.removeprefix(_META): value
-            for name, value in headers.items()
-            if name.startswith(_META)
+            name.lower().removeprefix(_META): headers[name]
+            for name in headers
+            if name.lower().startswith(_META)
         },
     }
     return info_of(item, key, size=int(size[0]))
