@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -174,7 +175,7 @@ def test_reads_in_order_open_each_directory_once_and_follow_no_link(
         store.put(key, key.encode(), ANY)
     (root / "data/c").symlink_to(outside)
     (root / "data/b/link").symlink_to(outside / "secret")
-    before, opened = _open_descriptors(), []
+    before, opened = _open_below(root), []
     real = files.open_below
 
     def open_below(parent: int, name: bytes, *, create: bool, sync: bool) -> int:
@@ -196,7 +197,7 @@ def test_reads_in_order_open_each_directory_once_and_follow_no_link(
         assert reader.get("data/a/1") == b"data/a/1"
         with pytest.raises(ObjectNotFound):
             reader.get("data/a/2")
-    assert _open_descriptors() == before
+    assert _open_below(root) == before
 
 
 def test_temporary_files_do_not_follow_symbolic_links(tmp_path: Path) -> None:
@@ -796,6 +797,18 @@ def test_no_descriptor_stays_open(store: DirectoryStore) -> None:
     batch.spool()[1].close()
     del batch
     assert _open_descriptors() == before
+
+
+def _open_below(root: Path) -> Sequence[str]:
+    """Return the descriptors of what is below a directory; other threads open others."""
+    below = {(status.st_dev, status.st_ino) for status in map(os.lstat, root.rglob("*"))}
+    found = []
+    for path in Path("/dev/fd").iterdir():
+        with suppress(OSError):
+            status = os.fstat(int(path.name))
+            if (status.st_dev, status.st_ino) in below:
+                found.append(path.name)
+    return sorted(found)
 
 
 def _open_descriptors() -> Sequence[str]:
