@@ -1,9 +1,10 @@
 """Undo, redo, and restore any operation of the log.
 
-`undo` reverses the newest operation that is not undone, in one transaction that compares first;
-`redo` reverses the last undo. Both are operations themselves, so nothing is lost. What was pushed
-is then moved back in the bucket, if the bucket still stands on that move; if not, nothing is
-undone: see `lakecli.repository.undo.remote_undo`.
+`undo` reverses the newest operation that is not undone, in one transaction that compares first
+(`lakecli.repository.undo.take_back` says what it restores); `redo` reverses the last undo. Both are
+operations themselves, so nothing is lost. What was pushed is then moved back in the bucket, if the
+bucket still stands on that move; if not, nothing is undone: see
+`lakecli.repository.undo.remote_undo`.
 
 If the same command was interrupted before, it is completed instead of doing the next one. Two
 things may be left to do: refs that it has yet to move back in the bucket, and its answer
