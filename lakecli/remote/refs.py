@@ -6,7 +6,7 @@ the PUT that drops them. The ref object alone determines the chunk, so racing wr
 one, and a writer that loses leaves no harm. Each chunk determines the name of the next older one,
 so reading needs no listing.
 
-`move_ref` moves a ref; no other code writes ref objects. A move has a random write ID, which the
+`RefMove` moves a ref; no other code writes ref objects. A move has a random write ID, which the
 caller records before the first request and which every repetition keeps. The ref object holds the
 last moves and the reflog the older ones, each with its write ID. The move itself is one conditional
 PUT that no SDK repeats: over exactly the version that was read, or create-only. After any answer
@@ -242,7 +242,7 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Record
 
 
 class Intent(NamedTuple):
-    """A move to make once; the caller records it before `move_ref` sends anything.
+    """A move to make once; the caller records it before `RefMove` sends anything.
 
     Attributes:
         kind: a branch or a tag.
@@ -276,7 +276,7 @@ class MoveOutcome(StrEnum):
     APPLIED = "applied"
     LOST = "lost"
     OPEN = "open"
-    """It is not made yet, and may be; `move_ref` never returns this."""
+    """It is not made yet, and may be; a `RefMove` never ends with this."""
 
 
 class MoveResult(NamedTuple):
@@ -290,46 +290,12 @@ MOST_READS: Final = 8
 """Failed reads in a row after a PUT was sent until its outcome counts as unknown."""
 
 
-def move_ref(
-    store: ObjectStore,
-    intent: Intent,
-    *,
-    retries: Retries,
-    may_send: Callable[[], bool] = lambda: True,
-    on_step: Callable[[str], None] = ignore_step,
-) -> MoveResult:
-    """Move a ref by compare-and-set; safe to repeat, with the same intent, after any failure.
-
-    Args:
-        store: of the namespace.
-        intent: the move.
-        retries: how often to send the conditional PUT, and how long to wait before reads and PUTs.
-        may_send: called right before each PUT; if it returns ``False``, the move is given up.
-        on_step: called with the name of each step before it begins: ``read``, ``spill``, ``put``,
-            ``pause``.
-
-    Returns:
-        ``APPLIED`` if the ref's moves include this one, made by this call or an earlier one, even
-        if others moved the ref since. ``LOST`` if the ref does not point at `Intent.before` and
-        this move can never happen; others may have moved the ref to `Intent.after`. Also ``LOST``
-        if the move was given up, and no request of this call can move the ref any more.
-
-    Raises:
-        OutcomeUnknown: a request was sent, and its outcome cannot be determined.
-        Unreachable: the store does not answer. No request of this call has moved the ref or will
-            move it; nothing is known about earlier calls with the same intent.
-        PermissionDenied: the store refuses access; the rest is as for `Unreachable`.
-        NotOurs: the object is not a ref that lakecli wrote; the rest is as for `Unreachable`.
-    """
-    return _Attempt(store, intent, retries, may_send, on_step).run()
-
-
 def look_up_move(store: ObjectStore, intent: Intent) -> MoveResult | None:
     """Determine the outcome of a move that an interrupted command began.
 
     Returns:
-        ``APPLIED`` or ``LOST`` as `move_ref` does; ``None`` if the ref still is at
-        `Intent.before`. A request still under way may yet make the move; only `move_ref` decides.
+        ``APPLIED`` or ``LOST`` as `RefMove.outcome` does; ``None`` if the ref still is at
+        `Intent.before`. A request still under way may yet make the move; only `RefMove` decides.
 
     Raises:
         Unreachable: the store does not answer.
@@ -339,56 +305,104 @@ def look_up_move(store: ObjectStore, intent: Intent) -> MoveResult | None:
     return _judge(store, intent, ref, since=intent.since)
 
 
-class _Attempt:
-    """One call of `move_ref`."""
+class RefMove:
+    """A move of a ref by compare-and-set; safe to repeat, with the same intent, after any failure.
+
+    It is sent as long as its outcome is open::
+
+        while (result := move.outcome()) is None:
+            move.send()
+
+    Args:
+        store: of the namespace.
+        intent: the move.
+        retries: how often to send the conditional PUT, and how long to wait before reads and PUTs.
+        on_step: called with the name of each step before it begins: ``read``, ``spill``, ``put``,
+            ``pause``.
+    """
 
     def __init__(
         self,
         store: ObjectStore,
         intent: Intent,
+        *,
         retries: Retries,
-        may_send: Callable[[], bool],
-        on_step: Callable[[str], None],
+        on_step: Callable[[str], None] = ignore_step,
     ) -> None:
         self._store = store
         self._intent = intent
         self._retries = retries
-        self._may_send = may_send
         self._on_step = on_step
         self._since = intent.since
         self._seen = 0
+        self._ref: RemoteRef | None = None
+        self._new: RemoteRef | None = None
+        self._result: MoveResult | None = None
+        self._failures = 0
         self._is_sent = False
         # Versions for which a PUT was sent and not answered: it may take effect as long as the ref
         # has that version, and never afterwards.
         self._unanswered: set[Version | None] = set()
         self._error: LakeError | None = None
 
-    def run(self) -> MoveResult:
-        """Read the ref, judge the outcome and write, until the outcome is known."""
-        for number in range(self._retries.policy.attempts):
-            if number:
-                self._pause(number - 1)
-            ref, result = self._look()
-            result = result or self._put(ref)
-            if result is None:
-                ref, result = self._look()
-            if result is not None:
-                return result
-            if not isinstance(self._error, Unreachable | ConditionFailed | NotFound):
-                break
-        assert self._error is not None
-        if self._version_of(ref) in self._unanswered:
-            raise self._unknown() from self._error
-        if not isinstance(self._error, ConditionFailed):
-            raise self._error
-        raise Unreachable(
-            f"the store refused {self._retries.policy.attempts} times to move {self._what}, "
-            "although nobody else moved it",
-            hint="wait and repeat the command; lakecli doctor tests what the store can do",
-        ) from self._error
+    def outcome(self) -> MoveResult | None:
+        """Read the ref, and return the outcome; ``None``: `send` may be called, or `give_up`.
 
-    def _look(self) -> tuple[RemoteRef | None, MoveResult | None]:
-        """Return the ref, and the outcome of the move if the ref determines it.
+        Returns:
+            ``APPLIED`` if the ref's moves include this one, made by this `RefMove` or an earlier
+            one, even if others moved the ref since. ``LOST`` if the ref does not point at
+            `Intent.before` and this move can never happen; others may have moved the ref to
+            `Intent.after`. Also ``LOST`` if the move was given up, and no request can move the ref
+            any more.
+
+        Raises:
+            OutcomeUnknown: a request was sent, and its outcome cannot be determined.
+            Unreachable: the store does not answer. No request has moved the ref or will move it;
+                nothing is known about earlier ones with the same intent.
+            PermissionDenied: the store refuses access; the rest is as for `Unreachable`.
+            NotOurs: the object is not a ref that lakecli wrote; the rest is as for `Unreachable`.
+        """
+        while self._result is None:
+            if self._failures:
+                if self._look():
+                    break
+                self._check_repeats()
+                self._pause(self._failures - 1)
+            if not self._look() and self._make_room():
+                self._on_step("put")
+                return None
+        return self._result
+
+    def send(self) -> None:
+        """Write the moved ref; a failure shows in `outcome`."""
+        assert self._new is not None
+        self._is_sent = True
+        try:
+            written = self._store.put(
+                ref_key(self._intent.kind, self._intent.name),
+                dump_ref(self._new),
+                ABSENT if self._version is None else Match(self._version),
+                JSON,
+            )
+        except LakeError as error:
+            if isinstance(error, Unreachable):
+                self._unanswered.add(self._version)
+            self._fail(error)
+        else:
+            self._result = MoveResult(MoveOutcome.APPLIED, self._new._replace(version=written))
+
+    def give_up(self) -> None:
+        """Send nothing any more: the move is lost.
+
+        Raises:
+            OutcomeUnknown: a request that was sent before may still move the ref.
+        """
+        if self._version in self._unanswered:
+            raise self._unknown() from self._error
+        self._result = MoveResult(MoveOutcome.LOST, self._ref)
+
+    def _look(self) -> bool:
+        """Read the ref, and set the outcome; return whether the ref determines it.
 
         Before anything was sent, one failure is enough: the store's adapter has retried already.
         """
@@ -401,7 +415,7 @@ class _Attempt:
                 sequence = 0 if ref is None else ref.sequence
                 if sequence < self._seen:
                     continue  # an outdated answer: a newer state was read before
-                result = _judge(self._store, self._intent, ref, since=self._since)
+                self._result = _judge(self._store, self._intent, ref, since=self._since)
             except LakeError as error:
                 if not self._is_sent:
                     raise
@@ -409,52 +423,58 @@ class _Attempt:
                 if not isinstance(error, Unreachable | ConditionFailed):
                     break
                 continue
+            self._ref = ref
             self._seen = sequence
             self._since = max(self._since, sequence)  # the move is not among these
-            return ref, result
+            return self._result is not None
         raise self._unknown() from self._error
 
-    def _put(self, ref: RemoteRef | None) -> MoveResult | None:
-        """Write the moved ref; return ``None`` and set `_error` if that may have failed."""
-        intent = self._intent
-        new = _moved(ref, intent)
+    def _make_room(self) -> bool:
+        """Set the ref as it is to be written; return whether its oldest moves are out of it."""
+        moved = _moved(self._ref, self._intent)
         try:
-            if len(new.moves) > MAX_MOVES:
+            if len(moved.moves) > MAX_MOVES:
                 self._on_step("spill")
-                kept = spill(self._store, intent.kind, intent.name, new.moves)
-                new = new._replace(moves=kept)
+                kept = spill(self._store, moved.kind, moved.name, moved.moves)
+                moved = moved._replace(moves=kept)
         except LakeError as error:
             if not self._is_sent:
                 raise
-            self._error = error
-            return None
-        version = self._version_of(ref)
-        self._on_step("put")
-        if not self._may_send():
-            if version in self._unanswered:
-                raise self._unknown() from self._error
-            return MoveResult(MoveOutcome.LOST, ref)
-        self._is_sent = True
-        try:
-            written = self._store.put(
-                ref_key(intent.kind, intent.name),
-                dump_ref(new),
-                ABSENT if version is None else Match(version),
-                JSON,
-            )
-        except LakeError as error:
-            self._error = error
-            if isinstance(error, Unreachable):
-                self._unanswered.add(version)
-            return None
-        return MoveResult(MoveOutcome.APPLIED, new._replace(version=written))
+            self._fail(error)
+            return False
+        self._new = moved
+        return True
+
+    def _fail(self, error: LakeError) -> None:
+        self._error = error
+        self._failures += 1
+
+    def _check_repeats(self) -> None:
+        """Raise the last error unless the move may be sent once more."""
+        assert self._error is not None
+        attempts = self._retries.policy.attempts
+        if self._failures < attempts and isinstance(
+            self._error, Unreachable | ConditionFailed | NotFound
+        ):
+            return
+        if self._version in self._unanswered:
+            raise self._unknown() from self._error
+        if not isinstance(self._error, ConditionFailed):
+            raise self._error
+        raise Unreachable(
+            f"the store refused {attempts} times to move {self._what}, although nobody else moved "
+            "it",
+            hint="wait and repeat the command; lakecli doctor tests what the store can do",
+        ) from self._error
 
     def _pause(self, number: int) -> None:
         self._on_step("pause")
         self._retries.pause(number)
 
-    def _version_of(self, ref: RemoteRef | None) -> Version | None:
-        return None if ref is None else ref.version
+    @property
+    def _version(self) -> Version | None:
+        """The version of the ref that was read, which the PUT requires."""
+        return None if self._ref is None else self._ref.version
 
     @property
     def _what(self) -> str:

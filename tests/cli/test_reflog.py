@@ -33,7 +33,8 @@ def moved(demo: Demo) -> Demo:
 def share(demo: Demo, ref: str) -> None:
     """Bring main to a commit in the bucket, as a push does."""
     from lakecli.base.retry import REF_MOVES, Retries
-    from lakecli.remote.refs import Intent, move_ref
+    from lakecli.remote.refs import Intent
+    from tests.remote.chains import move_ref
 
     with demo.lake() as lake:
         repository = lake.repository("demo")

@@ -194,7 +194,7 @@ def test_an_interrupted_push_is_reported(
 
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr(intents, "move_ref", killed)
+            patch.setattr(intents.RefMove, "outcome", killed)
             assert cli("push", MAIN).exit_code == ExitCode.INTERRUPTED
     golden(
         "push_interrupted",

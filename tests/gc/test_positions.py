@@ -12,10 +12,10 @@ from lakecli.base.model import MetarangeId, RefKind
 from lakecli.gc.known_refs import SEEN, KnownRefs, list_reflog, observe, read_positions
 from lakecli.gc.roots import Known, reached_by_heads
 from lakecli.remote.ref_records import NotOurs
-from lakecli.remote.refs import MoveOutcome, find_ref, move_ref
+from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket, MemoryStore
-from tests.remote.chains import PATIENT, advance, commit, intent, write_id
+from tests.remote.chains import PATIENT, advance, commit, intent, move_ref, write_id
 from tests.support.lakes import START
 
 if TYPE_CHECKING:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from lakecli.base.ids import WriteId
 from lakecli.base.model import CommitId, RefKind
+from lakecli.base.progress import ignore_step
 from lakecli.base.retry import REF_MOVES, Retries
-from lakecli.remote.refs import Intent, MoveOutcome, find_ref, iter_moves, move_ref
+from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, RefMove, find_ref, iter_moves
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lakecli.remote.ref_records import RecordedMove
     from lakecli.stores.contract import ObjectStore
 
@@ -41,6 +44,24 @@ def intent(name: str, before: CommitId | None, after: CommitId | None, *, since:
         why="push",
         since=since,
     )
+
+
+def move_ref(
+    store: ObjectStore,
+    wanted: Intent,
+    *,
+    retries: Retries,
+    may_send: Callable[[], bool] = lambda: True,
+    on_step: Callable[[str], None] = ignore_step,
+) -> MoveResult:
+    """Make a move, unless it is given up before a request."""
+    move = RefMove(store, wanted, retries=retries, on_step=on_step)
+    while (result := move.outcome()) is None:
+        if may_send():
+            move.send()
+        else:
+            move.give_up()
+    return result
 
 
 def advance(store: ObjectStore, count: int) -> None:

@@ -10,9 +10,9 @@ import sys
 
 from lakecli.base.model import RefKind
 from lakecli.base.retry import Retries, RetryPolicy
-from lakecli.remote.refs import MoveOutcome, find_ref, move_ref
+from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.stores.registry import open_store
-from tests.remote.chains import commit, intent
+from tests.remote.chains import commit, intent, move_ref
 
 
 def main(uri: str, name: str, count: str) -> None:

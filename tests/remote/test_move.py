@@ -16,10 +16,10 @@ from lakecli.base.model import RefKind
 from lakecli.base.retry import REF_MOVES, Retries, RetryPolicy
 from lakecli.errors import LakeError, OutcomeUnknown, PermissionDenied, Unreachable
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs
-from lakecli.remote.refs import MoveOutcome, find_ref, look_up_move, move_ref
+from lakecli.remote.refs import MoveOutcome, find_ref, look_up_move
 from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.memory import MemoryBucket, MemoryStore
-from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
+from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, move_ref, write_id
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Wire
 from tests.support.counting import CountingStore
 

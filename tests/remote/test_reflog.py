@@ -7,9 +7,9 @@ import pytest
 from lakecli.base.layout import reflog_key, reflog_prefix
 from lakecli.base.model import RefKind
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs, dump_moves, parse_moves
-from lakecli.remote.refs import find_ref, iter_moves, move_ref, spill
+from lakecli.remote.refs import find_ref, iter_moves, spill
 from lakecli.stores.contract import ANY
-from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
+from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, move_ref, write_id
 from tests.support.counting import CountingStore
 
 

@@ -9,9 +9,9 @@ import pytest
 from lakecli.base.layout import MAX_REF_SIZE, REFS, ref_key
 from lakecli.base.model import RefKind
 from lakecli.remote.ref_records import NotOurs
-from lakecli.remote.refs import ListedRef, find_ref, iter_refs, move_ref, read_refs
+from lakecli.remote.refs import ListedRef, find_ref, iter_refs, read_refs
 from lakecli.stores.contract import ANY, Version
-from tests.remote.chains import PATIENT, commit, intent
+from tests.remote.chains import PATIENT, commit, intent, move_ref
 from tests.support.counting import CountingStore
 
 

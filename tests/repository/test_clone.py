@@ -17,7 +17,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.bucket import IntentStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import list_packs
-from lakecli.remote.refs import Intent, move_ref
+from lakecli.remote.refs import Intent
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone, clone_counted
 from lakecli.repository.handle.namespace import NewerRepository
@@ -26,6 +26,7 @@ from lakecli.repository.push import PushOptions, push, push_all
 from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.repository.sharing.publish import write_pack
 from lakecli.stores.contract import ANY
+from tests.remote.chains import move_ref
 from tests.support.clones import machine, make_commit, position
 from tests.support.faulty import denied
 from tests.support.lakes import checksums, read, stage

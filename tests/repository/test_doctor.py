@@ -21,13 +21,14 @@ from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
 from lakecli.kv.lmdb_environment import Usage
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import write_pack
-from lakecli.remote.refs import Intent, move_ref
+from lakecli.remote.refs import Intent
 from lakecli.repository import doctor
 from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.handle.namespace import CannotShare, ensure_shareable
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore
+from tests.remote.chains import move_ref
 from tests.support.faulty import NOW, FaultyStore, denied
 from tests.support.lakes import serve, through
 from tests.support.stores import get_branch

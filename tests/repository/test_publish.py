@@ -18,7 +18,7 @@ from lakecli.kv.bucket import IntentStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import Phase
-from lakecli.remote.refs import MoveOutcome, find_ref, move_ref
+from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
@@ -43,6 +43,7 @@ from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores.contract import ANY
 from tests.remote import chains
+from tests.remote.chains import move_ref
 from tests.support.clones import machine, make_commit, position
 from tests.support.collection import make_state
 from tests.support.faulty import denied, unreachable

@@ -13,7 +13,7 @@ from lakecli.base.model import RefKind
 from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import NotFound, Unreachable
 from lakecli.kv.operations import iter_operations
-from lakecli.remote.refs import Intent, find_ref, move_ref
+from lakecli.remote.refs import Intent, find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.journal.tracking import track
@@ -22,6 +22,7 @@ from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.undo.log import repository_at
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.stores.contract import ABSENT
+from tests.remote.chains import move_ref
 from tests.support.faulty import FaultyStore, unreachable
 from tests.support.lakes import START, read, stage, through
 

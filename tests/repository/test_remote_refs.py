@@ -12,12 +12,12 @@ from lakecli.base.layout import ref_key
 from lakecli.base.model import RefKind
 from lakecli.base.progress import NoProgress
 from lakecli.kv.bucket import Tracked, TrackingStore
-from lakecli.remote.refs import find_ref, move_ref
+from lakecli.remote.refs import find_ref
 from lakecli.repository.journal import tracking
 from lakecli.repository.sharing.fetch import read_remote
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
-from tests.remote.chains import PATIENT, commit, intent, write_id
+from tests.remote.chains import PATIENT, commit, intent, move_ref, write_id
 from tests.support.clones import make_commit
 
 if TYPE_CHECKING:

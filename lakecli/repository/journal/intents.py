@@ -35,7 +35,7 @@ from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import LEFT, MOVE, iter_operations
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, look_up_move, move_ref
+from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, RefMove, look_up_move
 from lakecli.repository.contract import Finished, LocalMove, Repository
 from lakecli.repository.journal import operation_log, tracking
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
@@ -142,24 +142,19 @@ def make_move(
             write_down(txn, repository, begun)
     begun = same[0] if same else begun
 
-    def may_send() -> bool:
-        if wanted.is_push or begun.landing is not None:
-            with lake.kv.write() as txn:
-                if not _mark_sent(txn, repository, begun):
-                    return False
-            lake.runtime.on_step("send")
-        return True
-
     lake.runtime.on_step("move")
-    retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.runtime.random_number)
+    move = RefMove(
+        repository.store,
+        begun.intent,
+        retries=Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.runtime.random_number),
+        on_step=lake.runtime.on_step,
+    )
     try:
-        result = move_ref(
-            repository.store,
-            begun.intent,
-            retries=retries,
-            may_send=may_send,
-            on_step=lake.runtime.on_step,
-        )
+        while (result := move.outcome()) is None:
+            if _may_send(repository, wanted, begun):
+                move.send()
+            else:
+                move.give_up()
     except OutcomeUnknown:
         raise
     except LakeError:
@@ -171,6 +166,16 @@ def make_move(
     with lake.kv.write() as txn:
         record_outcome(txn, repository, begun, result)
     return result
+
+
+def _may_send(repository: Repository, wanted: WantedMove, begun: Begun) -> bool:
+    """Mark a move as sent, right before its request, if a change of the ref here could undo it."""
+    if wanted.is_push or begun.landing is not None:
+        with repository.lake.kv.write() as txn:
+            if not _mark_sent(txn, repository, begun):
+                return False
+        repository.lake.runtime.on_step("send")
+    return True
 
 
 def _is_same(begun: Begun, wanted: Begun) -> bool:
