@@ -44,10 +44,6 @@ class Pushing(StrEnum):
     """The bucket has it and more, so there is nothing to push."""
 
 
-_WHY: Final = {Pushing.FORCED: "force", Pushing.DELETED: "delete"}
-"""What the shared reflog says was done; else ``push``."""
-
-
 class PushLease(NamedTuple):
     """Where a ref has to stand in the bucket for a forced move.
 
@@ -221,10 +217,19 @@ def push_deletion(
         )
     before, lease = remote.commit_id, options.lease or PushLease()
     _check_lease(repository, name, before, lease, expectations[remote.kind])
-    done = RefPush(remote.kind, name, before, None, Pushing.DELETED)
-    if not options.dry_run and not _move(repository, done, options=options, since=remote.sequence):
-        raise stale(repository, name, before)
-    return done
+    if not options.dry_run:
+        move = WantedMove(
+            remote.kind,
+            name,
+            before,
+            after=None,
+            who=options.who,
+            why="delete",
+            since=remote.sequence,
+        )
+        if publish(repository, move).outcome != MoveOutcome.APPLIED:
+            raise stale(repository, name, before)
+    return RefPush(remote.kind, name, before, None, Pushing.DELETED)
 
 
 def _push(
@@ -269,32 +274,20 @@ def _push(
         if state in (Pushing.UP_TO_DATE, Pushing.BEHIND):
             tracking.track_now(repository, remote)
             return RefPush(kind, name, before, before, state)
-        done = RefPush(kind, name, before, after, state)
-        since = 0 if remote is None else remote.sequence
-        if options.dry_run or _move(
-            repository, done, options=options, since=since, has_fetched=has_fetched
-        ):
-            return done
+        move = WantedMove(
+            kind,
+            name,
+            before,
+            after,
+            who=options.who,
+            why="force" if state is Pushing.FORCED else "push",
+            is_push=True,
+            since=0 if remote is None else remote.sequence,
+            has_fetched=has_fetched,
+        )
+        if options.dry_run or publish(repository, move).outcome == MoveOutcome.APPLIED:
+            return RefPush(kind, name, before, after, state)
     raise LostRace(f"{name} moved {MAX_ATTEMPTS} times while it was pushed", hint="try again")
-
-
-def _move(
-    repository: Repository,
-    wanted: RefPush,
-    *,
-    options: PushOptions,
-    since: int,
-    has_fetched: bool = False,
-) -> bool:
-    """Move a ref in the bucket; return whether it moved."""
-    move = WantedMove(
-        *wanted[:4],
-        who=options.who,
-        why=_WHY.get(wanted.state, "push"),
-        is_push=wanted.after is not None,
-        since=since,
-    )
-    return publish(repository, move, has_fetched=has_fetched).outcome == MoveOutcome.APPLIED
 
 
 def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:

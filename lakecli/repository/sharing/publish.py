@@ -56,15 +56,13 @@ class Unverified(Unreachable):
     """A ref moved in the bucket; whether garbage collection has spared its objects is unknown."""
 
 
-def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = False) -> MoveResult:
+def publish(repository: Repository, wanted: WantedMove) -> MoveResult:
     """Move a ref in the bucket, with all that its new position makes reachable.
 
     Args:
         repository: the repository of the ref.
         wanted: the move. If the sequence number of the ref is unknown, it is read and compared
             first.
-        has_fetched: whether this command has fetched all refs, and so noticed it if the bucket went
-            back in time.
 
     Returns:
         As `lakecli.repository.journal.intents.make_move` does.
@@ -94,7 +92,7 @@ def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = F
     trees = _new_trees(repository, commits)
     if trees:
         older_than = _oldest_trusted(repository, collection)
-        check_references(repository, trees, older_than=older_than, has_fetched=has_fetched)
+        check_references(repository, trees, older_than=older_than, has_fetched=wanted.has_fetched)
     if not collection.never_ran:
         # No sweep may delete what was just found before it sees that a ref reaches it. If one did
         # meanwhile, `collection` is older than it, and everything is verified once more at the end.
