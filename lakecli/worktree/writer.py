@@ -206,7 +206,7 @@ class Writer:
                     fetched = self._fetcher.fetch_all(waiting, destination, descriptor)
                 self._sync(fetched, descriptor)
                 self._on_step("publish")
-                self._publish(fetched, descriptor)
+                self._publish_files(fetched, descriptor)
         self._sync_names()
 
     def finish(self) -> WriteReport:
@@ -242,7 +242,7 @@ class Writer:
             with closing(os.open(each.name, flags, dir_fd=directory)) as descriptor:
                 sync_file(descriptor)
 
-    def _publish(self, fetched: list[WantedFile], incoming: int) -> None:
+    def _publish_files(self, fetched: list[WantedFile], incoming: int) -> None:
         """Give fetched files their names; they come one directory after the other."""
         with Destination(self._root) as destination:
             for directory, group in groupby(fetched, key=attrgetter("directory")):
@@ -254,13 +254,13 @@ class Writer:
                         destination.open_directory(directory) as descriptor,
                     ):
                         for each in files:
-                            self._publish_one(each, descriptor, incoming)
+                            self._publish_file(each, descriptor, incoming)
                 except UnsafeName as error:
                     self.report.impossible += [(each.path, error.message) for each in files]
                 else:
                     self._touched.add(directory)
 
-    def _publish_one(self, wanted: WantedFile, directory: int, incoming: int) -> None:
+    def _publish_file(self, wanted: WantedFile, directory: int, incoming: int) -> None:
         path, entry, temporary = wanted.path, wanted.entry, wanted.name
         name = wanted.file_name
         try:

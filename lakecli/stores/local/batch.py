@@ -160,7 +160,7 @@ class LocalBatch:
             try:
                 with self._files.translated("new objects"):
                     self._sync_content([temporary for _, temporary in pending], all_dirs, count)
-                    self._publish(pending, all_dirs, count)
+                    self._publish_objects(pending, all_dirs, count)
             except BaseException as error:
                 left = [item for item in pending if item[1] in self._unpublished]
                 if isinstance(error.__cause__, SyncError):
@@ -215,7 +215,7 @@ class LocalBatch:
             with closing(os.open(temporary, os.O_RDONLY, dir_fd=self._spools)) as descriptor:
                 sync_file(descriptor)
 
-    def _publish(
+    def _publish_objects(
         self,
         pending: Sequence[tuple[list[bytes], str]],
         all_dirs: Sequence[StagingDirs],
@@ -338,10 +338,10 @@ class StagingDirs:
             sync: make the names durable, directory by directory.
         """
         for parent in sorted(self._names):
-            self._publish(parent, sync=sync)
+            self._publish_directory(parent, sync=sync)
             del self._names[parent]
 
-    def _publish(self, parent: bytes, *, sync: bool) -> None:
+    def _publish_directory(self, parent: bytes, *, sync: bool) -> None:
         place, components = self._places[parent], parent.split(b"/") if parent else []
         if components and self._move(place, components, sync=sync):
             return
