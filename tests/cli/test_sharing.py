@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.base import layout
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.repository.journal import intents
+from lakecli.remote.refs import RefMove
 from tests.support.demo import Demo
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def test_an_interrupted_push_is_reported(
 
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr(intents.RefMove, "outcome", killed)
+            patch.setattr(RefMove, "outcome", killed)
             assert cli("push", MAIN).exit_code == ExitCode.INTERRUPTED
     golden(
         "push_interrupted",

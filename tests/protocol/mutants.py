@@ -47,12 +47,12 @@ class _Forgetful(set[object]):
         del element
 
 
-_begin = refs._Attempt.__init__
+_begin = refs.RefMove.__init__
 _moved = refs._moved
 
 
-def _begin_forgetful(self: Any, *args: Any) -> None:
-    _begin(self, *args)
+def _begin_forgetful(self: Any, *args: Any, **options: Any) -> None:
+    _begin(self, *args, **options)
     self._unanswered = _Forgetful()
 
 
@@ -76,7 +76,7 @@ MUTANTS: Final = {
         ((refs, "_is_among", _no),), Commits, "the error said that nothing was moved", Fault.LOST
     ),
     "a request without an answer is believed not to arrive": Mutant(
-        ((refs._Attempt, "__init__", _begin_forgetful),),
+        ((refs.RefMove, "__init__", _begin_forgetful),),
         Pushes,
         "the error said that nothing was moved",
         Fault.MUTE,
