@@ -245,13 +245,20 @@ class Context:
             on_answer=self._answers.append,
         )
 
-    def repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> "Repository":
+    def repository(
+        self,
+        uri: LakeUri,
+        *others: LakeUri,
+        at_op: str = "",
+        mover: "BranchMover | None" = None,
+    ) -> "Repository":
         """Open the repository that a URI names, as it is on this machine.
 
         Args:
             uri: names the repository.
             others: must name the same one.
             at_op: the ID of an operation: the repository is read as it was right after it.
+            mover: moves its refs in the bucket; ``None``: they move here only.
 
         Raises:
             UsageError: they are of different repositories, or `at_op` is no ID.
@@ -269,7 +276,7 @@ class Context:
             from lakecli.repository.undo.log import repository_at
 
             return repository_at(self.logged_repository(uri, operation=at_op), at_op)
-        return self.keep(self.lake().repository(uri.repository))
+        return self.keep(self.lake().repository(uri.repository, mover=mover))
 
     def repository_in_place(self, namespace: str, *, at_op: str = "") -> "Repository":
         """Open the repository of a storage namespace for reading, once, without a clone.
@@ -291,16 +298,16 @@ class Context:
         return self._remotes[namespace]
 
     def synced_repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> "Repository":
-        """Open the repository that a URI names, and catch up with the bucket as `synced` does.
+        """Open the repository that a URI names; with ``sync = auto``, catch up with the bucket.
 
-        With `at_op` nothing is fetched: the past does not change. Arguments and errors are those
-        of `repository`.
+        Then what moves here moves in the bucket, too. With `at_op` nothing is fetched: the past
+        does not change. Arguments and errors are those of `repository`.
         """
-        repository = self.repository(uri, *others, at_op=at_op)
-        return repository if at_op or uri.namespace is not None else self.synced(repository)
+        mover = None if at_op or uri.namespace is not None else self._mover(uri.repository)
+        return self._caught_up(self.repository(uri, *others, at_op=at_op, mover=mover))
 
     def logged_repository(
-        self, uri: LakeUri, *, wanted: str = "", operation: str = ""
+        self, uri: LakeUri, *, wanted: str = "", operation: str = "", syncs: bool = False
     ) -> "Repository":
         """Open the repository whose operation log a URI means.
 
@@ -311,51 +318,41 @@ class Context:
             wanted: ``undo`` or ``redo``: prefer the deleted repository that has something to undo
                 or redo.
             operation: the beginning of an ID: prefer the repository of that name that has it.
+            syncs: catch up with the bucket as `synced_repository` does. If it is deleted, there is
+                nothing to catch up with; where the command restores it, that moves in the bucket.
 
         Raises:
             NotFound: there is none of that name on this machine, and never was.
         """
         from lakecli.repository.undo.log import logged_repository
 
-        return self.keep(
-            logged_repository(self.lake(), uri.repository, wanted=wanted, operation=operation)
-        )
+        lake, name = self.lake(), uri.repository
+        mover = self._mover(name) if syncs else None
+        found = logged_repository(lake, name, wanted=wanted, operation=operation, mover=mover)
+        return self._caught_up(self.keep(found))
 
-    def synced(self, repository: "Repository", *, restores: bool = False) -> "Repository":
-        """Return a handle whose moves go to the bucket, after catching up with the bucket.
-
-        Catching up finishes what an interrupted command left, and fetches. Without ``sync = auto``,
-        or if the repository is not on this machine, the given handle is returned.
-
-        Args:
-            repository: any handle of it.
-            restores: the command may restore a repository that is not on this machine; its moves
-                go to the bucket then, too; there is nothing to catch up with.
-        """
-        if not self.settings.sync(repository.name):
-            return repository
-        if not (restores or repository.is_here()):
-            return repository
-        from lakecli.repository.handle.lake import LocalRepository
+    def _mover(self, name: str) -> "BranchMover | None":
+        """Return what moves refs in the bucket; ``None`` without the setting ``sync = auto``."""
+        if not self.settings.sync(name):
+            return None
         from lakecli.repository.sharing.automatic import SharedMover
         from lakecli.repository.undo.remote_undo import put_back
 
-        mover = SharedMover(self.new_id(), who=self.committer, put_back=put_back)
-        opened = self.keep(LocalRepository(self.lake(), repository.record, mover=mover))
-        if opened.syncs and repository.is_here():
-            self._catch_up(opened, mover)
-        return opened
+        return SharedMover(self.new_id(), who=self.committer, put_back=put_back)
 
-    def _catch_up(self, repository: "Repository", mover: "BranchMover") -> None:
-        """Fetch, and tell what became of that which earlier commands left."""
+    def _caught_up(self, repository: "Repository") -> "Repository":
+        """Finish what an interrupted command left, fetch, tell about it; return the repository."""
+        if repository.mover is None or not repository.is_here():
+            return repository
         try:
-            caught_up = mover.catch_up(repository)
+            caught_up = repository.mover.catch_up(repository)
         except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted
             self.out.warn(f"cannot fetch, using the state of the last fetch: {error.message}")
-            return
+            return repository
         self.tell_finished(caught_up.finished)
         for unsent in caught_up.unsent:
             self.out.warn(unsent.message, unsent.hint)
+        return repository
 
     def tell_finished(self, finished: "Iterable[Finished]") -> None:
         """Tell what became of moves in the bucket that an interrupted command began."""

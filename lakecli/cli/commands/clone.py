@@ -175,8 +175,8 @@ def _update(
         )
     if known is None:
         return None
-    found, cloned = known
-    updated = update_refs(context.synced(found), manifest)
+    _, cloned = known
+    updated = update_refs(context.synced_repository(uri), manifest)
     _show_clone(context, cloned, updated, updates=show_updates(context, updated))
     return updated.repository
 

@@ -233,10 +233,11 @@ def refs_restore(
         lakectl refs-dump lakefs://demo | lakecli refs-restore --update lakefs://demo
     """
     context.out.say(f"Repository: {repository}")
-    opened, source = context.repository(repository), read_manifest(context, manifest)
+    opened = context.synced_repository(repository) if update else context.repository(repository)
+    source = read_manifest(context, manifest)
     updates: list[RefUpdateJson] = []
     if update:
-        restored = update_refs(context.synced(opened), source)
+        restored = update_refs(opened, source)
         updates, done = show_updates(context, restored), f"New commits: {restored.commits}"
     else:
         restored = restore_refs(opened, source)

@@ -157,7 +157,7 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
         lakecli op log lakefs://demo
     """
     uri = repository_here(repository, context)
-    opened = context.synced(context.logged_repository(uri, wanted="undo"), restores=True)
+    opened = context.logged_repository(uri, wanted="undo", syncs=True)
     if _has_finished(context, opened):
         return
     shared = remote or opened.syncs
@@ -189,7 +189,7 @@ def redo(context: Context, repository: HereRepositoryUri = None) -> None:
         lakecli redo lakefs://demo
     """
     uri = repository_here(repository, context)
-    opened = context.synced(context.logged_repository(uri, wanted="redo"), restores=True)
+    opened = context.logged_repository(uri, wanted="redo", syncs=True)
     if (done := complete(opened, REDO, remote=opened.syncs)) is not None:
         context.out.note(_COMPLETED.format("redo"))
         _answer(context, "Redone", done)
@@ -321,8 +321,7 @@ def op_restore(
         lakecli op restore lakefs://demo 4f0c21aa83de
         lakecli op restore lakefs://demo 4f0c -y
     """
-    logged = context.logged_repository(repository, operation=operation)
-    opened = context.synced(logged, restores=True)
+    opened = context.logged_repository(repository, operation=operation, syncs=True)
     wanted = find_operation(opened, operation).operation
     context.confirm(
         f"restore {repository} to its state after operation {wanted.id.hex()[:12]}", yes=yes

@@ -105,9 +105,11 @@ class Lake:
         """Delete the record of a deleted repository, which can then not be restored."""
         _forget(txn, record)
 
-    def handle(self, record: RepositoryRecord) -> LocalRepository:
+    def handle(
+        self, record: RepositoryRecord, *, mover: BranchMover | None = None
+    ) -> LocalRepository:
         """Return a handle to the repository that a record describes; nothing is read."""
-        return LocalRepository(self, record)
+        return LocalRepository(self, record, mover=mover)
 
     def repository(self, name: str, *, mover: BranchMover | None = None) -> LocalRepository:
         """Return a handle to a repository of this lake.
@@ -130,7 +132,7 @@ class Lake:
             if was_here:
                 hint = f"it was deleted; see the operation log: lakecli op log lakefs://{name}"
             raise NotFound(f"no repository {name!r} on this machine", hint=hint)
-        return LocalRepository(self, record, mover=mover)
+        return self.handle(record, mover=mover)
 
 
 def _nearest(txn: ReadTransaction, name: str) -> list[str]:

@@ -15,7 +15,7 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import FOLLOWED, Operation, PastStore
-from lakecli.repository.contract import OwnLake, Repository
+from lakecli.repository.contract import BranchMover, OwnLake, Repository
 from lakecli.repository.handle.lake import Lake, find_repository, iter_forgotten
 from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.undo import interrupted
@@ -177,7 +177,12 @@ def repository_at(repository: Repository, operation: str) -> Repository:
 
 
 def logged_repository(
-    lake: OwnLake, name: str, *, wanted: str = "", operation: str = ""
+    lake: OwnLake,
+    name: str,
+    *,
+    wanted: str = "",
+    operation: str = "",
+    mover: BranchMover | None = None,
 ) -> Repository:
     """Return the repository whose log a name means, even if it was deleted on this machine.
 
@@ -189,15 +194,16 @@ def logged_repository(
         wanted: ``undo`` or ``redo``: prefer the deleted repository that has something to undo or
             redo, or where such a command was killed before it answered.
         operation: the beginning of an ID: prefer the repository that has it.
+        mover: moves its refs in the bucket; ``None``: they move here only.
 
     Raises:
         NotFound: this machine never had a repository of that name.
     """
     with lake.kv.read() as txn:
         present = find_repository(txn, name)
-        found = [lake.handle(record) for record in iter_forgotten(txn, name)]
+        found = [lake.handle(record, mover=mover) for record in iter_forgotten(txn, name)]
         if present is not None:
-            found.insert(0, lake.handle(present))
+            found.insert(0, lake.handle(present, mover=mover))
         if not found:
             raise NotFound(
                 f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
