@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lakecli.base.identity import frame_map, tree_id
-from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
+from lakecli.base.model import MetarangeId, RangeId
 from lakecli.committed.values import MalformedValue, decode_value, digests, encode_value
 from lakecli.errors import IntegrityError
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
@@ -214,10 +214,6 @@ class Metarange:
         if position == len(self.keys) or self.values[position][ID_PART] != range_id.encode():
             return None
         return self.values[position]
-
-
-NO_RANGES: Final = Metarange(EMPTY_TREE, (), (), range_entries=None)
-"""The empty tree: it has no object, and fits every N."""
 
 
 class WrongTable(IntegrityError):

@@ -24,7 +24,6 @@ from lakecli.base.model import MetarangeId, RangeId
 from lakecli.base.progress import Progress
 from lakecli.committed.cache import BUCKET, DISK, MEMORY, Reads, SstableCache, Tier
 from lakecli.committed.metaranges import (
-    NO_RANGES,
     Metarange,
     RangeRecord,
     check_described,
@@ -174,8 +173,8 @@ class TreeStore:
         Raises:
             IntegrityError: it is missing or damaged.
         """
-        if not tree:
-            return NO_RANGES
+        if not tree:  # the empty tree, which has no object
+            return Metarange(tree, (), (), range_entries=None)
         found = self._metaranges.get(tree)
         if found is None:
             found = self._load(tree, lambda table: load_metarange(tree, table))

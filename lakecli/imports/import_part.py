@@ -25,7 +25,7 @@ from blake3 import blake3
 from lakecli.base.content_types import content_type_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import CLIENT_MTIME, Entry
-from lakecli.committed.metaranges import NO_RANGES, Metarange
+from lakecli.committed.metaranges import Metarange
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import Columns, encode_entry, encode_external, is_same
 from lakecli.errors import IntegrityError, LakeError
@@ -66,7 +66,7 @@ def open_base(task: Task) -> tuple[TreeStore, Metarange]:
     key = task.location, task.base
     if getattr(_open, "key", None) != key:
         trees = task.location.trees()
-        _open.found = trees, trees.metarange(task.base) if task.base else NO_RANGES
+        _open.found = trees, trees.metarange(task.base)
         _open.key = key
     found: tuple[TreeStore, Metarange] = _open.found
     return found

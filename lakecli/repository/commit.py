@@ -1,18 +1,13 @@
-"""Commit the staged changes of a branch.
-
-What a commit of a part of them leaves stays staged, in areas of its own:
-`lakecli.repository.moving.transaction` copies it there before the branch moves.
-"""
+"""Commit the staged changes of a branch, or a part of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from lakecli.base.model import Commit, MergeStrategy
-from lakecli.base.uri import as_directory
 from lakecli.committed.writer import apply
 from lakecli.errors import ConflictError, NothingToDo
 from lakecli.repository.contract import Repository
@@ -20,31 +15,10 @@ from lakecli.repository.guard import claim_head
 from lakecli.repository.moving.transaction import Draft, kept_moving, staged_attempts
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.changes import iter_staged_conflicts
+from lakecli.repository.staged.partial_commit import StagedPart
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
-
-
-class StagedPart(NamedTuple):
-    """A part of the staged changes.
-
-    Attributes:
-        paths: objects, and all that is below them as if they were directories.
-        prefixes: all paths that begin with one of these.
-    """
-
-    paths: frozenset[bytes] = frozenset()
-    prefixes: tuple[bytes, ...] = ()
-
-    @classmethod
-    def of(cls, paths: Iterable[bytes], prefixes: Iterable[bytes]) -> StagedPart:
-        """Return the part that these paths and prefixes name."""
-        named = frozenset(paths)
-        return cls(named, (*map(as_directory, named), *prefixes))
-
-    def has(self, path: bytes) -> bool:
-        """Tell whether a path belongs to the part."""
-        return path in self.paths or path.startswith(self.prefixes)
 
 
 class StagedConflict(ConflictError):
@@ -102,7 +76,7 @@ def commit(
                 else f"list what is staged: lakecli diff {uri}",
             )
         draft = Draft(tree, [head], message, committer, metadata or {}, created_at)
-        made = attempt.move(draft, takes=None if only is None else only.has)
+        made = attempt.move(draft, only=only)
         if made is not None:
             return made
     raise kept_moving(branch)

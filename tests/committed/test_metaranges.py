@@ -6,9 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
+from lakecli.base.model import MetarangeId, RangeId
 from lakecli.committed.metaranges import (
-    NO_RANGES,
     Metarange,
     RangeRecord,
     decode_range_record,
@@ -125,7 +124,3 @@ def test_lookup() -> None:
     assert [tree.value_of(ID, key) for key in (b"c", b"g")] == tree.values
     assert tree.value_of(ID, b"h") is None
     assert tree.value_of(RangeId("f" * 64), b"c") is None
-
-
-def test_the_empty_tree_has_no_ranges() -> None:
-    assert (len(NO_RANGES), NO_RANGES.id, NO_RANGES.find(b"a")) == (0, EMPTY_TREE, 0)

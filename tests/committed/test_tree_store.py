@@ -260,3 +260,8 @@ def test_a_missing_table_is_an_error_that_names_it() -> None:
     trees = new_trees()
     with pytest.raises(MissingTable, match="b" * 64):
         trees.read_object(RangeId("b" * 64))
+
+
+def test_the_empty_tree_has_no_ranges_and_no_object() -> None:
+    empty = new_trees(MemoryStore()).metarange(EMPTY_TREE)
+    assert (len(empty), empty.id, empty.find(b"a")) == (0, EMPTY_TREE, 0)

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE
-from lakecli.committed.metaranges import NO_RANGES
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.writer import apply
@@ -65,7 +64,7 @@ class World:
             assert result is not None
             tally += result.tally
             cuts.append(result.cut)
-        tree = self.trees.metarange(base) if base else NO_RANGES
+        tree = self.trees.metarange(base)
         return join_parts(self.trees, tree, cuts, low=prefix, high=high), tally
 
 

@@ -11,10 +11,12 @@ import pytest
 from lakecli.errors import NothingToDo
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import Table
-from lakecli.repository.commit import StagedConflict, StagedPart, commit
+from lakecli.repository.commit import StagedConflict, commit
 from lakecli.repository.contract import LocalMove
-from lakecli.repository.moving import housekeeping, transaction
+from lakecli.repository.moving import housekeeping
 from lakecli.repository.reading.view import branch_at
+from lakecli.repository.staged import partial_commit
+from lakecli.repository.staged.partial_commit import StagedPart
 from lakecli.repository.undo.undo import redo, undo
 from tests.repository.test_overtaken import others_push
 from tests.support.clones import Clones, synced
@@ -317,7 +319,7 @@ def test_automatic_sync_sends_the_part_and_keeps_the_rest(tmp_path: Path) -> Non
 def test_what_a_commit_leaves_is_kept_though_it_was_copied_for_days(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction, "BATCH", 1)
+    monkeypatch.setattr(partial_commit, "BATCH", 1)
     with Clones.make(tmp_path, "ada") as clones:
         (ada,) = clones.repositories
         clock = Ticking()

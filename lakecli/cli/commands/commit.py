@@ -22,8 +22,8 @@ from lakecli.cli.params import (
 )
 from lakecli.cli.parsers import NO_METADATA, check_message, linked, ref_here
 from lakecli.errors import UsageError
-from lakecli.repository.commit import StagedPart
 from lakecli.repository.commit import commit as make_commit
+from lakecli.repository.staged.partial_commit import StagedPart
 
 
 @answers(CommitJson)

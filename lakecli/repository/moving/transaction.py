@@ -21,9 +21,8 @@ after it.
 A commit of a working directory (`attempts_on_top`) has no step 1: its changes are not staged, and
 what is staged stays on the branch.
 
-A commit of a part of the staged changes copies the rest to tokens of its own before step 3. The
-copies belong to nothing until the commit lands and puts them in the place of the sealed tokens. If
-the process dies before, housekeeping deletes them.
+A commit of a part of the staged changes copies the rest before step 3
+(`lakecli.repository.staged.partial_commit`).
 
 The store's write lock is held in steps 1 and 3 only. A crash between any two leaves garbage, never
 damage: sealed changes stay visible on the branch and the same command takes them up again.
@@ -40,10 +39,9 @@ Whoever loses the comparison builds again on the new head: a verb is a loop over
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import islice
 from typing import Final, NamedTuple
 
 from lakecli.base.identity import commit_id
@@ -61,18 +59,16 @@ from lakecli.errors import LostRace, UsageError
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import LocalMove, Repository
-from lakecli.repository.guard import ClaimedCommit, same_area
+from lakecli.repository.guard import ClaimedCommit
 from lakecli.repository.journal import intents, operation_log
 from lakecli.repository.journal.operation_log import is_built_from, newer_than
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.staged.changes import check_clean
+from lakecli.repository.staged.partial_commit import StagedPart, copy_rest, drop_copies
 from lakecli.staging import area
 
 MAX_ATTEMPTS: Final = 64
-
-BATCH: Final = 8_192
-"""Records written in one transaction, for which other processes wait."""
 
 
 class Draft(NamedTuple):
@@ -243,16 +239,13 @@ class Attempt:
                 view = View(repository, txn, head, (), name)
             yield view
 
-    def move(self, draft: Draft, *, takes: Callable[[bytes], bool] | None = None) -> Commit | None:
+    def move(self, draft: Draft, *, only: StagedPart | None = None) -> Commit | None:
         """Move the branch, in the bucket first where sharing is automatic; return the commit.
-
-        What the commit leaves is copied to fresh tokens before the move, which puts them in the
-        place of the sealed ones. So undoing the move restores the staging area as it was.
 
         Args:
             draft: the commit.
-            takes: tells whether the commit takes a staged path; the others stay staged. ``None``:
-                it takes all.
+            only: the part of the staged changes that it has; the rest stays staged. ``None``: it
+                has all of them.
 
         Returns:
             ``None`` if the branch no longer is what the commit was built from: build it again.
@@ -269,10 +262,10 @@ class Attempt:
         _check_texts(draft)
         dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
         commit = describe_commit(**dated._asdict())
-        left = () if takes is None else _copy_left(repository, branch, takes)
+        left = () if only is None else copy_rest(repository, branch, only)
         move = intents.land if repository.mover is None else repository.mover.move
         if not move(repository, branch, commit, self._landing._replace(left=left)):
-            _drop_unused(repository, name=branch.name, tokens=left)
+            drop_copies(repository, name=branch.name, tokens=left)
             return None
         lake.runtime.on_step("tidy")
         housekeeping.tidy(repository)
@@ -379,54 +372,6 @@ def describe_commit(
         metadata=dict(metadata),
         generation=1 + max((parent.generation for parent in counted), default=0),
     )
-
-
-def _copy_left(
-    repository: Repository, branch: Branch, takes: Callable[[bytes], bool]
-) -> tuple[StagingToken, ...]:
-    """Copy what a commit leaves of the sealed tokens of a branch, and return the new tokens.
-
-    Each token gets a copy of its own, started on the same commit, so that staged conflicts are
-    found as before; one without such records gets none.
-
-    Args:
-        repository: the repository of the branch.
-        branch: the branch as it was sealed.
-        takes: tells whether the commit takes a path.
-    """
-    made = []
-    with repository.lake.kv.read() as txn:
-        for token in branch.sealed_tokens:
-            started_on = operation_log.started_on(txn, token) or branch.commit_id
-            records = ((path, value) for path, value in area.scan(txn, token) if not takes(path))
-            copy: StagingToken | None = None
-            while batch := list(islice(records, BATCH)):
-                repository.lake.runtime.on_step("leave")
-                with repository.lake.kv.write() as writing:
-                    if copy is None:
-                        copy = operation_log.start_token(
-                            writing, repository, branch.name, started_on
-                        )
-                        operation_log.note_copies(writing, repository, [copy])
-                    area.put_many(writing, copy, same_area(batch))
-            if copy is not None:
-                made.append(copy)
-    return tuple(made)
-
-
-def _drop_unused(repository: Repository, *, name: str, tokens: Sequence[StagingToken]) -> None:
-    """Delete copies whose commit did not land, unless their branch has them after all."""
-    for token in tokens:
-        rest = BATCH
-        while rest == BATCH:
-            with repository.lake.kv.write() as txn:
-                branch = RefStore(txn, repository.key).find_branch(name)
-                if branch is not None and token in branch.sealed_tokens:
-                    return
-                rest = area.drop(txn, token, limit=BATCH)
-                if rest < BATCH:
-                    operation_log.forget_token(txn, token)
-                    operation_log.settle_copy(txn, repository, token)
 
 
 def initial_commit(created_at: datetime) -> Commit:

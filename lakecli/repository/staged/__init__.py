@@ -2,8 +2,9 @@
 
 ::
 
-    stager    writes to staging areas, as one operation of the log: entries with new attributes, and
-              all objects below a directory
-    changes   staging compared with the commit, and with what others have changed since; branches
-              without uncommitted changes
+    stager           writes to staging areas, as one operation of the log: entries with new
+                     attributes, and all objects below a directory
+    changes          staging compared with the commit, and with what others have changed since;
+                     branches without uncommitted changes
+    partial_commit   a part of the staged changes; what a commit of it leaves stays staged
 """
