@@ -9,7 +9,7 @@
     spark_live_set  the data objects in use, on Spark: compared with listings by joins
     data_objects    list data objects in parts; those in use, in this process: digests on disk
     state           the state in the bucket: lists of condemned objects, phases, the right to delete
-    report          kinds of garbage, totals, the summary by branch, status and report
+    report          kinds of garbage, totals, the summary by branch, status, reports in the bucket
     policy          options, times, retention rules; namespaces in which nothing may be deleted
     known_refs      read the refs in the bucket, and refuse them if one vanished or went back
 

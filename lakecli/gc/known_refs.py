@@ -96,7 +96,7 @@ class DamagedObservation(IntegrityError):
         )
 
 
-def dump(refs: Iterable[Tracked]) -> bytes:
+def dump(refs: Iterable[RemoteRef]) -> bytes:
     """Return a record of refs."""
     lines, size = [], 0
     for ref in refs:
@@ -110,7 +110,7 @@ def dump(refs: Iterable[Tracked]) -> bytes:
 
 
 def observe(
-    store: ObjectStore, name: str, refs: Iterable[Tracked], *, now: datetime, cutoff: datetime
+    store: ObjectStore, name: str, refs: Iterable[RemoteRef], *, now: datetime, cutoff: datetime
 ) -> None:
     """Record the last move of each ref, unless that was done recently; delete old records.
 
@@ -145,7 +145,7 @@ def observed_before(store: ObjectStore, cutoff: datetime) -> Mapping[str, Observ
     return {line[3]: ObservedMove(int(line[1]), line[2]) for line in lines if line is not None}
 
 
-def put_last(store: ObjectStore, refs: Iterable[Tracked]) -> None:
+def put_last(store: ObjectStore, refs: Iterable[RemoteRef]) -> None:
     """Record the refs for the next collection, in place of the record of the last one."""
     store.put(LAST, dump(refs), ANY)
 
@@ -315,10 +315,6 @@ class KnownRefs:
         for ref in refs:
             self._seen[ref.kind, ref.name][_RUN] = _tracked(ref)
         return refs
-
-    def seen_now(self) -> list[Tracked]:
-        """Return the refs as this process read them last."""
-        return [seen[_RUN] for _, seen in sorted(self._seen.items()) if _RUN in seen]
 
     def check_reached(self, reached: Collection[CommitId]) -> None:
         """Check that refs reach the commits on which others were seen before they went back.

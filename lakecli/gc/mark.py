@@ -1,7 +1,7 @@
 """Find what is in use, and garbage: objects that are old, lakecli's own, and reached from no root.
 
 `Mark` follows the roots to everything that is in use, and condemns what is listed, old and not in
-use. A sweep calls `reach_all` and other functions once more. `Reach` follows trees to their
+use. A sweep finds what is in use by the same functions. `Reach` follows roots and trees to the
 data objects, reading each distinct metarange and range once; `read_trees` and `read_ranges` are the
 work that grows with the data: pure functions, for any runner.
 """
@@ -41,10 +41,12 @@ from lakecli.gc.report import (
     GcStatus,
     RefGarbage,
     Summary,
+    tables_left,
 )
 from lakecli.gc.roots import Roots, gather
 from lakecli.gc.state import DIGEST, Marks, total_of
 from lakecli.remote.gc_protocol import iter_expired
+from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Notice
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, SSTable
@@ -72,11 +74,13 @@ class Mark:
         marks: gets the lists of condemned data objects; ``None``: nothing is written.
 
     Attributes:
+        refs: the refs in the bucket, as they were read.
         others: condemned objects other than data.
         foreign: number of objects that lakecli did not write, by kind.
     """
 
     def __init__(self, work: Work, live: LiveSet, marks: Marks | None) -> None:
+        self.refs: tuple[RemoteRef, ...] = ()
         self.others: list[Doomed] = []
         self.foreign: Counter[str] = Counter()
         self._work = work
@@ -98,7 +102,8 @@ class Mark:
             LakeFsAhead: it has written since the last refs dump.
         """
         work, reach = self._work, self._reach
-        roots = reach_all(work, self._live, reach)
+        roots = reach.follow_roots()
+        self.refs = roots.refs
         tables = self._tables()
         objects, size = self._data()
         for each in iter_rest(work, roots):
@@ -124,7 +129,7 @@ class Mark:
     def _tables(self) -> int:
         """Follow recent tables that no root reaches yet, condemn old ones; return the number."""
         work, reach = self._work, self._reach
-        tables = list_tables(work, self.foreign)
+        tables, self.foreign["file"] = list_tables(work)
         unreached = tables.keys() - reach.tables
         kinds = kinds_of(work, tables, unreached)
         self.foreign["table"] += len(unreached) - len(kinds)
@@ -167,26 +172,6 @@ class Mark:
         """Condemn an object other than data."""
         self.others.append(doomed)
         self._garbage.add(doomed.kind, doomed.size)
-
-
-def reach_all(work: Work, live: LiveSet, reach: Reach) -> Roots:
-    """Find the roots, and follow them to the data objects.
-
-    Args:
-        work: what the collection works with.
-        live: receives the data objects in use.
-        reach: what this process has read so far.
-
-    Raises:
-        LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
-    """
-    roots = gather(work, live)
-    # No rule lets go the tree of a branch or tag, whatever the list of deleted trees says.
-    collected = frozenset(iter_expired(work.store)) - roots.heads
-    reach.follow(roots.trees | roots.dumped_trees, must_exist=True, collected=collected)
-    reach.dumps = roots.dumps
-    reach.follow(roots.own_trees, must_exist=False)
-    return roots
 
 
 PART_TABLES: Final = 8
@@ -243,6 +228,20 @@ class Reach:
     def tables(self) -> set[str]:
         """The hex IDs of all tables that are in use."""
         return self.trees.union(self.ranges, self.dumps)
+
+    def follow_roots(self) -> Roots:
+        """Find the roots, and follow them to the data objects.
+
+        Raises:
+            LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
+        """
+        roots = gather(self._work, self._live)
+        # No rule lets go the tree of a branch or tag, whatever the list of deleted trees says.
+        collected = frozenset(iter_expired(self._work.store)) - roots.heads
+        self.follow(roots.trees | roots.dumped_trees, must_exist=True, collected=collected)
+        self.dumps = roots.dumps
+        self.follow(roots.own_trees, must_exist=False)
+        return roots
 
     def follow(
         self,
@@ -391,37 +390,38 @@ class TableInfo(NamedTuple):
     modified_at: datetime
 
 
-def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
-    """Return the ranges and metaranges in the namespace; count other objects in `foreign`.
+def list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
+    """Return the ranges and metaranges in the namespace, and the number of other files there.
 
     Young ones are in use, so a listing that lacks some would cost their objects. If much fewer are
     listed than the last collection left, they are listed twice, and what either has counts.
     """
-    tables = _list_tables(work, foreign)
-    if not is_much_less(len(tables), work.tables):
-        return tables
-    both = tables | _list_tables(work, Counter())
+    tables, files = _list_tables(work)
+    before = tables_left(work.store, work.epoch)
+    if not is_much_less(len(tables), before):
+        return tables, files
+    both = tables | _list_tables(work)[0]
     work.repository.notify(
         Notice(
             f"{len(tables):,} ranges and metaranges are listed in {work.store.uri}, but "
-            f"the last garbage collection left {work.tables:,}; they were listed twice, and "
+            f"the last garbage collection left {before:,}; they were listed twice, and "
             f"{len(both):,} count",
             hint=f"check that nothing is missing: lakecli fsck {work.uri}",
         )
     )
-    return both
+    return both, files
 
 
-def _list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
-    tables = {}
+def _list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
+    tables, files = {}, 0
     for info in work.store.list(SSTABLES):
         name = info.key.removeprefix(SSTABLES)
         if TABLE.fullmatch(name):
             is_old = info.modified_at < work.times.cutoff
             tables[name] = TableInfo(info.size, is_old, info.version, info.modified_at)
         elif info.key != LAKEFS_MARKER:
-            foreign["file"] += 1
-    return tables
+            files += 1
+    return tables, files
 
 
 def kinds_of(

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import MAX_RULES_SIZE, lakefs_object
 from lakecli.base.parsing import parse_json
-from lakecli.base.progress import NO_PROGRESS, Progress, elapsed
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.runner import OpenStore, Runner, StoreLocation
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.gc.known_refs import KnownRefs
@@ -42,7 +42,6 @@ class GcOptions(NamedTuple):
         accept_restored: accept that refs are missing or older than they were, and begin anew.
         confirm: called with a question before anything is deleted; raises if the answer is no.
         progress: counts the metaranges and ranges that are read.
-        elapsed: monotonic seconds, which also pass while the machine is asleep.
     """
 
     grace: timedelta = DEFAULT_GRACE
@@ -52,7 +51,6 @@ class GcOptions(NamedTuple):
     accept_restored: bool = False
     confirm: Callable[[str], None] = lambda _question: None
     progress: Progress = NO_PROGRESS
-    elapsed: Callable[[], float] = elapsed
 
 
 class Times(NamedTuple):
@@ -91,7 +89,7 @@ class Work(NamedTuple):
         taken: how the namespace was taken over from lakeFS; ``None``: it was not.
         last_dump: when the last refs dump was made that went out or came in; ``None``: as above.
         progress: counts the metaranges and ranges that are read, and the parts of listings.
-        tables: number of ranges and metaranges that the last collection left; 0: unknown.
+        epoch: number of the last condemnation; 0: there was none.
     """
 
     repository: Repository
@@ -105,7 +103,7 @@ class Work(NamedTuple):
     taken: TakenOver | None
     last_dump: datetime | None
     progress: Progress
-    tables: int = 0
+    epoch: int
 
     @property
     def lakefs(self) -> TakenOver | None:

@@ -9,6 +9,11 @@ commit, as retention rules let go its tree, or else for the first ref that reach
 deleted or moved elsewhere. The default branch comes first and is always there, then the other
 branches, then tags. Anybody who can write to the bucket can write a summary; nothing is deleted or
 kept because of one.
+
+Each step leaves a report in the bucket, `write_report`; of the last one, a collection reads how
+many tables were left::
+
+    _lakecli/gc/reports/<epoch>-condemned.json, <epoch>-sweeping.json, <epoch>-swept.json
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
-from lakecli.base.layout import COMMITS, DATA, DOCTOR, INCOMING, REFLOG, SCRATCH, SSTABLES
+from lakecli.base.layout import COMMITS, DATA, DOCTOR, GC, INCOMING, REFLOG, SCRATCH, SSTABLES
 from lakecli.base.model import RefKind
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, boolean, choice, list_of, text, whole
@@ -27,7 +32,14 @@ from lakecli.gc.known_refs import LostRef
 from lakecli.refs.names import is_ref_name
 from lakecli.remote.gc_protocol import Phase
 from lakecli.repository.lakefs.kept_dumps import DUMPS, KeptDump
-from lakecli.stores.contract import Version
+from lakecli.stores.contract import (
+    ANY,
+    ObjectNotFound,
+    ObjectStore,
+    TooLarge,
+    Version,
+    get_bounded,
+)
 
 KINDS: Final = {
     "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),
@@ -46,6 +58,11 @@ KINDS: Final = {
 
 MAX_SUMMARY_SIZE: Final = 1 << 20
 """Bytes of a summary, at most."""
+
+REPORTS: Final = GC + "reports/"
+
+MAX_REPORT_SIZE: Final = 1 << 20
+"""Bytes of a report, at most."""
 
 MOST_REFS: Final = 1_000
 _MOST: Final = 1 << 60
@@ -302,3 +319,39 @@ class GcReport(NamedTuple):
     tables: int = 0
     summary: Summary | None = None
     accepted: tuple[LostRef, ...] = ()
+
+
+def write_report(store: ObjectStore, epoch: int, report: GcReport, now: datetime) -> None:
+    """Write a report into the bucket: of what was condemned, or of what was deleted."""
+    fields = {
+        "action": report.action,
+        "spared": report.spared,
+        "tables": report.tables,
+        "garbage": [each.fields() for each in report.garbage],
+        "summary": None if report.summary is None else fields_of(report.summary),
+    }
+    write_fields(store, epoch, str(report.action), fields, now)
+
+
+def write_fields(
+    store: ObjectStore, epoch: int, name: str, fields: dict[str, Any], now: datetime
+) -> None:
+    """Write fields into the bucket as the report with a name."""
+    fields = {"epoch": epoch, "at": now.isoformat(), **fields}
+    store.put(_report_key(epoch, name), json.dumps(fields, indent=2).encode("ascii") + b"\n", ANY)
+
+
+def tables_left(store: ObjectStore, epoch: int) -> int:
+    """Return how many ranges and metaranges a collection left, by its report; 0: unknown."""
+    for action in (Action.SWEPT, Action.CONDEMNED):
+        try:
+            report = get_bounded(store, _report_key(epoch, action), MAX_REPORT_SIZE)
+            fields = parse_json_object(report, max_size=MAX_REPORT_SIZE)
+            return whole(0, _MOST)(fields.get("tables"))
+        except (ObjectNotFound, TooLarge, Unparsable, Invalid):
+            continue
+    return 0
+
+
+def _report_key(epoch: int, name: str) -> str:
+    return f"{REPORTS}{epoch}-{name}.json"

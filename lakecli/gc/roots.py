@@ -97,16 +97,18 @@ class Roots(NamedTuple):
     unneeded: tuple[Doomed, ...]
 
 
-def check_refs(known: KnownRefs, store: ObjectStore) -> None:
-    """Read the refs, and check that none vanished or went back since it was seen.
+def check_refs(known: KnownRefs, store: ObjectStore) -> list[RemoteRef]:
+    """Return the refs, none of which vanished or went back since it was seen.
 
     Raises:
         RefsWentBack: refs are missing, or older than they were.
         UnreadableRef: a ref is damaged, or it is listed and cannot be read.
     """
-    heads = [ref.commit_id for ref in known.read()]
+    refs = known.read()
     if known.gone_back:
+        heads = [ref.commit_id for ref in refs]
         known.check_reached(reached_by_heads(read_packs(store).commits, heads))
+    return refs
 
 
 def gather(work: Work, live: LiveSet) -> Roots:

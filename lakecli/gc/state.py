@@ -31,10 +31,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.layout import GC
@@ -240,8 +241,6 @@ def _pack_ids(ids: Iterable[str]) -> bytes:
     return b"".join(bytes.fromhex(each) for each in sorted(ids))
 
 
-T = TypeVar("T")
-
 RENEW_AFTER: Final = LEASE / 6
 """Time since the lease began after which no deletion begins without renewing it."""
 
@@ -254,39 +253,28 @@ class SweepTooSlow(Unreachable):
 
 
 class SweepLease:
-    """The lease of one sweep. Safe to share between threads.
+    """The lease of one sweep, which begins with this object. Safe to share between threads.
 
     Args:
-        store: the namespace.
-        state: the state as this process has just written it.
-        taken_at: `elapsed` before that request was sent.
-        elapsed: monotonic seconds, which also pass while the machine is asleep.
-        new_id: creates the write ID of a renewal.
-        uri: the repository's URI, for hints.
+        repository: the repository.
+        seen: the state, which becomes *sweeping*.
 
     Attributes:
         state: the state as this process wrote it last.
         is_unsure: whether a deletion may still be under way, so that the sweep must not end before
             the lease does.
+
+    Raises:
+        StateMoved: another machine moved the state at the same time.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        state: GcState,
-        *,
-        taken_at: float,
-        elapsed: Callable[[], float],
-        new_id: Callable[[], str],
-        uri: str,
-    ) -> None:
-        self._store = store
-        self._elapsed = elapsed
-        self._new_id = new_id
-        self._uri = uri
-        self._taken_at = taken_at
+    def __init__(self, repository: Repository, seen: ObservedState) -> None:
+        self._repository = repository
+        self._store = repository.store
+        self._elapsed = repository.lake.runtime.elapsed
         self._lock = Lock()
-        self.state = state
+        self._taken_at = self._elapsed()  # before the request that writes the state
+        self.state = move_state(repository, seen, phase=Phase.SWEEPING)
         self.is_unsure = False
 
     def check(self) -> None:
@@ -296,44 +284,33 @@ class SweepLease:
             StateMoved: another machine has taken over or ended the sweep.
         """
         with self._lock:
-            self._look(gc_protocol.read_state)
-            if self._used() > RENEW_AFTER:
-                before = self._elapsed()
-                seen = self._look(gc_protocol.look)
-                after = self.state._replace(write_id=self._new_id())
-                gc_protocol.move(self._store, seen, after)
-                self.state, self._taken_at = after, before
+            try:
+                self._check_owner(gc_protocol.read_state(self._store))
+                if self._used() > RENEW_AFTER:
+                    before = self._elapsed()
+                    seen = gc_protocol.look(self._store)
+                    self._check_owner(seen.state)
+                    self.state, self._taken_at = move_state(self._repository, seen), before
+            except DamagedState:
+                raise self._taken_over() from None
             if self._used() > RENEW_AFTER:
                 raise SweepTooSlow(
                     f"the store of {self._store.uri} takes too long to answer for a safe sweep",
                     hint=self._continue_hint(),
                 )
 
-    def _look(self, read: Callable[[ObjectStore], T]) -> T:
-        """Read the state, and check that it is as this process wrote it."""
-        try:
-            found = read(self._store)
-        except DamagedState:
-            raise taken_over(self._store, self._uri) from None
-        state = found.state if isinstance(found, ObservedState) else found
-        if state != self.state:
-            raise taken_over(self._store, self._uri)
-        return found
-
-    def run(self, delete: Callable[[], T]) -> T:
-        """Run a deletion, which begins now.
-
-        Args:
-            delete: sends one request, with no more keys than the store takes at once.
+    @contextmanager
+    def deletion(self) -> Iterator[None]:
+        """Hold the lease while the caller sends one deletion.
 
         Raises:
             StateMoved: another machine has taken over or ended the sweep.
-            SweepTooSlow: it took so long that the sweep must end.
+            SweepTooSlow: the deletion took so long that the sweep must end.
         """
         self.check()
         begun = self._elapsed()
         try:
-            found = delete()
+            yield
         except PermissionDenied:
             raise  # the store refused, so nothing is under way
         except BaseException:
@@ -346,22 +323,37 @@ class SweepLease:
                 f"{LONGEST_DELETE.total_seconds() / 60:.0f} minutes, so the sweep ended",
                 hint=self._continue_hint(),
             )
-        return found
+
+    def end(self, now: datetime) -> None:
+        """End the sweep: move the state to idle, and delete what no phase needs any more.
+
+        Args:
+            now: time by the store's clock.
+
+        Raises:
+            StateMoved: another machine has taken over or ended the sweep.
+        """
+        seen = gc_protocol.look(self._store)
+        self._check_owner(seen.state)
+        end_state(self._repository, seen, now)
+
+    def _check_owner(self, state: GcState) -> None:
+        """Check that the state is as this process wrote it."""
+        if state != self.state:
+            raise self._taken_over()
+
+    def _taken_over(self) -> StateMoved:
+        return StateMoved(
+            f"another machine has taken over the garbage collection of {self._store.uri}",
+            hint=f"see its state: lakecli gc status {self._repository.uri}",
+        )
 
     def _used(self) -> timedelta:
         return timedelta(seconds=self._elapsed() - self._taken_at)
 
     def _continue_hint(self) -> str:
         minutes = LEASE.total_seconds() / 60
-        return f"continue it in {minutes:.0f} minutes: lakecli gc run {self._uri}"
-
-
-def taken_over(store: ObjectStore, uri: str) -> StateMoved:
-    """Return the error for a sweep that another machine has taken over or ended."""
-    return StateMoved(
-        f"another machine has taken over the garbage collection of {store.uri}",
-        hint=f"see its state: lakecli gc status {uri}",
-    )
+        return f"continue it in {minutes:.0f} minutes: lakecli gc run {self._repository.uri}"
 
 
 class SweepBegan(Refused):

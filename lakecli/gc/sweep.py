@@ -6,7 +6,6 @@ the refs again, and checks each candidate by the rules that condemned it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -31,7 +30,6 @@ from lakecli.gc.mark import (
     iter_rest,
     kinds_of,
     list_tables,
-    reach_all,
     summary_of,
 )
 from lakecli.gc.policy import Work, check_stopped
@@ -39,6 +37,7 @@ from lakecli.gc.report import Action, Doomed, GarbageCounter, GcReport, GcStatus
 from lakecli.gc.roots import Roots
 from lakecli.gc.state import RECORD, Marks, SweepLease, add_expired
 from lakecli.remote.gc_protocol import iter_keeps
+from lakecli.remote.ref_records import RemoteRef
 from lakecli.stores.capabilities import DeletesMatching, UploadId, uploads_of
 from lakecli.stores.contract import Version
 from lakecli.stores.streams import batches
@@ -57,15 +56,17 @@ class Sweep:
     Args:
         work: what the collection works with.
         marks: the lists of condemned objects.
-        epoch: of the condemnation.
         live: receives the data objects in use; empty at first.
+
+    Attributes:
+        refs: the refs in the bucket, as they were read last.
     """
 
-    def __init__(self, work: Work, marks: Marks, epoch: int, live: LiveSet) -> None:
+    def __init__(self, work: Work, marks: Marks, live: LiveSet) -> None:
+        self.refs: tuple[RemoteRef, ...] = ()
         self._work = work
         self._store = work.store
         self._marks = marks
-        self._epoch = epoch
         self._live = live
         self._reach = Reach(work, live)
         self._by_version = isinstance(self._store, DeletesMatching)
@@ -84,7 +85,7 @@ class Sweep:
             LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
         """
         self._marks.others()
-        reach_all(self._work, self._live, self._reach)
+        self._reach.follow_roots()
         self._keep()
         self._check_lakefs()
 
@@ -98,6 +99,7 @@ class Sweep:
             LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
         """
         roots, tables = self._remark()
+        self.refs = roots.refs
         self._check_lakefs()
         self._others = [*self._tables(tables), *self._rest(roots)]
         self._left = len(tables) - self._garbage.objects("range", "metarange")
@@ -120,7 +122,7 @@ class Sweep:
         if lease is not None:
             trees = [each for each in self._others if each.kind == "metarange"]
             names = (each.key.removeprefix(SSTABLES) for each in trees)
-            add_expired(self._store, self._epoch, names)
+            add_expired(self._store, self._work.epoch, names)
             # A tree is deleted before the objects that it refers to.
             self._delete(_garbage(trees), lease)
             self._delete(_garbage(each for each in self._others if each.kind != "metarange"), lease)
@@ -146,15 +148,16 @@ class Sweep:
         with ThreadPoolExecutor(_PARALLELISM) as pool:
             for several in batches(objects, BATCH * _PARALLELISM):
                 self._work.repository.lake.runtime.on_step("gc:delete")
-                tasks = [partial(self._delete_batch, batch) for batch in batches(several, BATCH)]
-                self._spared += sum(pool.map(lease.run, tasks))
+                task = partial(self._delete_batch, lease)
+                self._spared += sum(pool.map(task, batches(several, BATCH)))
 
-    def _delete_batch(self, objects: list[Garbage]) -> int:
+    def _delete_batch(self, lease: SweepLease, objects: list[Garbage]) -> int:
         """Delete objects by one request; return how many were kept."""
-        if isinstance(self._store, DeletesMatching):
-            return len(self._store.delete_matching(objects))
-        self._store.delete([key for key, _ in objects])
-        return 0
+        with lease.deletion():
+            if isinstance(self._store, DeletesMatching):
+                return len(self._store.delete_matching(objects))
+            self._store.delete([key for key, _ in objects])
+            return 0
 
     def _check_lakefs(self) -> None:
         """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""
@@ -172,8 +175,8 @@ class Sweep:
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
         """Follow what came into use since: refs, recent tables, and keeps, in this order."""
         work, reach = self._work, self._reach
-        roots = reach_all(work, self._live, reach)
-        tables = list_tables(work, Counter())
+        roots = reach.follow_roots()
+        tables, _ = list_tables(work)
         kept = self._keep()
         wanted = {each for each, info in tables.items() if not info.is_old} | kept
         kinds = kinds_of(work, tables, (wanted & tables.keys()) - reach.tables, renewed=kept)

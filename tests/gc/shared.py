@@ -99,7 +99,7 @@ class Shared:
 
     def collect(self, repository: Repository | None = None, **options: object) -> GcReport:
         """Take one step."""
-        given = GcOptions(grace=GRACE, elapsed=self.time.monotonic)._replace(**options)  # type: ignore[arg-type]
+        given = GcOptions(grace=GRACE)._replace(**options)  # type: ignore[arg-type]
         return advance(repository or self.clones[0], LocalRunner(), given)
 
     def collect_all(self, repository: Repository | None = None) -> GcReport:

@@ -287,9 +287,8 @@ def test_a_record_of_the_last_collection_is_read_whole(scene: Scene, body: bytes
 
 def test_a_record_that_is_too_large(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakecli.gc.known_refs.MAX_SEEN_SIZE", 200)
-    known = KnownRefs(scene.shared.store, "lakefs://demo")
-    known.read()
-    assert 0 < dump(known.seen_now()).count(b"\n") < len(known.seen_now())
+    refs = KnownRefs(scene.shared.store, "lakefs://demo").read()
+    assert 0 < dump(refs).count(b"\n") < len(refs)
     scene.shared.store.put(LAST, b"x" * 201, ANY)
     with pytest.raises(DamagedObservation, match="more than"):
         read_last(scene.shared.store, "lakefs://demo")

@@ -144,7 +144,7 @@ class Taken:
 
     def collect(self, repository: Repository | None = None, **options: Any) -> GcReport:
         """Take one step."""
-        given = GcOptions(grace=GRACE, elapsed=self.time.monotonic)._replace(**options)
+        given = GcOptions(grace=GRACE)._replace(**options)
         return advance(repository or self.clones[0], LocalRunner(), given)
 
     def collect_all(self, repository: Repository | None = None, **options: Any) -> GcReport:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -11,11 +13,11 @@ from lakecli.base.identity import h
 from lakecli.base.layout import DATA, GC_STATE, SSTABLES, data_key, sstable_key
 from lakecli.base.model import MetarangeId
 from lakecli.errors import PermissionDenied, Refused, Unreachable
-from lakecli.gc.run import REPORTS, Action, status, undo
+from lakecli.gc.report import REPORTS
+from lakecli.gc.run import Action, status, undo
 from lakecli.gc.state import LONGEST_DELETE, RENEW_AFTER, SweepLease, SweepTooSlow, add_expired
 from lakecli.remote.gc_protocol import (
     LEASE,
-    NEVER_RAN,
     GcState,
     ObservedState,
     Phase,
@@ -29,10 +31,11 @@ from lakecli.remote.gc_protocol import (
     write_keep,
 )
 from lakecli.repository import branch
+from lakecli.repository.contract import Runtime
 from lakecli.repository.push import PushOptions, push_deletion
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, upload
-from tests.support.lakes import through
+from tests.support.lakes import START, through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -321,54 +324,49 @@ def test_requests_that_are_under_way_end_before_the_lease() -> None:
     assert RENEW_AFTER + LONGEST_DELETE + 15 * MINUTE <= LEASE
 
 
+def take_lease(store: MemoryStore, elapsed: Callable[[], float]) -> SweepLease:
+    """Return the lease of a sweep in a new namespace."""
+    runtime = Runtime(lambda: START, lambda: os.urandom(16), elapsed=elapsed)
+    lake = SimpleNamespace(runtime=runtime)
+    repository = SimpleNamespace(store=store, uri="lakefs://demo", lake=lake)
+    condemned = GcState(Phase.CONDEMNED, 1, "1-" + "5f" * 16)
+    return SweepLease(cast("Repository", repository), ObservedState(condemned, None, None))
+
+
 def test_no_deletion_begins_if_renewing_the_lease_takes_too_long() -> None:
-    now = 0.0
+    now = delay = 0.0
 
     class Slow(MemoryStore):
         def put(self, *args: Any, **options: Any) -> Version:
             nonlocal now
-            now += RENEW_AFTER.total_seconds() + 1
+            now += delay
             return super().put(*args, **options)
 
-    bucket = MemoryBucket()
-    state = GcState(Phase.SWEEPING, 1, "1-" + "5f" * 16, write_id="0f" * 16)
-    move(MemoryStore(bucket, "ns/"), ObservedState(NEVER_RAN, None, None), state)
-    lease = SweepLease(
-        Slow(bucket, "ns/"),
-        state,
-        taken_at=0.0,
-        elapsed=lambda: now,
-        new_id=lambda: "1f" * 16,
-        uri="lakefs://demo",
-    )
+    store = Slow(MemoryBucket(), "ns/")
+    lease = take_lease(store, lambda: now)
+    taken = lease.state
     deletions: list[float] = []
-    lease.run(lambda: deletions.append(now))
-    now += RENEW_AFTER.total_seconds() + 1
-    with pytest.raises(SweepTooSlow, match="takes too long to answer"):
-        lease.run(lambda: deletions.append(now))
+    with lease.deletion():
+        deletions.append(now)
+    delay = RENEW_AFTER.total_seconds() + 1
+    now += delay
+    with pytest.raises(SweepTooSlow, match="takes too long to answer"), lease.deletion():
+        deletions.append(now)
     assert deletions == [0.0]
     assert not lease.is_unsure
     # The lease was renewed, so the sweep can be ended.
-    assert read_state(MemoryStore(bucket, "ns/")) == lease.state != state
+    assert read_state(store) == lease.state != taken
 
 
 def test_a_state_that_another_machine_has_written_stops_even_a_young_lease() -> None:
     store = MemoryStore(MemoryBucket(), "ns/")
-    state = GcState(Phase.SWEEPING, 1, "1-" + "5f" * 16, write_id="0f" * 16)
-    move(store, ObservedState(NEVER_RAN, None, None), state)
-    lease = SweepLease(
-        store,
-        state,
-        taken_at=0.0,
-        elapsed=lambda: 0.0,
-        new_id=lambda: "1f" * 16,
-        uri="lakefs://demo",
-    )
+    lease = take_lease(store, lambda: 0.0)
     deletions: list[int] = []
-    lease.run(lambda: deletions.append(1))
-    move(store, look(store), state._replace(write_id="2f" * 16))
-    with pytest.raises(StateMoved):
-        lease.run(lambda: deletions.append(2))
+    with lease.deletion():
+        deletions.append(1)
+    move(store, look(store), lease.state._replace(write_id="2f" * 16))
+    with pytest.raises(StateMoved), lease.deletion():
+        deletions.append(2)
     assert deletions == [1]
 
 

@@ -44,10 +44,9 @@ class Bucket:
         self.store = MemoryStore(MemoryBucket(clock=lambda: self.now), "ns/")
 
     def observe(self, name: str, *, days: int = 31) -> None:
-        known = KnownRefs(self.store, "lakefs://demo")
-        known.read()
+        refs = KnownRefs(self.store, "lakefs://demo").read()
         cutoff = self.now - days * DAY
-        observe(self.store, name, known.seen_now(), now=self.now, cutoff=cutoff)
+        observe(self.store, name, refs, now=self.now, cutoff=cutoff)
 
     def observations(self) -> dict[str, str]:
         listed = self.store.list(SEEN)

@@ -293,7 +293,9 @@ def test_a_sweep_that_was_taken_over_while_spark_compared_deletes_nothing(
     collect(place.directory, LocalRunner(), Action.CONDEMNED)
     with open_lake(place.directory) as lake, place.runner(spark) as runner:
         store = Unconditional(place.directory)
-        repository = through(lake.repository("demo"), cast("ObjectStore", store))
+        repository = through(
+            lake.repository("demo"), cast("ObjectStore", store), elapsed=lambda: now
+        )
 
         def take_over() -> None:
             nonlocal now
@@ -305,7 +307,7 @@ def test_a_sweep_that_was_taken_over_while_spark_compared_deletes_nothing(
 
         then(monkeypatch, "iter_garbage", take_over)
         with pytest.raises(StateMoved):
-            advance(repository, runner, GcOptions(elapsed=lambda: now))
+            advance(repository, runner, GcOptions())
         assert now
         assert read_state(repository.store).phase is Phase.IDLE
     assert contents(place.directory)[again] == b"x" * 299
