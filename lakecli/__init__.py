@@ -9,7 +9,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     engine                       bulk work as plans of partitions, run in-process or on Spark
     opening                      opening lakes for the library, fsspec and Spark
     worktree                     directories that are linked with a path of a ref
-    repository                   one module per verb; moving/transaction.py is how a branch moves
+    repository                   one module per verb; commit_attempts.py is how a branch moves
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
     remote                       refs, commit packs and reflog in the bucket (beside these three)
     doctor                       checks whether a store keeps the promises that lakecli needs
@@ -20,9 +20,9 @@ Layers, each importing only what stands below it (a test enforces it)::
     native | proto               bulk work in C | varints, and lakeFS's protobuf messages
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
-``repository/moving/transaction.py`` seals the branch's staging area → ``staging/area.py`` gives
-the sealed changes as one sorted stream → ``committed/writer.py`` rewrites only the ranges they
-touch → ``stores`` keeps the new ranges and the metarange → ``transaction.py`` moves the branch: one
+``repository/commit_attempts.py`` seals the branch's staging area → ``staging/area.py`` gives the
+sealed changes as one sorted stream → ``committed/writer.py`` rewrites only the ranges they touch →
+``stores`` keeps the new ranges and the metarange → ``commit_attempts.py`` moves the branch: one
 LMDB transaction, or first the bucket's branch where sharing is automatic.
 """
 

@@ -41,6 +41,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import DamagedPack, Pack, list_packs, read_pack
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
+from lakecli.repository.handle.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.journal import intents
 from lakecli.repository.lakefs.dump import reach_of_dump
 from lakecli.repository.lakefs.kept_dumps import (
@@ -49,7 +50,6 @@ from lakecli.repository.lakefs.kept_dumps import (
     find_left,
     iter_expired_records,
 )
-from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
 from lakecli.staging import area
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 

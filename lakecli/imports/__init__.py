@@ -11,7 +11,7 @@
     manifest       manifests as a source: their files, and dividing them into parts
     manifest_rows  the rows of manifests: columns, values, and reading them from text and Parquet
     bucket         a prefix of a bucket as a source
-    addresses      check the addresses of a source's objects, and whether the objects are there
+    address_checks check the addresses of a source's objects, and whether the objects are there
     dry_run        the paths that a dry run of an import lists
     model          the task, parts, rows, failures and results of an import
     tree_parts     one part of a tree: read it, write it, join all parts; rebuild trees of lakeFS

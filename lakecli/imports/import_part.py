@@ -29,7 +29,7 @@ from lakecli.committed.metaranges import Metarange
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import Columns, encode_entry, encode_external, is_same
 from lakecli.errors import IntegrityError, LakeError
-from lakecli.imports.addresses import Addresses, Verifier, store_of
+from lakecli.imports.address_checks import Addresses, Verifier, store_of
 from lakecli.imports.dry_run import Lister
 from lakecli.imports.model import (
     Failures,

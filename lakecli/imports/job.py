@@ -20,7 +20,7 @@ from lakecli.errors import (
     Refused,
     UsageError,
 )
-from lakecli.imports.addresses import choose
+from lakecli.imports.address_checks import choose
 from lakecli.imports.dry_run import iter_steps
 from lakecli.imports.import_part import import_item
 from lakecli.imports.manifest import Manifest
@@ -42,9 +42,9 @@ from lakecli.imports.report import (
 )
 from lakecli.imports.sorting import import_shuffled, plan_intervals, portions_of, sort_here
 from lakecli.imports.sources import DirectorySource, ImportSource, check_pinnable, roots_of
+from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.guard import claim_head
-from lakecli.repository.moving.transaction import Draft, clean_attempts, kept_moving
 from lakecli.repository.reading.addresses import remember
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.staged.changes import check_clean

@@ -25,7 +25,7 @@ from lakecli.base.directories import make_private
 from lakecli.base.model import Commit, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import LostRace
-from lakecli.imports.addresses import Verify
+from lakecli.imports.address_checks import Verify
 from lakecli.imports.dry_run import take_pieces
 from lakecli.imports.model import (
     SHOWN_FAILURES,

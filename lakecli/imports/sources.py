@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from lakecli.base.model import Account
 from lakecli.engine.runner import Runner, account_of, open_by_uri
 from lakecli.errors import LakeError, NotFound, Unsupported, UsageError
-from lakecli.imports.addresses import check_outside
+from lakecli.imports.address_checks import check_outside
 from lakecli.imports.bucket import BucketSource
 from lakecli.imports.inventory import SUFFIX, read_inventory
 from lakecli.imports.manifest import KINDS, Manifest, file_at, files_below, kind_of, manifest_of

@@ -16,8 +16,8 @@ nothing. Start at `contract`. A room imports the rooms below it only, types incl
                     lakeFS's refs dumps
     stored_objects, transfer   an index of all data objects, and damaged ones restored from copies;
                     uploads and downloads
+    commit_attempts the one way in which a branch gets a commit
     handle          opening and closing lakes and repositories; the claim of a namespace
-    moving          a branch gets a commit
     staged          uncommitted changes
     guard           objects and commits claimed against garbage collection
     reading         what a ref reads as, and where its bytes are

@@ -12,9 +12,9 @@ from lakecli.base.model import Commit, MergeStrategy, MetarangeId
 from lakecli.committed.merge import MergeConflict, merge
 from lakecli.errors import NotFound, NothingToDo, UsageError
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
-from lakecli.repository.moving.transaction import Draft, clean_attempts, kept_moving
 from lakecli.repository.reading.view import View, commit_at
 
 CHERRY_PICK_ORIGIN: Final = "cherry-pick-origin"

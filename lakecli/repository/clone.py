@@ -19,6 +19,7 @@ from lakecli.kv.operations import RefChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.gc_protocol import read_state
 from lakecli.remote.ref_records import InvalidRecord
+from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle.lake import (
     check_name_free,
@@ -30,7 +31,6 @@ from lakecli.repository.handle.lake import (
 )
 from lakecli.repository.handle.namespace import describe_there, owner_of
 from lakecli.repository.journal import operation_log, tracking
-from lakecli.repository.moving.transaction import initial_commit
 from lakecli.repository.sharing.fetch import (
     Change,
     RefsInBucket,

@@ -10,9 +10,9 @@ from typing import Final
 from lakecli.base.model import Commit, MergeStrategy
 from lakecli.committed.writer import apply
 from lakecli.errors import ConflictError, NothingToDo
+from lakecli.repository.commit_attempts import Draft, kept_moving, staged_attempts
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
-from lakecli.repository.moving.transaction import Draft, kept_moving, staged_attempts
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.changes import iter_staged_conflicts
 from lakecli.repository.staged.partial_commit import StagedPart

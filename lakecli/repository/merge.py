@@ -13,9 +13,9 @@ from lakecli.committed.merge import MergeConflict
 from lakecli.committed.merge import merge as merge_trees
 from lakecli.committed.scan import type_of
 from lakecli.errors import NothingToDo
+from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
-from lakecli.repository.moving.transaction import Draft, clean_attempts, kept_moving
 from lakecli.repository.reading.view import MergePoints, View, find_merge_points, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 

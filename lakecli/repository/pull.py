@@ -33,6 +33,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free
 from lakecli.repository.commit import MAX_LISTED, staged_paths
+from lakecli.repository.commit_attempts import MAX_ATTEMPTS
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import operation_log
 from lakecli.repository.journal.intents import (
@@ -42,7 +43,6 @@ from lakecli.repository.journal.intents import (
 )
 from lakecli.repository.journal.operation_log import follow_head
 from lakecli.repository.merge import MergeOptions, merge, preview
-from lakecli.repository.moving.transaction import MAX_ATTEMPTS
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.sharing.fetch import FetchReport, fetch
 from lakecli.repository.sharing.publish import NonFastForward

@@ -14,6 +14,7 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle import namespace
 from lakecli.repository.handle.lake import (
@@ -28,7 +29,6 @@ from lakecli.repository.handle.lake import (
     record_fields,
 )
 from lakecli.repository.journal import operation_log
-from lakecli.repository.moving.transaction import initial_commit
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import normalise
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from lakecli.base.model import EMPTY_TREE, Commit
 from lakecli.errors import Refused
 from lakecli.repository.cherry_pick import apply_change, parent_of
+from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
-from lakecli.repository.moving.transaction import Draft, clean_attempts, kept_moving
 from lakecli.repository.reading.view import commit_at
 
 

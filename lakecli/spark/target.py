@@ -34,9 +34,9 @@ from lakecli.committed.writer import apply
 from lakecli.errors import AlreadyExists, ConflictError, LakeError, UsageError
 from lakecli.refs.ref_store import CommitReader, RefStore, get_commit, get_parent
 from lakecli.repository.cherry_pick import CHERRY_PICK_ORIGIN
+from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
-from lakecli.repository.moving.transaction import Draft, clean_attempts, kept_moving
 from lakecli.repository.reading.view import View, branch_at, commit_at, open_view, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager

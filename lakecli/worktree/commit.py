@@ -13,9 +13,9 @@ from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.committed.writer import apply
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
+from lakecli.repository.commit_attempts import Draft, attempts_on_top, kept_moving
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard import claim_head
-from lakecli.repository.moving.transaction import Draft, attempts_on_top, kept_moving
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import unstage_equal

@@ -15,10 +15,10 @@ from lakecli.committed.writer import apply
 from lakecli.errors import NotFound
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.commit import commit
+from lakecli.repository.commit_attempts import Draft, clean_attempts
 from lakecli.repository.contract import DEFAULT_MEMORY_SIZE, Home, Runtime
 from lakecli.repository.guard import claim_head
 from lakecli.repository.handle.lake import Lake
-from lakecli.repository.moving.transaction import Draft, clean_attempts
 from lakecli.repository.staged.stager import Stager
 from tests.benchmarks import dataset
 from tests.support.lakes import unclaimed

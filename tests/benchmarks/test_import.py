@@ -13,7 +13,7 @@ from lakecli.cli.context import random_id
 from lakecli.engine.runner import LocalRunner, StoreLocation
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.imports.addresses import Verify
+from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source

@@ -28,10 +28,10 @@ from lakecli.committed.writer import TreeWriter
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.commit_attempts import Draft, clean_attempts
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.guard import claim_head
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.moving.transaction import Draft, clean_attempts
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.stat import stat

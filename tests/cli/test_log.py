@@ -17,7 +17,7 @@ from lakecli.base.model import EMPTY_TREE
 from lakecli.cli.context import Environment
 from lakecli.cli.run import run
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.moving.transaction import describe_commit
+from lakecli.repository.commit_attempts import describe_commit
 from lakecli.repository.reading.view import branch_at
 from tests.support.tools import require_tool
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakecli.engine.runner import LocalRunner, Runner
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import LakeError
-from lakecli.imports.addresses import Verify
+from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source

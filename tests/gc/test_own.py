@@ -18,9 +18,9 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import Intent
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
+from lakecli.repository.commit_attempts import seal
 from lakecli.repository.journal import intents, operation_log
 from lakecli.repository.journal.intents import Begun
-from lakecli.repository.moving.transaction import seal
 from lakecli.staging import area
 from lakecli.staging.area import ClaimedValue
 from tests.support.lakes import START, entry_of, make_repository, open_lake, stage

@@ -26,7 +26,7 @@ from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
 from lakecli.remote.gc_protocol import Phase, read_state
-from lakecli.repository import branch, repo, tag
+from lakecli.repository import branch, commit_attempts, repo, tag
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.cp import cp, cp_tree
@@ -34,7 +34,6 @@ from lakecli.repository.cp_between_repositories import RepositoryPath, cp_tree_a
 from lakecli.repository.guard import Gone, Swept
 from lakecli.repository.handoff.incoming import take_in
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.moving import transaction
 from lakecli.repository.mv import mv, mv_tree
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.revert import revert
@@ -182,7 +181,7 @@ def _note_operation(setting: Setting) -> None:
 
 def _seal_removal(setting: Setting) -> None:
     rm(setting.ada, "old", b"a")
-    transaction.seal(setting.ada, "old")  # as a commit does that is killed then
+    commit_attempts.seal(setting.ada, "old")  # as a commit does that is killed then
 
 
 def _commit_removal(setting: Setting) -> None:

@@ -16,7 +16,7 @@ from lakecli.engine.runner import LocalRunner
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import NotFound
 from lakecli.imports import bucket as buckets
-from lakecli.imports.addresses import Verify
+from lakecli.imports.address_checks import Verify
 from lakecli.imports.bucket import BucketSource, KeyRange, divide
 from lakecli.imports.job import ListedLess, import_objects
 from lakecli.imports.report import ImportOptions, ImportReport

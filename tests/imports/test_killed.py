@@ -15,7 +15,7 @@ from lakecli.errors import LostRace, NothingToDo
 from lakecli.fsck.check import fsck
 from lakecli.fsck.findings import FsckCounts
 from lakecli.imports import manifest, sorting
-from lakecli.imports.addresses import Verify
+from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source

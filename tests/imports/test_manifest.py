@@ -18,7 +18,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import ConflictError, IntegrityError, Refused, Unsupported, UsageError
 from lakecli.imports import manifest, sorting
-from lakecli.imports.addresses import Verify
+from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects, preview
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import open_source

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.engine.runner import LocalRunner
 from lakecli.imports import sources as directories
-from lakecli.imports.addresses import Verify
+from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions, ShownProgress
 from lakecli.imports.sources import open_source

@@ -14,7 +14,7 @@ from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import ConflictError, IntegrityError
 from lakecli.imports import dry_run, manifest, sorting
-from lakecli.imports.addresses import Verify
+from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects, preview
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import open_source

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.engine.runner import LocalRunner
-from lakecli.imports import addresses
-from lakecli.imports.addresses import Verify
+from lakecli.imports import address_checks
+from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects, preview
 from lakecli.imports.model import Choice, Rows
 from lakecli.imports.report import ImportOptions, ImportReport
@@ -107,7 +107,7 @@ def test_a_sample_of_a_long_manifest(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(addresses, "SAMPLE", 10)
+    monkeypatch.setattr(address_checks, "SAMPLE", 10)
     report = run(repository, rows, tmp_path)
     assert report.commit is not None
     assert 4 <= report.verified <= 20, "some, and not all, of 60"
@@ -140,7 +140,7 @@ def test_an_error_of_the_store_fails_the_object(
         def head(self, key: str) -> None:
             raise PermissionDenied("access denied")
 
-    monkeypatch.setattr(addresses, "store_of", lambda _uri, **_: Closed())
+    monkeypatch.setattr(address_checks, "store_of", lambda _uri, **_: Closed())
     report = run(repository, rows[:1], tmp_path)
     assert [failure.why for failure in report.failures] == [
         "the object cannot be verified: access denied"

@@ -9,9 +9,9 @@ import pytest
 from lakecli.gc import known_refs, sweep
 from lakecli.gc.state import SweepLease
 from lakecli.kv.operations import iter_operations
+from lakecli.repository import commit_attempts
 from lakecli.repository.guard import GcGuard
 from lakecli.repository.journal import tracking, unsent_moves
-from lakecli.repository.moving import transaction
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.sharing import automatic, references
 from lakecli.repository.staged import changes
@@ -61,7 +61,7 @@ def _no_seal(patch: pytest.MonkeyPatch) -> None:
             changes.check_clean(view_of_branch(repository, txn, name))
             return branch_at(repository, txn, name)
 
-    patch.setattr(transaction, "_seal_clean", leave)
+    patch.setattr(commit_attempts, "_seal_clean", leave)
 
 
 def _merge_onto_clean(team: Team) -> None:

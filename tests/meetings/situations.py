@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.base.layout import LAKEFS_MARKER, LAKEFS_MARKER_BODY
 from lakecli.committed.tree_store import TreeStore
+from lakecli.repository.commit_attempts import describe_commit, initial_commit
 from lakecli.repository.lakefs.dump import MANIFEST_KEY, format_manifest
-from lakecli.repository.moving.transaction import describe_commit, initial_commit
 from lakecli.repository.refs_dump import write_dump
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore

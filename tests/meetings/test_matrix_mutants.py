@@ -9,10 +9,9 @@ import pytest
 
 from lakecli.base import layout
 from lakecli.remote.refs import find_ref
-from lakecli.repository import repo
+from lakecli.repository import commit_attempts, repo
 from lakecli.repository.handle import namespace
 from lakecli.repository.journal import intents, operation_log, unsent_moves
-from lakecli.repository.moving import transaction
 from lakecli.repository.sharing import automatic
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.undo import take_back, undo
@@ -50,7 +49,7 @@ class Mutant(NamedTuple):
 
 def _moves_any_head(patch: pytest.MonkeyPatch) -> None:
     """A branch is moved without comparing it with what the commit was built from."""
-    for module in (transaction, intents):
+    for module in (commit_attempts, intents):
         patch.setattr(module, "is_built_from", lambda *_: True)
 
 

@@ -15,7 +15,7 @@ from lakecli.errors import NotFound
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import annotate as module
 from lakecli.repository.annotate import annotate
-from lakecli.repository.moving.transaction import describe_commit
+from lakecli.repository.commit_attempts import describe_commit
 from tests.support.histories import grow
 from tests.support.lakes import START, entry_of, make_repository, open_lake, through
 

@@ -20,8 +20,8 @@ from lakecli.remote.packs import list_packs
 from lakecli.remote.refs import Intent
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone, clone_counted
+from lakecli.repository.commit_attempts import describe_commit, initial_commit
 from lakecli.repository.handle.namespace import NewerRepository
-from lakecli.repository.moving.transaction import describe_commit, initial_commit
 from lakecli.repository.push import PushOptions, push, push_all
 from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.repository.sharing.publish import write_pack

@@ -10,10 +10,10 @@ from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
+from lakecli.repository.handle import housekeeping
+from lakecli.repository.handle.housekeeping import BATCH, KEPT_FOR
 from lakecli.repository.journal import operation_log
 from lakecli.repository.log import rev_parse
-from lakecli.repository.moving import housekeeping
-from lakecli.repository.moving.housekeeping import BATCH, KEPT_FOR
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import undo
 from lakecli.staging import area

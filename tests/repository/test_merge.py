@@ -203,8 +203,8 @@ def test_cherry_pick_repeats_one_commit(forked: Repository) -> None:
 def test_unrelated_histories_cannot_be_merged(forked: Repository) -> None:
     from lakecli.base.model import Branch
     from lakecli.refs.ref_store import RefStore
+    from lakecli.repository.commit_attempts import initial_commit
     from lakecli.repository.journal import operation_log
-    from lakecli.repository.moving.transaction import initial_commit
     from tests.support.lakes import START
 
     with forked.lake.kv.write() as txn:

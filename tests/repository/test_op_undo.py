@@ -20,12 +20,12 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.commit_attempts import seal
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.guard import Reclaimed
+from lakecli.repository.handle import housekeeping
+from lakecli.repository.handle.housekeeping import KEPT_FOR
 from lakecli.repository.journal import operation_log
-from lakecli.repository.moving import housekeeping
-from lakecli.repository.moving.housekeeping import KEPT_FOR
-from lakecli.repository.moving.transaction import seal
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch

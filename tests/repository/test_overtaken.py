@@ -10,8 +10,8 @@ from lakecli.base.model import MergeStrategy
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.commit import StagedConflict, commit
+from lakecli.repository.commit_attempts import seal
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.moving.transaction import seal
 from tests.support.lakes import checksums, read, stage
 from tests.support.stores import get_branch
 

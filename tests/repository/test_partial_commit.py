@@ -13,7 +13,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import Table
 from lakecli.repository.commit import StagedConflict, commit
 from lakecli.repository.contract import LocalMove
-from lakecli.repository.moving import housekeeping
+from lakecli.repository.handle import housekeeping
 from lakecli.repository.reading.view import branch_at
 from lakecli.repository.staged import partial_commit
 from lakecli.repository.staged.partial_commit import StagedPart

@@ -22,6 +22,7 @@ from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.commit_attempts import describe_commit
 from lakecli.repository.contract import LocalMove
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.handle.namespace import (
@@ -32,7 +33,6 @@ from lakecli.repository.handle.namespace import (
 )
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import WantedMove, finish_pending
-from lakecli.repository.moving.transaction import describe_commit
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.sharing import publish as publishing

@@ -12,8 +12,8 @@ from lakecli.cli.context import system_now
 from lakecli.repository import repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.commit_attempts import MAX_ATTEMPTS
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.moving.transaction import MAX_ATTEMPTS
 from lakecli.repository.sharing.automatic import SharedMover
 from lakecli.repository.undo.remote_undo import put_back
 from tests.support import crashes

@@ -12,10 +12,10 @@ from lakecli.kv.bucket import IntentStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
+from lakecli.repository.commit_attempts import seal
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.journal.intents import STALE_AFTER, CommitUnderWay
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.moving.transaction import seal
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.staged import changes
 from lakecli.repository.staged.changes import unstage_unchanged

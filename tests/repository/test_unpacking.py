@@ -13,9 +13,9 @@ from lakecli.base.ids import PackId
 from lakecli.base.model import EMPTY_TREE, RepositoryUuid
 from lakecli.kv.bucket import PackedStore
 from lakecli.remote.packs import Pack
+from lakecli.repository.commit_attempts import describe_commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
-from lakecli.repository.moving.transaction import describe_commit
 from lakecli.repository.sharing.fetch import Unpacked, unpack
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import RecordedProgress

@@ -30,10 +30,10 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.commit_attempts import clean_attempts
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.guard import claim_values
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.moving.transaction import clean_attempts
 from lakecli.repository.push import PushOptions, push
 from lakecli.spark import read_table, write_table
 from lakecli.spark.file_writer import FileLayout, TableFileWriter, escape, layout_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakecli.committed.values import encode_entry
 from lakecli.committed.writer import apply
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.moving.transaction import describe_commit
+from lakecli.repository.commit_attempts import describe_commit
 from lakecli.repository.reading.view import branch_at
 from tests.support.lakes import entry_of
 

@@ -32,7 +32,7 @@ from lakecli.cli.parsers import (
 )
 from lakecli.errors import UsageError
 from lakecli.imports import job
-from lakecli.imports.addresses import COPY_IT, Verify
+from lakecli.imports.address_checks import COPY_IT, Verify
 from lakecli.imports.bucket import BucketSource
 from lakecli.imports.manifest import Manifest
 from lakecli.imports.report import ImportOptions, ImportReport

@@ -2,9 +2,10 @@
 
 ::
 
-    lake        the repositories of one home, in one local store: the entry point of the library
-    namespace   the claim of a storage namespace, its repository.json, and whether it can be read,
-                written and shared
+    lake          the repositories of one home, in one local store: the entry point of the library
+    housekeeping  expired operations, deleted repositories, and what killed commits left
+    namespace     the claim of a storage namespace, its repository.json, and whether it can be read,
+                  written and shared
 
 It makes what `lakecli.repository.contract` describes out of all rooms below; nothing below imports
 it.

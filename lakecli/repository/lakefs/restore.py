@@ -40,6 +40,7 @@ from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.guard import claim_trees
 from lakecli.repository.handle import namespace
@@ -65,7 +66,6 @@ from lakecli.repository.lakefs.dump import (
     trees_missing,
 )
 from lakecli.repository.lakefs.kept_dumps import iter_kept, keep_dump
-from lakecli.repository.moving.transaction import initial_commit
 from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
 from lakecli.stores.uri import normalise

@@ -19,7 +19,7 @@ once: the note is deleted. What was done here stays here, except that a ref whic
 renamed is put back. Undo in the bucket sends notes, too, with or without automatic sharing.
 
 The way of a commit, what makes it durable and what a crash leaves:
-`lakecli.repository.moving.transaction`.
+`lakecli.repository.commit_attempts`.
 """
 
 from __future__ import annotations

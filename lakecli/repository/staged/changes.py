@@ -9,7 +9,7 @@ absent objects. A branch with only such records counts as clean. They must not o
 head: on top of the new head they would undo what the move brought.
 
 - A command that needs a clean branch seals them and takes them off as it moves the branch
-  (`lakecli.repository.moving.transaction`).
+  (`lakecli.repository.commit_attempts`).
 - A branch that follows the bucket keeps its uncommitted changes. Before it moves,
   `unstage_unchanged` removes the records that change nothing, of paths that differ in the new head.
 """

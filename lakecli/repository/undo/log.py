@@ -16,8 +16,8 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import FOLLOWED, Operation, PastStore
 from lakecli.repository.contract import BranchMover, OwnLake, Repository
+from lakecli.repository.handle.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.handle.lake import Lake, find_repository, iter_forgotten
-from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.undo import interrupted
 
 UNDOES: Final = "undoes"

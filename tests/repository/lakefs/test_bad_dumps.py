@@ -18,10 +18,10 @@ from lakecli.committed.metaranges import RangeRecord, encode_range_record
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.proto.messages import BRANCH_DATA, COMMIT_DATA
+from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.handle.lake import find_intention, iter_repositories
 from lakecli.repository.lakefs.dump import BadDump, Dump, RefsManifest, read_dump
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
-from lakecli.repository.moving.transaction import initial_commit
 from lakecli.repository.refs_dump import write_dump
 from lakecli.sstable.format import encode_value
 from lakecli.sstable.writer import TableWriter

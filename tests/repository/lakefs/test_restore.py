@@ -28,6 +28,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import repo
 from lakecli.repository.commit import commit
+from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.guard import GcGuard, Gone, claim_trees
 from lakecli.repository.handle.lake import Lake, iter_repositories
@@ -40,7 +41,6 @@ from lakecli.repository.lakefs.dump import (
 )
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.moving.transaction import initial_commit
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view

@@ -60,9 +60,9 @@ from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import LocalMove, Repository
 from lakecli.repository.guard import ClaimedCommit
+from lakecli.repository.handle import housekeeping
 from lakecli.repository.journal import intents, operation_log
 from lakecli.repository.journal.operation_log import is_built_from, newer_than
-from lakecli.repository.moving import housekeeping
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.partial_commit import StagedPart, copy_rest, drop_copies
