@@ -248,9 +248,9 @@ class Copier:
         # It follows symbolic links: the listing leaves out those that must not be followed.
         ingest = Ingest(
             location.store(),
+            guard=location.guard() if writes else None,
             follow=True,
             memory=Memory(),
-            looks=writes and location.guard().begin(),
         )
 
         def copy_one(at: int) -> Ingested | str:
@@ -266,8 +266,7 @@ class Copier:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             outcomes = list(pool.map(copy_one, range(len(rows))))
         if writes:
-            copied = ingest.flush(each for each in outcomes if not isinstance(each, str))
-            location.guard().settle(**copied._asdict())
+            ingest.flush(each for each in outcomes if not isinstance(each, str))
         kept, values = [], []
         for at, outcome in enumerate(outcomes):
             path = self._task.prefix + rows.keys[at]

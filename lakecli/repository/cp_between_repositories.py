@@ -37,7 +37,7 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard import claim_uploaded
+from lakecli.repository.guard import uploaded_changes
 from lakecli.repository.reading.addresses import (
     Trust,
     bucket_of,
@@ -57,7 +57,7 @@ from lakecli.repository.reading.contents import (
 )
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, remove_unchanged
-from lakecli.repository.transfer.ingest import Flushed, Ingest, Ingested, PieceReader
+from lakecli.repository.transfer.ingest import Ingest, Ingested, PieceReader
 from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.contract import BucketNotFound
@@ -142,9 +142,8 @@ def cp_across(
         across = Across(source.repository, target.repository, parallelism, progress)
         progress.expect(items=1, size=entry.size)
         own, ingested = across.bring_one(value)
-        brought = across.flush([] if ingested is None else [ingested])
-        changes = [(target.path, attributes.apply(own))]
-        stager.write(claim_uploaded(target.repository.guard, changes, *brought))
+        across.flush([] if ingested is None else [ingested])
+        stager.write(uploaded_changes([(target.path, attributes.apply(own))]))
         if remover is not None:
             remove_unchanged(remover, view, source.ref, [(source.path, value)])
     across.report.objects = 1
@@ -186,9 +185,9 @@ def cp_tree_across(
         report = across.report
         records = view.scan(prefix=below)
         while batch := list(islice(records, BATCH)):
-            done, brought = across.bring(batch)
+            done = across.bring(batch)
             changes = [(to + old[len(below) :], attributes.apply(own)) for old, own in done]
-            stager.write(claim_uploaded(target.repository.guard, changes, *brought))
+            stager.write(uploaded_changes(changes))
             report.objects += len(done)
         if not report.objects and not report.failures:
             raise no_such_path(source.repository, source.ref, below)
@@ -244,20 +243,17 @@ class Across:
         self._can_copy = can_copy(source.store, target.store)
         self.report = AcrossReport()
         self.ingest = Ingest(
-            target.store, memory=Memory(), progress=self._progress, looks=target.guard.begin()
+            target.store, guard=target.guard, memory=Memory(), progress=self._progress
         )
 
-    def bring(
-        self, values: Sequence[tuple[bytes, bytes]]
-    ) -> tuple[list[tuple[bytes, bytes]], Flushed]:
-        """Bring in the objects of some entries, several at a time; they are durable then.
+    def bring(self, values: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """Bring in the objects of some entries, several at a time; they are claimed then.
 
         Args:
             values: paths, and encoded entries of the source.
 
         Returns:
-            The encoded entries of the target, by the same paths, without those that failed; and
-            what was brought in, which is still to be claimed.
+            The encoded entries of the target, by the same paths, without those that failed.
         """
         done: list[tuple[bytes, bytes]] = []
         brought: list[Ingested] = []
@@ -281,17 +277,16 @@ class Across:
             self._progress.advance(items=1)
 
         self._workers.for_each(values, one)
-        flushed = self.flush(brought)
+        self.flush(brought)
         self.report.failures.sort()
-        return sorted(done), flushed
+        return sorted(done)
 
-    def flush(self, brought: Sequence[Ingested]) -> Flushed:
-        """Make everything so far durable, and allow the places that it refers to."""
-        flushed = self.ingest.flush(brought)
+    def flush(self, brought: Sequence[Ingested]) -> None:
+        """Make everything so far durable and claim it, and allow the places that it refers to."""
+        self.ingest.flush(brought)
         if self._places:
             remember(self._target, sorted(self._places))
             self._places.clear()
-        return flushed
 
     def bring_one(self, value: bytes) -> tuple[bytes, Ingested | None]:
         """Bring in the object of one encoded entry; call `flush` afterwards.

@@ -30,7 +30,7 @@ A reading of the state is trusted for `MAX_STATE_AGE`: the collector waits that 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import chain, islice
@@ -49,7 +49,7 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.ref_store import DamagedHistory, RefStore
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import NEVER_RAN, GcState, Phase, SweepRunning
-from lakecli.repository.contract import ObjectGuard, Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import key_of
 from lakecli.repository.reading.view import View
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
@@ -129,28 +129,11 @@ def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) 
     return cast("list[Change]", claimed)
 
 
-def claim_uploaded(
-    guard: ObjectGuard,
-    changes: Sequence[tuple[bytes, bytes]],
-    found: Collection[str],
-    written: Collection[str],
-) -> list[Change]:
-    """Return (path, encoded entry) of uploaded objects as changes to stage; claim the objects.
+def uploaded_changes(changes: Iterable[tuple[bytes, bytes]]) -> list[Change]:
+    """Return (path, encoded entry) as changes to stage, in the order of the paths.
 
-    Their keys are all that the entries refer to, and possibly more. The objects are durable.
-
-    Args:
-        guard: its `begin` was called before the first of them was uploaded.
-        changes: the entries.
-        found: keys of objects that existed before the upload, or may have.
-        written: keys of the others.
-
-    Raises:
-        Swept: some of them were deleted since.
-        SweepRunning: a sweep does not end.
+    The objects of the entries were claimed by `lakecli.repository.transfer.ingest.Ingest.flush`.
     """
-    if found or written:
-        guard.settle(found=found, written=written)
     return cast("list[Change]", sorted(changes))
 
 

@@ -11,7 +11,6 @@ import errno
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -22,14 +21,11 @@ from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry, encode_entry, is_same
-from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
-from lakecli.repository.guard import claim_uploaded, claim_values
-from lakecli.repository.reading.addresses import is_external, locate
-from lakecli.repository.reading.contents import md5_of
+from lakecli.errors import IntegrityError, NotFound, UsageError
+from lakecli.repository.guard import claim_values, uploaded_changes
 from lakecli.repository.staged.stager import Stager, values_on
 from lakecli.repository.transfer.ingest import (
     ExpectedObject,
-    Flushed,
     Ingest,
     Ingested,
     SpecialFile,
@@ -208,27 +204,28 @@ class Uploader:
         self._uploads = uploads_of(repository.store)
         sender, memory, progress = None, None, options.progress
         if self._uploads is not None:
+            workers = workers or Workers(options.parallelism)  # one file has parts
+        if workers is not None:
+            memory, progress = Memory(), CheckedProgress(progress, workers)
+        if self._uploads is not None and workers is not None:
             from lakecli.repository.transfer.multipart import Sender
 
-            workers = workers or Workers(options.parallelism)  # one file has parts
             sender = Sender(
                 repository,
                 self._uploads,
                 workers=workers,
                 retries=part_retries(workers, repository.lake.runtime.random_number),
                 part_size=options.part_size,
-                progress=CheckedProgress(progress, workers),
+                progress=progress,
             )
-        if workers is not None:
-            memory, progress = Memory(), CheckedProgress(progress, workers)
         self.ingest = Ingest(
             repository.store,
+            guard=repository.guard if writes else None,
             lake=repository.lake,
             follow=options.links is LinkPolicy.FOLLOW,
             sender=sender,
             memory=memory,
             progress=progress,
-            looks=writes and repository.guard.begin(),
         )
 
     def expected(self, present: bytes | None) -> ExpectedObject | None:
@@ -244,7 +241,9 @@ class Uploader:
             return ExpectedObject(digest, entry.size)
         if not is_md5(entry.checksum) or not self._agrees(entry):
             return None
-        return ExpectedObject(entry.checksum, entry.size, partial(self._exists, entry))
+        return ExpectedObject(
+            entry.checksum, entry.size, entry.physical_address, self._repository.addresses
+        )
 
     def _agrees(self, entry: Entry) -> bool:
         """Return whether an entry has the content type and the metadata that are asked for."""
@@ -252,19 +251,6 @@ class Uploader:
         if wanted.content_type not in {None, entry.content_type}:
             return False
         return not wanted.metadata or _own(wanted.metadata) == _own(entry.metadata)
-
-    def _exists(self, entry: Entry) -> bool:
-        """Return whether the object of an entry with an MD5 can be read, and has its size.
-
-        Outside the namespace it may have been replaced, unless the store reports the same MD5.
-        """
-        try:
-            store, key = locate(self._repository, entry)
-            found = store.head(key)
-        except LakeError:
-            return False  # the file is uploaded
-        is_unchanged = not is_external(entry) or md5_of(found) == entry.checksum
-        return found.size == entry.size and is_unchanged
 
     def entry(self, path: bytes, ingested: Ingested, *, at: datetime, has_mtime: bool) -> Entry:
         """Return the entry of an object; with `has_mtime` it records the file's own time."""
@@ -303,29 +289,27 @@ class Uploader:
             value = encode_entry(entry)
             if not is_same(present, value):
                 changes.append((path, value))
-        self.stage(changes, self.ingest.flush([ingested]))
+        self.ingest.flush([ingested])
+        self.stage(changes)
         self._options.progress.advance(items=1)
         return entry
 
     def stage(
         self,
         changes: list[tuple[bytes, bytes]],
-        flushed: Flushed,
         surplus: Sequence[tuple[bytes, bytes]] = (),
     ) -> int:
-        """Claim objects, and stage encoded entries by path.
+        """Stage encoded entries by path, whose objects were flushed.
 
         Args:
             changes: the entries.
-            flushed: the objects, also those whose entries are unchanged: an object that is uploaded
-                again must not be collected.
             surplus: paths and encoded entries to delete in the same transaction, unless somebody
                 has changed them.
 
         Returns:
             How many were deleted.
         """
-        claimed = claim_uploaded(self._repository.guard, changes, *flushed)
+        claimed = uploaded_changes(changes)
         if surplus:
             return self._replace(claimed, surplus)
         self._stager.write(claimed)

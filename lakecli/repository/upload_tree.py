@@ -416,10 +416,12 @@ class _StagedUpload:
             if not pending and not surplus:
                 return
             with ThreadPoolExecutor(1) as pool:  # the disk works meanwhile
+                # An object that is uploaded again must not be collected, even if the branch has it.
                 brought = [ingested for _, ingested, _ in pending]
                 flushed = pool.submit(self._upload.ingest.flush, brought)
                 changes = self._changes(pending)
-            self._report.deleted += self._upload.stage(changes, flushed.result(), surplus)
+            flushed.result()
+            self._report.deleted += self._upload.stage(changes, surplus)
             # Objects that the branch has already and that were not uploaded again.
             claim_values(
                 self._repository,

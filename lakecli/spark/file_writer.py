@@ -263,8 +263,7 @@ class _TaskFiles:
         self._schema = pa.ipc.read_schema(pa.py_buffer(self._layout.schema))
         self._task = task
         self._path = path
-        self._guard = writer.location.guard()
-        self._ingest = Ingest(writer.location.store(), follow=True, looks=self._guard.begin())
+        self._ingest = Ingest(writer.location.store(), guard=writer.location.guard(), follow=True)
         self._done: list[tuple[str, Ingested, int]] = []
         self._directory: str | None = None
         self._file: _ParquetFile | _TextFile | None = None
@@ -323,12 +322,11 @@ class _TaskFiles:
         self._file, self._rows = None, 0
 
     def finish(self) -> list[UploadedFile]:
-        """Make the files durable, and return them."""
+        """Make the files durable, claim them, and return them."""
         if self._task == 0 and not self._layout.partition_by and not self._done:
             self.begin("")  # unless it is open
         self._end()
-        done = self._ingest.flush(ingested for _, ingested, _ in self._done)
-        self._guard.settle(**done._asdict())
+        self._ingest.flush(ingested for _, ingested, _ in self._done)
         return [
             UploadedFile(path, ingested.digest, ingested.size, rows)
             for path, ingested, rows in self._done

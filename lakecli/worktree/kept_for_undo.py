@@ -22,7 +22,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.operations import Operation, StagingChange
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.guard import Change, claim_uploaded
+from lakecli.repository.guard import Change, uploaded_changes
 from lakecli.repository.journal import operation_log
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.walk import opener_below
@@ -132,7 +132,7 @@ def claimed_files(
     Returns:
         Paths in the repository, and encoded entries, which record the executable bit.
     """
-    flushed = upload.ingest.flush(files.values())
+    upload.ingest.flush(files.values())
     at = worktree.repository.lake.runtime.now()
     changes = []
     for relative, ingested in files.items():
@@ -141,7 +141,7 @@ def claimed_files(
         assert ingested.status is not None
         metadata = {**entry.metadata, **permissions_of(ingested.status)}
         changes.append((path, encode_entry(entry._replace(metadata=metadata))))
-    return claim_uploaded(worktree.repository.guard, changes, *flushed)
+    return uploaded_changes(changes)
 
 
 def _tree_of(worktree: Worktree, operation: Operation) -> MetarangeId:

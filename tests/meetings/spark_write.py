@@ -43,10 +43,9 @@ def spark_write(
     repository.lake.runtime.on_step("rows")
     # Its own guard lives as long as the process, whose clock does not pass with that of the world.
     guard = GcGuard(location.store())
-    ingest = Ingest(location.store(), follow=True, looks=guard.begin())
+    ingest = Ingest(location.store(), follow=True, guard=guard)
     ingested = ingest.file(os.fsencode(file))
-    done = ingest.flush([ingested])
-    guard.settle(**done._asdict())
+    ingest.flush([ingested])
     repository.lake.runtime.on_step("written")
     part = UploadedFile("part-0.csv", ingested.digest, ingested.size, 1)
     additions = claim_values(repository, new_entries(repository, target.prefix, [part]))

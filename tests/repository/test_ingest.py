@@ -27,7 +27,7 @@ from tests.support.lakes import open_lake
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from lakecli.repository.handle.lake import Lake
@@ -163,18 +163,39 @@ def test_an_expected_object_that_exists_is_not_written(
     assert counting.names == []
 
 
-@pytest.mark.parametrize("looks", [False, True])
-def test_a_flush_tells_which_objects_may_have_been_there(
-    store: ObjectStore, file: Callable[[bytes], bytes], *, looks: bool
+class Claims:
+    """A guard that notes what is claimed."""
+
+    def __init__(self, *, collects: bool) -> None:
+        self._collects = collects
+        self.settled: list[tuple[Collection[str], Collection[str]]] = []
+
+    def begin(self) -> bool:
+        return self._collects
+
+    def settle(
+        self, *, found: Collection[str], written: Collection[str], whole: bool = False
+    ) -> None:
+        assert not whole
+        self.settled.append((found, written))
+
+    def claim(self, keys: Collection[str]) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("collects", [False, True])
+def test_a_flush_claims_objects_as_found_that_may_have_been_there(
+    store: ObjectStore, file: Callable[[bytes], bytes], *, collects: bool
 ) -> None:
     there, new = data_key(digest(b"there")), data_key(digest(b"new"))
     store.put(there, b"there", ANY)
-    bringing = Ingest(store, looks=looks)
-    flushed = bringing.flush([bringing.file(file(each)) for each in (b"there", b"new")])
-    if looks or isinstance(store, MemoryStore):
-        assert flushed == ([there], [new])
+    guard = Claims(collects=collects)
+    bringing = Ingest(store, guard=guard)
+    bringing.flush([bringing.file(file(each)) for each in (b"there", b"new")])
+    if collects or isinstance(store, MemoryStore):
+        assert guard.settled == [([there], [new])]
     else:
-        assert flushed == ([there, new], [])  # nobody has looked
+        assert guard.settled == [([there, new], [])]  # nobody has looked
 
 
 @pytest.mark.parametrize("size", [10, LARGE])

@@ -23,7 +23,7 @@ from lakecli.remote.gc_protocol import (
     look,
     move,
 )
-from lakecli.repository.guard import GcGuard, Swept, claim_uploaded
+from lakecli.repository.guard import GcGuard, Swept
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
@@ -257,12 +257,11 @@ def test_an_object_is_kept_that_the_first_collection_condemns_during_an_upload(
     (tmp_path / "namespace").mkdir()
     store: ObjectStore = DirectoryStore(str(tmp_path / "namespace"))
     guard = GcGuard(store, monotonic=lambda: clock[0])
-    ingest = Ingest(store, looks=guard.begin())
+    ingest = Ingest(store, guard=guard)
 
     def upload(text: bytes) -> str:
         (tmp_path / "file").write_bytes(text)
-        done = ingest.flush([ingest.file(os.fsencode(tmp_path / "file"))])
-        claim_uploaded(guard, [], *done)
+        ingest.flush([ingest.file(os.fsencode(tmp_path / "file"))])
         return data_key(h(text).hex())
 
     old = data_key(h(b"old").hex())

@@ -16,7 +16,7 @@ from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.uri import parse_path
 from lakecli.errors import IntegrityError, NotFound, Refused, Unreachable
 from lakecli.kv.local_store import Table
-from lakecli.repository.guard import claim_uploaded
+from lakecli.repository.guard import GcGuard
 from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.undo.log import redo_target
@@ -168,11 +168,13 @@ def test_each_object_that_is_kept_is_claimed(
 ) -> None:
     claimed = []
 
-    def note(guard: Any, changes: Any, found: Any, written: Any) -> Any:
-        claimed.append(sorted([*found, *written]))
-        return claim_uploaded(guard, changes, found, written)
+    settle = GcGuard.settle
 
-    monkeypatch.setattr("lakecli.worktree.kept_for_undo.claim_uploaded", note)
+    def note(guard: Any, *, found: Any, written: Any) -> None:
+        claimed.append(sorted([*found, *written]))
+        settle(guard, found=found, written=written)
+
+    monkeypatch.setattr(GcGuard, "settle", note)
     write(root, {"a": "mine", "b": "mine too"})
     go_to(repository, root, "main", Policy.DISCARD)
     assert claimed == [sorted(data_key(h(each).hex()) for each in (b"mine", b"mine too"))]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from io import FileIO
 from itertools import chain
@@ -32,7 +32,8 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import file_digests
 from lakecli.kv.file_digests import FileKey
-from lakecli.repository.reading.contents import PIECE
+from lakecli.repository.reading.addresses import is_outside
+from lakecli.repository.reading.contents import PIECE, md5_of
 from lakecli.repository.transfer.walk import changed
 from lakecli.stores.contract import ANY, ObjectNotFound, put_content
 from lakecli.stores.local.files import sync_all_published
@@ -40,7 +41,7 @@ from lakecli.stores.streams import read_exactly
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.repository.contract import OwnLake
+    from lakecli.repository.contract import AddressResolver, ObjectGuard, OwnLake
     from lakecli.repository.transfer.multipart import Sender
     from lakecli.repository.transfer.parallel import Memory
     from lakecli.stores.contract import ObjectStore, WriteBatch
@@ -126,17 +127,34 @@ class ExpectedObject(NamedTuple):
     Attributes:
         digest: the BLAKE3 of its bytes in 64 hex digits, or their MD5 in 32.
         size: in bytes.
-        exists: says whether the object of an MD5 is in its store, with this size.
+        address: of an object that is known by its MD5.
+        addresses: opens the store that has it.
     """
 
     digest: str
     size: int
-    exists: Callable[[], bool] = lambda: False
+    address: str = ""
+    addresses: AddressResolver | None = None
 
     @property
     def md5(self) -> str:
         """The MD5, or ``""`` if the BLAKE3 is known."""
         return self.digest if is_md5(self.digest) else ""
+
+    def exists(self) -> bool:
+        """Return whether an object that is known by its MD5 can be read, and has its size.
+
+        Outside the namespace it may have been replaced, unless the store reports the same MD5.
+        """
+        if self.addresses is None:
+            return False
+        try:
+            store, key = self.addresses.locate(self.address)
+            found = store.head(key)
+        except LakeError:
+            return False  # the file is uploaded
+        is_unchanged = not is_outside(self.address) or md5_of(found) == self.digest
+        return found.size == self.size and is_unchanged
 
 
 def needs_md5(expected: ExpectedObject | None, size: int | None) -> bool:
@@ -208,25 +226,15 @@ class Ingested(NamedTuple):
         return 0 if self.status is None else self.status.st_mtime_ns // 1_000_000_000
 
 
-class Flushed(NamedTuple):
-    """The keys of durable objects; entries may refer to them after `guard.claim_uploaded`.
-
-    Attributes:
-        found: of those that the namespace held before, or may have held.
-        written: of all others.
-    """
-
-    found: Sequence[str] = ()
-    written: Sequence[str] = ()
-
-
 class Ingest:
     """Brings files and streams into one namespace. Safe to share between threads.
 
-    Objects are durable after `flush`.
+    Objects are durable after `flush`, and claimed.
 
     Args:
         store: the storage namespace.
+        guard: claims the objects against garbage collection; ``None``: only `look` is called, or
+            the caller claims them.
         lake: remembers the digests of large files, so that an unchanged one is not read again;
             ``None``: they are not remembered.
         follow: follow symbolic links.
@@ -235,24 +243,23 @@ class Ingest:
             thread brings files in.
         progress: counts the bytes that the namespace holds. It is called often, also while a file
             is only read. An error that it raises ends the work on the file.
-        looks: find out of each object whether a directory held it before; otherwise all that are
-            written there count as `Flushed.found`. Only a namespace with garbage collection needs
-            it.
     """
 
     def __init__(
         self,
         store: ObjectStore,
         *,
+        guard: ObjectGuard | None = None,
         lake: OwnLake | None = None,
         follow: bool = False,
         sender: Sender | None = None,
         memory: Memory | None = None,
         progress: Progress = NO_PROGRESS,
-        looks: bool = False,
     ) -> None:
         self._store = store
-        self._looks = looks
+        self._guard = guard
+        # If nothing was ever collected, nobody needs to know what a directory held before.
+        self._looks = guard is not None and guard.begin()
         self._is_local = is_local(store.uri)
         self._batch = store.batch() if self._is_local else None
         self._unsynced: list[str] = []
@@ -519,14 +526,18 @@ class Ingest:
             self._unsynced.append(data_key(digest))
         return is_present
 
-    def flush(self, ingested: Iterable[Ingested] = ()) -> Flushed:
-        """Make everything brought in so far durable.
+    def flush(self, ingested: Iterable[Ingested] = ()) -> None:
+        """Make everything brought in so far durable, and claim some of it.
 
         So are objects that were present: another process may not have synced them yet. The digests
         of large files are remembered.
 
         Args:
-            ingested: those whose keys to return; one that `is_kept` has no object here.
+            ingested: what entries are to refer to; one that `is_kept` has no object here.
+
+        Raises:
+            Swept: some of these were deleted since.
+            SweepRunning: a sweep does not end.
         """
         if self._batch is not None:
             self._batch.flush()
@@ -538,9 +549,11 @@ class Ingest:
             with self._lake.kv.write() as txn:
                 file_digests.remember_digests(txn, hashed)
         done = [(data_key(each.digest), each.found) for each in ingested if not each.is_kept]
-        return Flushed(
-            [key for key, found in done if found], [key for key, found in done if not found]
-        )
+        if done and self._guard is not None:
+            self._guard.settle(
+                found=[key for key, found in done if found],
+                written=[key for key, found in done if not found],
+            )
 
 
 def _key_of(path: bytes, status: os.stat_result) -> FileKey:
