@@ -57,10 +57,11 @@ from lakecli.repository.reading.contents import (
 )
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, remove_unchanged
-from lakecli.repository.transfer.ingest import Ingest, Ingested, PieceReader
+from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.contract import BucketNotFound
+from lakecli.stores.streams import PieceReader
 from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Bodies of requests and responses: whole, in parts, as files, and one part of an object.
 
 `open_range` reads a part of an object as a stream, on every store. `Seekable`, a stream of known
-size, is the base of readers of objects and parts.
+size, is the base of readers of objects and parts. `PieceReader` makes a stream of an iterator.
 """
 
 from __future__ import annotations
@@ -202,3 +202,30 @@ class _Range(PieceStream):
         piece = self._store.get(self._key, start=self._position, length=length) if length else b""
         self._position += len(piece)
         return piece
+
+
+class PieceReader:
+    """A stream of pieces, which holds the last one back until the pieces have ended.
+
+    So no request can complete with bytes that turn out wrong behind the last piece.
+    """
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._buffer = b""
+        self._at = 0
+        self._next = next(pieces, None)
+
+    def read(self, size: int = -1) -> bytes:
+        """Read like a file, once, from beginning to end; fewer bytes come only at the end."""
+        read = []
+        while size and (self._at < len(self._buffer) or self._next is not None):
+            if self._at == len(self._buffer):
+                self._buffer, self._at = self._next or b"", 0
+                self._next = next(self._pieces, None)
+            end = len(self._buffer) if size < 0 else self._at + size
+            piece = self._buffer[self._at : end]
+            self._at += len(piece)
+            size = max(size - len(piece), 0) if size >= 0 else size
+            read.append(piece)
+        return b"".join(read)

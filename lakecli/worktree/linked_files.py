@@ -29,10 +29,10 @@ from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, Unsupported
-from lakecli.repository.reading.contents import PIECE
-from lakecli.repository.transfer.ingest import PieceReader, hash_rest
+from lakecli.repository.reading.contents import PIECE, hash_rest
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.files import closing
+from lakecli.stores.streams import PieceReader
 from lakecli.worktree.index import NO_DIGEST
 from lakecli.worktree.scan import LocalChange, ScanProblem
 from lakecli.worktree.worktree import Worktree

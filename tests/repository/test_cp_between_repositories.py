@@ -17,9 +17,9 @@ from lakecli.repository.reading.addresses import OutsideAddress, remember, remem
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.staged.stager import NewAttributes, remove_unchanged
-from lakecli.repository.transfer.ingest import PieceReader
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.contract import ANY
+from lakecli.stores.streams import PieceReader
 from tests.support.lakes import checksums, entry_of, read, stage, stage_entries
 from tests.support.recorded_progress import RecordedProgress
 

@@ -14,6 +14,7 @@ time is the recorded one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol
@@ -297,3 +298,11 @@ def _digest(store: ObjectStore, key: str, checksum: str) -> str:
 
 def _is_blake3(checksum: str) -> bool:
     return len(checksum) == 2 * DIGEST_SIZE and set(checksum) <= set("0123456789abcdef")
+
+
+def hash_rest(descriptor: int) -> str:
+    """Return the BLAKE3 of an open file, 64 hex digits, from its position to its end."""
+    hasher = blake3()
+    while piece := os.read(descriptor, PIECE):
+        hasher.update(piece)
+    return hasher.hexdigest()

@@ -37,7 +37,7 @@ from lakecli.repository.reading.contents import PIECE, md5_of
 from lakecli.repository.transfer.walk import changed
 from lakecli.stores.contract import ANY, ObjectNotFound, put_content
 from lakecli.stores.local.files import sync_all_published
-from lakecli.stores.streams import read_exactly
+from lakecli.stores.streams import PieceReader, read_exactly
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
@@ -111,14 +111,6 @@ class OpenFile:
                 self.check()
         finally:
             os.close(self.descriptor)
-
-
-def hash_rest(descriptor: int) -> str:
-    """Return the BLAKE3 of an open file, 64 hex digits, from its position to its end."""
-    hasher = blake3()
-    while piece := os.read(descriptor, PIECE):
-        hasher.update(piece)
-    return hasher.hexdigest()
 
 
 class ExpectedObject(NamedTuple):
@@ -602,30 +594,3 @@ def _start_writing(target: BinaryIO) -> None:
 
 
 _DONT_NEED: Final = getattr(os, "POSIX_FADV_DONTNEED", 0)
-
-
-class PieceReader:
-    """A stream of pieces, which holds the last one back until the pieces have ended.
-
-    So no request can complete with bytes that turn out wrong behind the last piece.
-    """
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._buffer = b""
-        self._at = 0
-        self._next = next(pieces, None)
-
-    def read(self, size: int = -1) -> bytes:
-        """Read like a file, once, from beginning to end; fewer bytes come only at the end."""
-        read = []
-        while size and (self._at < len(self._buffer) or self._next is not None):
-            if self._at == len(self._buffer):
-                self._buffer, self._at = self._next or b"", 0
-                self._next = next(self._pieces, None)
-            end = len(self._buffer) if size < 0 else self._at + size
-            piece = self._buffer[self._at : end]
-            self._at += len(piece)
-            size = max(size - len(piece), 0) if size >= 0 else size
-            read.append(piece)
-        return b"".join(read)
