@@ -24,7 +24,7 @@ from lakecli.base.model import (
 )
 from lakecli.base.progress import NO_PROGRESS, Progress, elapsed, ignore_step
 from lakecli.errors import LakeError
-from lakecli.kv.local_store import LocalStore, ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import LocalStore
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads
@@ -172,12 +172,6 @@ class OwnLake(Protocol):
         Raises:
             NotFound: no repository has that name.
         """
-
-    def iter_deleted(self, txn: ReadTransaction) -> Iterator[RepositoryRecord]:
-        """Yield the records of all repositories that were deleted here and do not exist again."""
-
-    def forget_for_good(self, txn: WriteTransaction, record: RepositoryRecord) -> None:
-        """Delete the record of a deleted repository, which can then not be restored."""
 
     def repositories(self, *, prefix: str = "", after: str = "") -> Iterator[RepositoryRecord]:
         """Yield the record of each repository, ordered by name."""

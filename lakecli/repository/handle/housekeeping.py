@@ -29,6 +29,7 @@ from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository
+from lakecli.repository.handle.lake import drop_forgotten, iter_forgotten
 from lakecli.repository.journal import operation_log, tracking
 from lakecli.repository.journal.intents import iter_begun
 from lakecli.staging import area
@@ -89,7 +90,7 @@ def tidy(repository: Repository) -> int:
     deleted = _expire_log(repository, cutoff)
     deleted += _drop_copies(repository, present - ABANDONED_AFTER, limit=BATCH)
     with lake.kv.read() as txn:
-        forgotten = list(lake.iter_deleted(txn))
+        forgotten = list(iter_forgotten(txn))
     for record in forgotten:
         if deleted >= BATCH:
             break
@@ -157,7 +158,7 @@ def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
             return 0
     deleted = 0
     with repository.lake.kv.write() as txn:
-        is_back = repository.record not in repository.lake.iter_deleted(txn)
+        is_back = repository.record not in iter_forgotten(txn, repository.name)
         if is_back or not _is_gone(txn, repository, cutoff):
             return 0
         refs = RefStore(txn, repository.key)
@@ -178,7 +179,7 @@ def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
         for table in (Table.TAGS, Table.INTENTS):
             txn.delete_owned(table, repository.key)
         tracking.forget_all(txn, repository)
-        repository.lake.forget_for_good(txn, repository.record)
+        drop_forgotten(txn, repository.record)
     return deleted + 1
 
 

@@ -48,6 +48,8 @@ _TREE_ID_SIZE: Final = 32
 
 _NUMBER_SIZE: Final = 8
 
+_FORGOTTEN: Final = b"forgotten/"
+
 
 class Lake:
     """A lake is the set of repositories of one home. Close it, or use it as a context manager.
@@ -92,18 +94,6 @@ class Lake:
         """Yield the record of each repository, ordered by name."""
         with self.kv.read() as txn:
             yield from iter_repositories(txn, prefix=prefix, after=after)
-
-    def iter_deleted(self, txn: ReadTransaction) -> Iterator[RepositoryRecord]:
-        """Yield the records of all repositories that were deleted here and do not exist again."""
-        here = {record.uuid for record in iter_repositories(txn)}
-        for _, data in txn.scan(Table.META, prefix=b"forgotten/"):
-            record = _load(data)
-            if record.uuid not in here:
-                yield record
-
-    def forget_for_good(self, txn: WriteTransaction, record: RepositoryRecord) -> None:
-        """Delete the record of a deleted repository, which can then not be restored."""
-        _forget(txn, record)
 
     def handle(
         self, record: RepositoryRecord, *, mover: BranchMover | None = None
@@ -421,7 +411,7 @@ def iter_repositories(
 def put_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
     """Write a record under its name, which no longer counts as that of a deleted repository."""
     txn.put(Table.REPOSITORIES, _name(record.name), _dump(record))
-    _forget(txn, record)
+    drop_forgotten(txn, record)
 
 
 def delete_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
@@ -433,19 +423,24 @@ def delete_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
     txn.put(Table.META, prefix + number.to_bytes(_NUMBER_SIZE), _dump(record))
 
 
-def iter_forgotten(txn: ReadTransaction, name: str) -> Iterator[RepositoryRecord]:
-    """Yield the records of deleted repositories that had a name, the last deleted first.
+def iter_forgotten(txn: ReadTransaction, name: str | None = None) -> Iterator[RepositoryRecord]:
+    """Yield the records of repositories that were deleted here; of a name, the last deleted first.
 
-    A repository that exists again under another name is left out.
+    A repository that exists again, possibly under another name, is left out.
+
+    Args:
+        txn: the state of the local store.
+        name: the name that they had; ``None``: any.
     """
     here = {record.uuid for record in iter_repositories(txn)}
-    for _, data in txn.scan_reverse(Table.META, prefix=_forgotten_key(name)):
+    prefix = _FORGOTTEN if name is None else _forgotten_key(name)
+    for _, data in txn.scan_reverse(Table.META, prefix=prefix):
         record = _load(data)
         if record.uuid not in here:
             yield record
 
 
-def _forget(txn: WriteTransaction, record: RepositoryRecord) -> None:
+def drop_forgotten(txn: WriteTransaction, record: RepositoryRecord) -> None:
     """Delete the record of a deleted repository, which can then not be restored."""
     for key, data in list(txn.scan(Table.META, prefix=_forgotten_key(record.name))):
         if _load(data).uuid == record.uuid:
@@ -453,7 +448,7 @@ def _forget(txn: WriteTransaction, record: RepositoryRecord) -> None:
 
 
 def _forgotten_key(name: str) -> bytes:
-    return b"forgotten/" + _name(name) + b"/"
+    return _FORGOTTEN + _name(name) + b"/"
 
 
 def _intention_key(storage_namespace: str) -> bytes:
