@@ -24,8 +24,7 @@ known unread; otherwise its records are compared, except where base and source a
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, is_md5
@@ -36,13 +35,6 @@ from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.committed.writer import Application, canonical, find_canonical
 from lakecli.errors import ConflictError, IntegrityError
-
-STRATEGIES: Final[Mapping[MergeStrategy, Callable[[Candidate], bytes | None] | None]] = {
-    MergeStrategy.FAIL: None,
-    MergeStrategy.SOURCE_WINS: attrgetter("source"),
-    MergeStrategy.DEST_WINS: attrgetter("destination"),
-}
-"""The value that each strategy records for a conflict; ``None``: the merge fails."""
 
 
 def merge(
@@ -74,8 +66,7 @@ def merge(
     if destination == base:
         return source
     ours = canonical(trees, destination)  # only this tree has to be cut as lakecli does it
-    resolve = STRATEGIES[strategy]
-    if resolve is None:
+    if strategy == MergeStrategy.FAIL:
         _refuse_conflicts(trees, segments(before, theirs, ours))
     application = Application(trees, bases=(ours, theirs))
     writer = application.writer
@@ -87,23 +78,19 @@ def merge(
             application.is_changed = True
             writer.copy_ranges(*segment.source, more=more)
         else:
-            changes = _iter_changes(iter_candidates(trees, segment), resolve)
+            changes = _iter_changes(iter_candidates(trees, segment), strategy)
             application.run(*segment.destination, changes, more=more)
     merged = application.finish(destination)
     return destination if merged == ours.id else merged
 
 
 def _iter_changes(
-    candidates: Iterable[Candidate], resolve: Callable[[Candidate], bytes | None] | None
+    candidates: Iterable[Candidate], strategy: MergeStrategy
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield the changes that the merge makes to the destination."""
     for candidate in candidates:
-        if not candidate.is_conflict:
+        if strategy == MergeStrategy.SOURCE_WINS or not candidate.is_conflict:
             yield candidate.path, candidate.source
-        elif resolve is not None:
-            value = resolve(candidate)
-            if value is not candidate.destination:
-                yield candidate.path, value
 
 
 def _refuse_conflicts(trees: TreeStore, all_segments: Iterable[Segment]) -> None:

@@ -171,20 +171,16 @@ def resolve(
     )
 
 
-def resolve_commit(
-    expression: RefExpression, reader: RefReader, past: PastReader | None = None
-) -> Commit:
-    """Resolve an expression where a commit is needed; a plain branch means its head.
+def commit_of(resolved: Resolved, expression: str) -> Commit:
+    """Return what an expression names where a commit is needed; a plain branch means its head.
 
     Raises:
-        UsageError: it asks for a staging area (``$``), which is no commit, or as `resolve`.
-        NotFound: as `resolve`.
+        UsageError: it asks for a staging area (``$``), which is no commit.
     """
-    resolved = resolve(expression, reader, past)
-    if resolved.staging and expression.modifiers:
+    if resolved.staging and resolved.steps:
         raise UsageError(
-            f"{str(expression)!r} is a branch with its staging area, not a commit",
-            hint=f"commit first, or name the branch's head: {expression.base}",
+            f"{expression!r} is a branch with its staging area, not a commit",
+            hint=f"commit first, or name the branch's head: {resolved.name}",
         )
     return resolved.commit
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from lakecli.base.model import EMPTY_TREE, Entry, MergeStrategy, MetarangeId
 from lakecli.committed.merge import (
     MAX_CONFLICTS_LISTED,
-    STRATEGIES,
     Candidate,
     Conflicts,
     MergeConflict,
@@ -103,10 +102,6 @@ def test_the_table(
     model = with_path(others, expected) | {b"by source": value(20), b"y": value(21)}
     assert contents(trees, merged) == model
     assert merged == build(new_trees(), model)
-
-
-def test_every_strategy_is_in_the_table_of_strategies() -> None:
-    assert set(STRATEGIES) == set(MergeStrategy)
 
 
 def merged_models(base: Model, source: Model, destination: Model) -> tuple[Model, list[bytes]]:

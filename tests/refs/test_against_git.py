@@ -14,7 +14,7 @@ from lakecli.errors import LakeError
 from lakecli.refs.expression import parse_expression
 from lakecli.refs.graph import count_ahead_behind, is_ancestor, iter_merge_bases, merge_base
 from lakecli.refs.history import iter_log
-from lakecli.refs.resolve import resolve_commit
+from lakecli.refs.resolve import commit_of, resolve
 from tests.refs.git import GitHistory, random_parents, rising_seconds, shuffled_seconds
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def test_expressions(history: GitHistory) -> None:
 
 def _resolve(history: GitHistory, expression: str) -> CommitId | None:
     try:
-        return resolve_commit(parse_expression(expression), history.refs).id
+        return commit_of(resolve(parse_expression(expression), history.refs), expression).id
     except LakeError:
         return None
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakecli.base.model import RefKind
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.expression import parse_expression
-from lakecli.refs.resolve import Resolved, resolve, resolve_commit
+from lakecli.refs.resolve import Resolved, commit_of, resolve
 from tests.support.graphs import FakeRefs, graph, id_of, name_of
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def find(text: str, refs: FakeRefs, past: FakePast) -> Resolved:
 )
 def test_where_it_stood(text: str, name: str, refs: FakeRefs, past: FakePast) -> None:
     assert name_of(find(text, refs, past).commit.id) == name
-    assert name_of(resolve_commit(parse_expression(text), refs, past).id) == name
+    assert name_of(commit_of(resolve(parse_expression(text), refs, past), text).id) == name
 
 
 @pytest.mark.parametrize(

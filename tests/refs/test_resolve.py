@@ -13,8 +13,8 @@ from lakecli.refs.resolve import (
     AmbiguousRef,
     Resolved,
     Step,
+    commit_of,
     resolve,
-    resolve_commit,
 )
 from tests.refs.git import GitHistory
 from tests.support.graphs import FakeRefs, build, graph, id_of, name_of
@@ -186,11 +186,11 @@ def test_unknown(refs: FakeRefs, text: str) -> None:
 
 
 def test_where_a_commit_is_needed(refs: FakeRefs) -> None:
-    assert resolve_commit(parse_expression("main"), refs).id == id_of("f")
-    assert resolve_commit(parse_expression("main@"), refs).id == id_of("f")
-    assert resolve_commit(parse_expression("v1.0~"), refs).id == id_of("a")
+    assert commit_of(resolve(parse_expression("main"), refs), "main").id == id_of("f")
+    assert commit_of(resolve(parse_expression("main@"), refs), "main@").id == id_of("f")
+    assert commit_of(resolve(parse_expression("v1.0~"), refs), "v1.0~").id == id_of("a")
     with pytest.raises(UsageError, match=r"'main\$' is a branch with its staging") as caught:
-        resolve_commit(parse_expression("main$"), refs)
+        commit_of(resolve(parse_expression("main$"), refs), "main$")
     assert caught.value.hint is not None
     assert caught.value.hint.endswith(" main")
 

@@ -5,10 +5,10 @@ open as long as the view.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Branch, Commit, Entry, StagingToken
 from lakecli.errors import NotFound, Refused
@@ -18,10 +18,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
-    from lakecli.refs.expression import RefExpression
     from lakecli.refs.resolve import PastReader, Resolved
-
-R = TypeVar("R")
 
 _NEIGHBOURS = 1_000
 """Objects of a directory among which that one is sought that is probably meant."""
@@ -217,37 +214,8 @@ def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -
         UsageError: it is malformed.
         NotFound: it names nothing, or is ambiguous.
     """
-    from lakecli.refs.resolve import resolve
-
-    return _resolved(repository, txn, expression, resolve)
-
-
-def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> Commit:
-    """Resolve a ref expression where a commit is needed; a plain branch means its head.
-
-    Raises:
-        UsageError: it is malformed, or names a staging area.
-        NotFound: it names nothing, or is ambiguous.
-    """
-    from lakecli.refs.resolve import resolve_commit
-
-    return _resolved(repository, txn, expression, resolve_commit)
-
-
-def past_of(repository: Repository, txn: ReadTransaction) -> "PastReader":
-    """Return how the refs of a repository moved."""
-    from lakecli.repository.reading.reflog import Past
-
-    return Past(repository, txn)
-
-
-def _resolved(
-    repository: Repository,
-    txn: ReadTransaction,
-    expression: str,
-    resolve: "Callable[[RefExpression, RefStore, PastReader | None], R]",
-) -> R:
     from lakecli.refs.expression import parse_expression
+    from lakecli.refs.resolve import resolve
 
     try:
         parsed = parse_expression(expression)
@@ -264,6 +232,25 @@ def _resolved(
                 f"{repository.uri}, lakecli log {default}"
             )
         raise
+
+
+def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> Commit:
+    """Resolve a ref expression where a commit is needed; a plain branch means its head.
+
+    Raises:
+        UsageError: it is malformed, or names a staging area.
+        NotFound: it names nothing, or is ambiguous.
+    """
+    from lakecli.refs.resolve import commit_of
+
+    return commit_of(resolve_ref(repository, txn, expression), expression)
+
+
+def past_of(repository: Repository, txn: ReadTransaction) -> "PastReader":
+    """Return how the refs of a repository moved."""
+    from lakecli.repository.reading.reflog import Past
+
+    return Past(repository, txn)
 
 
 def _nearest_ref(refs: RefStore, name: str) -> str | None:
