@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from lakecli.base.ids import PackId
@@ -29,10 +29,10 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.values import decode_entry
-from lakecli.engine.runner import LocalRunner, Runner
+from lakecli.engine.runner import LocalRunner, Runner, location_for
 from lakecli.errors import IntegrityError
 from lakecli.fsck.findings import Finding, FsckCounts, problems_of_commit
-from lakecli.fsck.hashing import LakeFsContents, compare_contents
+from lakecli.fsck.hashing import Hashing, LakeFsContents, compare_contents
 from lakecli.fsck.index import JoinedIndex, hash_objects, open_index
 from lakecli.fsck.spark_jobs import RangeResult
 from lakecli.kv.bucket import PackedStore, TrackingStore
@@ -86,19 +86,14 @@ def fsck(
     counts = counts or FsckCounts()
     runner = runner or LocalRunner()
     compares = hash_data and sample >= 1
-    takes = None
-    if sample < 1:
-        takes = partial(_is_in_sample, part=sample, offset=repository.lake.runtime.random_number())
+    offset = repository.lake.runtime.random_number()
+    # Without `hash_data` the objects are listed, but none is read.
+    hashing = Hashing(location_for(repository, runner), sample if hash_data else 0.0, offset)
     with open_index(repository, runner, compares=compares, progress=progress) as index:
         if isinstance(index, DataIndex):
-            listed = (
-                info
-                for info in index.fill()
-                if hash_data and (takes is None or takes(data_digest(info.key) or ""))
-            )
-            read = hash_objects(repository, runner, listed, progress)
+            read = hash_objects(runner, hashing, index.fill(), progress)
         else:
-            read = index.hash_objects(takes) if hash_data else iter(())
+            read = index.hash_objects(hashing) if hash_data else iter(())
         for hashed in read:
             counts.bytes_hashed += hashed.size
             if hashed.what is not None:
@@ -115,7 +110,9 @@ def fsck(
             )
             yield from checker.check_claim()
             if isinstance(index, JoinedIndex):
-                counts.bytes_hashed += index.look_ahead(*checker.references())
+                counts.bytes_hashed += index.look_ahead(
+                    checker.iter_ranges(), checker.iter_contents()
+                )
             counts.objects = index.count
             yield from checker.check_refs()
             yield from checker.check_external()
@@ -123,11 +120,6 @@ def fsck(
         # Damaged objects that a path refers to were reported with that path.
         for key in sorted(index.damaged.keys() - checker.damaged):
             yield from checker.report(Finding("data", key, index.damaged[key]))
-
-
-def _is_in_sample(digest: str, *, part: float, offset: float) -> bool:
-    """Return whether a digest is in a share of all, a different one for each offset."""
-    return (int(digest[:12], 16) / 16**12 + offset) % 1 < part
 
 
 def summarise(counts: FsckCounts) -> IntegrityError | None:
@@ -208,11 +200,7 @@ class _Checker:
             what = f"the namespace belongs to repository {owner}"
             yield from self.report(Finding("repository", REPOSITORY, what))
 
-    def references(self) -> tuple[Iterator[RangeRecord], Iterator[LakeFsContents]]:
-        """Return all ranges, and what staged entries say, so that they are checked in bulk."""
-        return self._all_ranges(), self._all_staged()
-
-    def _all_ranges(self) -> Iterator[RangeRecord]:
+    def iter_ranges(self) -> Iterator[RangeRecord]:
         """Yield every range that a ref reaches, each once; skip metaranges that are unreadable."""
         heads = [branch.commit_id for branch in self._refs.iter_branches()]
         heads += [tag.commit_id for tag in self._refs.iter_tags()]
@@ -227,7 +215,7 @@ class _Checker:
                     ranges.add(record.id)
                     yield record
 
-    def _all_staged(self) -> Iterator[LakeFsContents]:
+    def iter_contents(self) -> Iterator[LakeFsContents]:
         """Yield address, size and checksum of every staged entry that can be read."""
         for branch in self._refs.iter_branches():
             for _, value in self._iter_staged(branch):

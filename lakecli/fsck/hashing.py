@@ -8,7 +8,7 @@ a part of ``data/`` and divides it, others list the intervals again and read the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from lakecli.base.layout import DATA, data_digest
@@ -47,25 +47,29 @@ class ObjectInterval(NamedTuple):
 
 
 class Hashing(NamedTuple):
-    """Which data objects executors read.
+    """Which data objects are read.
 
     Attributes:
         location: of the namespace.
-        takes: returns whether the object of a digest is to be read; ``None``: all are.
+        share: the share of the data objects to read, from 0 to 1.
+        offset: from 0 to 1; for each offset the share has other objects.
     """
 
     location: StoreLocation | OpenStore
-    takes: Callable[[str], bool] | None
+    share: float = 1.0
+    offset: float = 0.0
 
-    def is_wanted(self, digest: str) -> bool:
-        """Return whether the object of a digest is to be read."""
-        return self.takes is None or self.takes(digest)
+    def takes(self, key: str) -> bool:
+        """Return whether an object is to be read; one that lakecli did not write is not."""
+        digest = data_digest(key)
+        if digest is None:
+            return False
+        return (int(digest[:12], 16) / 16**12 + self.offset) % 1 < self.share
 
     def objects(self, low: str, high: str) -> Iterator[ObjectInfo]:
         """List the objects to read in an interval."""
         for info, _ in list_between(self.location.store(), low, high):
-            digest = data_digest(info.key)
-            if digest is not None and self.is_wanted(digest):
+            if self.takes(info.key):
                 yield info
 
 
@@ -98,9 +102,8 @@ def divide_part(number: int, *, digits: int, hashing: Hashing) -> tuple[list[Obj
     found: list[ObjectInterval] = []
     objects = size = others = 0
     for info, _ in list_between(hashing.location.store(), low, end):
-        digest = data_digest(info.key)
-        others += digest is None
-        if digest is None or not hashing.is_wanted(digest):
+        others += data_digest(info.key) is None
+        if not hashing.takes(info.key):
             continue
         if objects and (objects == PART_OBJECTS or size + info.size > PART_BYTES):
             found.append(ObjectInterval(low, info.key, objects, size))

@@ -7,7 +7,7 @@ lack at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -17,7 +17,7 @@ from lakecli.base.progress import Progress
 from lakecli.committed.check import CheckedEntry, Problem
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.engine.errors_as_json import new_nonce
-from lakecli.engine.runner import Runner, StoreLocation, digits_for, location_for
+from lakecli.engine.runner import Runner, StoreLocation, digits_for
 from lakecli.engine.scratch import Kept
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.fsck.hashing import (
@@ -81,13 +81,8 @@ class JoinedIndex(ObjectIndex):
         self._others = 0
         self._defects: dict[tuple[str, str], str] | None = None
 
-    def hash_objects(self, takes: Callable[[str], bool] | None) -> Iterator[Hashed]:
-        """Read data objects on executors; yield the damaged ones, and others added up.
-
-        Args:
-            takes: returns whether the object of a digest is to be read; ``None``: all are.
-        """
-        hashing = Hashing(self._checking.location, takes)
+    def hash_objects(self, hashing: Hashing) -> Iterator[Hashed]:
+        """Read data objects on executors; yield the damaged ones, and others added up."""
         task = partial(hash_interval, hashing=hashing)
         for interval, hashed in self._runner.run(task, self._intervals(hashing)):
             self._progress.advance(items=interval.objects, size=sum(each.size for each in hashed))
@@ -214,9 +209,10 @@ def open_index(
 
 
 def hash_objects(
-    repository: Repository, runner: Runner, objects: Iterator[ObjectInfo], progress: Progress
+    runner: Runner, hashing: Hashing, listed: Iterator[ObjectInfo], progress: Progress
 ) -> Iterator[Hashed]:
     """Read data objects in this process and compare them with their names, in any order."""
-    task = partial(hash_part, location=location_for(repository, runner), progress=progress)
-    for _, results in runner.run(task, object_parts(objects)):
+    task = partial(hash_part, location=hashing.location, progress=progress)
+    wanted = (info for info in listed if hashing.takes(info.key))
+    for _, results in runner.run(task, object_parts(wanted)):
         yield from results

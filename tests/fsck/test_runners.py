@@ -368,7 +368,7 @@ def test_parts_of_a_listing_have_every_key_once(
 ) -> None:
     monkeypatch.setattr(hashing, "PART_OBJECTS", 3)
     store = MemoryStore()
-    hash_all = hashing.Hashing(OpenStore(store), None)
+    hash_all = hashing.Hashing(OpenStore(store))
     digests = [h(b"%d" % n).hex() for n in range(300)]
     names = [data_key(digest) for digest in digests]
     others = ["data/zz/x", "data/0", "data/00", "data/ff0/x", "data/fg/x", "data/é/x", "data/A/b"]
