@@ -10,9 +10,8 @@ lakeFS's metaranges lack it: their ranges end elsewhere and are never reused in 
 A parsed metarange is two lists of bytes, since a command decodes few of its records: ten million
 entries have some 1,700 ranges.
 
-The ID that a range or metarange must have, computed from its records.
-
-Reading the records of one range, and checking them against its metarange.
+Here are also the ID that a range or a metarange must have, computed from its records, and the
+reading of one range, whose records are checked against its metarange.
 """
 
 import re

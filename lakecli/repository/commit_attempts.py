@@ -263,8 +263,12 @@ class Attempt:
         dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
         commit = describe_commit(**dated._asdict())
         left = () if only is None else copy_rest(repository, branch, only)
-        move = intents.land if repository.mover is None else repository.mover.move
-        if not move(repository, branch, commit, self._landing._replace(left=left)):
+        landing = self._landing._replace(left=left)
+        if repository.mover is None:
+            has_moved = intents.land(repository, branch, commit, landing)
+        else:
+            has_moved = repository.mover.move(repository, branch, commit, landing)
+        if not has_moved:
             drop_copies(repository, name=branch.name, tokens=left)
             return None
         lake.runtime.on_step("tidy")

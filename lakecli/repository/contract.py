@@ -191,7 +191,7 @@ class Repository(Protocol):
     mover: "BranchMover | None"
     """Moves its branches in the bucket first; ``None``: they move here only."""
     syncs: bool
-    """Whether what moves here goes to the bucket without a push: the setting ``sync``."""
+    """Whether it has a mover, so that what moves here goes to the bucket without a push."""
     key: bytes
     """The 16 bytes that its rows in the local store begin with."""
     notices: "list[Notice]"
@@ -248,7 +248,10 @@ class AddressResolver(Protocol):
 
 
 class ObjectGuard(Protocol):
-    """Protects objects from garbage collection before something refers to them."""
+    """Protects objects from garbage collection before something refers to them.
+
+    It is `lakecli.repository.guard.GcGuard`, made when it is first needed.
+    """
 
     def begin(self) -> bool:
         """Return whether objects that existed already need protection; called before any check."""
@@ -358,6 +361,9 @@ class CaughtUp(NamedTuple):
 
 class BranchMover(Protocol):
     """Moves branches in the bucket, to the commits that were built for them, before they move here.
+
+    It is `lakecli.repository.sharing.automatic.SharedMover`, made when a command or the library
+    opens the repository.
 
     Attributes:
         resumed: notes that earlier commands left, and that `catch_up` sent or gave up, each with

@@ -51,7 +51,8 @@ def append(
 ) -> Operation:
     """Append an operation to the log, in the transaction that makes its changes.
 
-    Where sharing is automatic, the refs that it moved are noted, to be moved in the bucket too.
+    It is dated by this machine's clock, and has the command line of `Runtime.command`. With a
+    mover (`Repository.mover`), the refs that it moved are noted, to be moved in the bucket too.
 
     Args:
         txn: that transaction.
