@@ -3,7 +3,7 @@
 ::
 
     core.c     the module, and helpers of its functions
-    blocks.c   reading blocks
+    blocks.c   reading blocks, and writing those of records
     entries.c  encoding the entries of external objects
 
 Each function has the same answers as its twin in Python.
@@ -33,6 +33,16 @@ class Core(Protocol):
     def find_value(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
         """As `lakecli.sstable.block.find_value`; ``NotImplemented`` is left to the twin."""
 
+    def encode_block(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes],
+        checksums: Sequence[int],
+        start: int,
+        /,
+    ) -> tuple[bytes, int, bool] | None:
+        """As `lakecli.sstable.block.encode_block`."""
+
     def encode_external(
         self,
         addresses: Sequence[bytes],
@@ -49,7 +59,7 @@ class Core(Protocol):
         """
 
 
-INTERFACE: Final = 5
+INTERFACE: Final = 6
 """The meaning of the functions; a core with another one is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

@@ -1,4 +1,4 @@
-/* Reading blocks: all records, the entries of an index, or one value.
+/* Reading blocks: all records, the entries of an index, or one value; and writing blocks of records.
 
    A block consists of entries and restart points. An entry has three numbers (how many bytes its
    key shares with the key before, how many it adds, and the size of its value), the added bytes and
@@ -328,4 +328,136 @@ find_value(PyObject *Py_UNUSED(module), PyObject *args)
         }
     }
     Py_RETURN_NONE;
+}
+
+/* Where a block of records ends, as in sstable/format.py. */
+#define BLOCK_SIZE_MIN 2048
+#define BLOCK_SIZE_MAX 8192
+#define BLOCK_CUT_MASK 7
+#define RESTART_INTERVAL 16
+
+/* A block with a longer record is left to the twin. */
+#define MAX_RECORD_SIZE 16384
+
+/* What the three numbers of a record and its key's trailer take, at most and at least. */
+#define MAX_FRAME_SIZE 23
+#define MIN_RECORD_SIZE (3 + KEY_TRAILER_SIZE)
+
+#define MAX_RESTARTS (BLOCK_SIZE_MAX / MIN_RECORD_SIZE / RESTART_INTERVAL + 1)
+
+/* A block that is being written. */
+typedef struct {
+    Py_ssize_t entry_count;
+    Py_ssize_t restart_count;
+    uint32_t restarts[MAX_RESTARTS];
+    Bytes key;     /* of the entry that was written last */
+    uint8_t *end;  /* of the entries */
+    uint8_t payload[BLOCK_SIZE_MAX + MAX_RECORD_SIZE + RESTART_SIZE * (MAX_RESTARTS + 1)];
+} Builder;
+
+static uint8_t *
+write_u32(uint8_t *to, uint32_t number)
+{
+    for (int shift = 0; shift < 32; shift += 8) {
+        *to = (uint8_t)(number >> shift);
+        to++;
+    }
+    return to;
+}
+
+static Py_ssize_t
+shared_prefix_size(Bytes left, Bytes right)
+{
+    Py_ssize_t size = 0;
+    while (size < left.size && size < right.size && left.start[size] == right.start[size]) {
+        size++;
+    }
+    return size;
+}
+
+/* Write an entry after those of a block that is not full. Return 0 if it is too long. */
+static int
+write_entry(Builder *block, Bytes key, Bytes value)
+{
+    if (key.size > MAX_KEY_SIZE || value.size > MAX_RECORD_SIZE - MAX_KEY_SIZE - MAX_FRAME_SIZE) {
+        return 0;
+    }
+    Py_ssize_t shared = 0;
+    if (block->entry_count % RESTART_INTERVAL == 0) {
+        block->restarts[block->restart_count] = (uint32_t)(block->end - block->payload);
+        block->restart_count++;
+    }
+    else {
+        shared = shared_prefix_size(block->key, key);
+    }
+    Py_ssize_t added = key.size - shared;
+    uint8_t *to = write_varint(block->end, (uint64_t)shared);
+    to = write_varint(to, (uint64_t)(added + KEY_TRAILER_SIZE));
+    to = write_varint(to, (uint64_t)value.size);
+    memcpy(to, key.start + shared, (size_t)added);
+    memcpy(to + added, RECORD_TRAILER, KEY_TRAILER_SIZE);
+    memcpy(to + added + KEY_TRAILER_SIZE, value.start, (size_t)value.size);
+    block->end = to + added + KEY_TRAILER_SIZE + value.size;
+    block->key = key;
+    block->entry_count++;
+    return 1;
+}
+
+/* Return whether a block ends after the entry that was written last. */
+static int
+is_full(const Builder *block, unsigned long checksum)
+{
+    Py_ssize_t size = block->end - block->payload;
+    return size >= BLOCK_SIZE_MAX || (size >= BLOCK_SIZE_MIN && (checksum & BLOCK_CUT_MASK) == 0);
+}
+
+/* Write the restart points, and return the payload. */
+static PyObject *
+finish_block(const Builder *block)
+{
+    uint8_t *to = block->end;
+    for (Py_ssize_t i = 0; i < block->restart_count; i++) {
+        to = write_u32(to, block->restarts[i]);
+    }
+    to = write_u32(to, (uint32_t)block->restart_count);
+    return new_bytes(block->payload, to - block->payload);
+}
+
+/* encode_block(keys, values, checksums, start) -> (payload, position after the last record, whether
+   the block is full): the twin is `sstable.block.encode_block`. */
+PyObject *
+encode_block(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *keys, *values, *checksums;
+    Py_ssize_t position;
+    Bytes key, value;
+    Builder block;
+    int is_ended = 0;
+
+    if (!PyArg_ParseTuple(args, "OOOn", &keys, &values, &checksums, &position)) {
+        return NULL;
+    }
+    if (!PyList_Check(keys) || !PyList_Check(values) || !PyList_Check(checksums)
+        || PyList_Size(keys) != PyList_Size(values)
+        || PyList_Size(keys) != PyList_Size(checksums)
+        || position < 0 || position >= PyList_Size(keys))
+    {
+        Py_RETURN_NONE;
+    }
+    block.entry_count = 0;
+    block.restart_count = 0;
+    block.end = block.payload;
+    while (!is_ended && position < PyList_Size(keys)) {
+        PyObject *checksum = PyList_GetItem(checksums, position);
+        if (!view_bytes(PyList_GetItem(keys, position), &key)
+            || !view_bytes(PyList_GetItem(values, position), &value)
+            || !PyLong_Check(checksum)
+            || !write_entry(&block, key, value))
+        {
+            Py_RETURN_NONE;
+        }
+        is_ended = is_full(&block, PyLong_AsUnsignedLongMask(checksum));
+        position++;
+    }
+    return Py_BuildValue("NnN", finish_block(&block), position, PyBool_FromLong(is_ended));
 }

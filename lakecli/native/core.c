@@ -3,7 +3,7 @@
 #include "core.h"
 
 /* As in __init__.py; increase both if the meaning of a function changes. */
-#define INTERFACE 5
+#define INTERFACE 6
 
 int
 view_bytes(PyObject *object, Bytes *view)
@@ -49,6 +49,7 @@ static PyMethodDef core_methods[] = {
     {"decode_records", decode_records, METH_O, NULL},
     {"decode_index", decode_index, METH_O, NULL},
     {"find_value", find_value, METH_VARARGS, NULL},
+    {"encode_block", encode_block, METH_VARARGS, NULL},
     {"encode_external", encode_external, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

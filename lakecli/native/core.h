@@ -40,6 +40,7 @@ uint8_t *write_varint(uint8_t *to, uint64_t number);
 PyObject *decode_records(PyObject *module, PyObject *payload);
 PyObject *decode_index(PyObject *module, PyObject *payload);
 PyObject *find_value(PyObject *module, PyObject *args);
+PyObject *encode_block(PyObject *module, PyObject *args);
 PyObject *encode_external(PyObject *module, PyObject *args);
 
 #endif

@@ -14,12 +14,18 @@ from typing import NamedTuple
 
 from google_crc32c import value as crc32c
 
-from lakecli.proto.varint import encode_varint, small_varints
-from lakecli.sstable.block import Run, encode_pairs, encode_restarts, seal, shared_prefix_size
+from lakecli import native
+from lakecli.proto.varint import encode_varint
+from lakecli.sstable.block import (
+    EncodedBlock,
+    Run,
+    encode_block,
+    encode_pairs,
+    encode_restarts,
+    seal,
+    shared_prefix_size,
+)
 from lakecli.sstable.format import (
-    BLOCK_CUT_MASK,
-    BLOCK_SIZE_MAX,
-    BLOCK_SIZE_MIN,
     BLOCK_TRAILER_SIZE,
     CHECKSUM_CRC32C,
     DATA_SIZE,
@@ -41,12 +47,20 @@ from lakecli.sstable.format import (
     PROPERTIES_BLOCK,
     RECORD_TRAILER,
     RESERVED_PREFIX,
-    RESTART_INTERVAL,
     SEPARATOR_TRAILER,
     VERSION,
 )
 
 _COMPUTED = frozenset(("count", "estimated_size_bytes", "max_key", "min_key"))
+
+
+def encode_next(
+    keys: Sequence[bytes], values: Sequence[bytes], checksums: Sequence[int], start: int
+) -> EncodedBlock:
+    """Encode the block that begins at a position, as `encode_block` does."""
+    core = native.core()
+    found = None if core is None else core.encode_block(keys, values, checksums, start)
+    return encode_block(keys, values, checksums, start) if found is None else EncodedBlock(*found)
 
 
 class TableWriter:
@@ -73,12 +87,12 @@ class TableWriter:
         self.min_key = b""
         self.max_key = b""
         self._properties = dict(properties)
-        # The block being filled: its encoded records, their size, and its restart points.
-        self._records: list[bytes] = []
-        self._records_size = 0
-        self._restarts: list[int] = []
-        self._last_key = b""
+        # Records that wait for those that fill their block, and the block so far.
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+        self._waiting = EncodedBlock(encode_restarts([]), 0, is_full=False)
         # The finished blocks.
+        self._last_key = b""
         self._blocks: list[bytes | memoryview] = []
         self._block_count = 0
         self._data_size = 0
@@ -98,7 +112,10 @@ class TableWriter:
             raise ValueError(f"{len(keys)} keys and {len(values)} values")
         if keys:
             self._take(keys)
-            self._encode(keys, values)
+            self._measure(keys, values)
+            self._keys += keys
+            self._values += values
+            self._end_blocks()
 
     def copy_run(self, run: Run, start: int = 0, stop: int | None = None) -> None:
         """Add records of another table that lakecli wrote, whole blocks as they are stored there.
@@ -123,7 +140,7 @@ class TableWriter:
             at = run.start_of(first)
             self.add_many(keys[start:at], values[start:at])
             start = at
-            if not self._records:  # the next record starts a block
+            if not self._keys:  # the next record starts a block
                 break
             first += 1
         if first < last and not run.ends_at_cut(last - 1):
@@ -157,14 +174,14 @@ class TableWriter:
 
     def finish(self) -> bytes:
         """Return the whole file. The writer must not be used afterwards."""
-        restarts_size = 4 * len(self._restarts) + 4
-        estimate = self._data_size + self._records_size + restarts_size + self._index.size_estimate
-        if self._records:
+        waiting_size = len(self._waiting.payload) if self._keys else 4
+        estimate = self._data_size + waiting_size + self._index.size_estimate
+        if self._keys:
             self._end_block(self.max_key)
         if self._unindexed:
             self._index_last(None)
         if not self._blocks:
-            self._append(seal(encode_restarts([]), compress=True), b"")
+            self._end_block(b"")
         index = self._index.finish(self._data_size)
         computed = {
             "count": b"%d" % self.count,
@@ -205,72 +222,27 @@ class TableWriter:
         self.max_key = keys[-1]
         self.count += len(keys)
 
-    def _encode(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Encode records into blocks. Building a table spends its time in this loop."""
-        small = small_varints()
-        join = b"".join
-        integer = int.from_bytes
-        restarts = self._restarts
-        records = self._records
-        add_record = records.append
-        entries = len(records)
-        size = self._records_size
-        last_length = len(self._last_key)
-        last_number = integer(self._last_key)
-        for key, value in zip(keys, values, strict=True):
-            # Two keys share the bytes before the highest bit in which they differ as numbers.
-            length = len(key)
-            number = integer(key)
-            if entries % RESTART_INTERVAL == 0:
-                shared = 0
-                restarts.append(size)
-                if not entries and self._unindexed:
-                    self._index_last(key)
-            elif length == last_length:
-                shared = length - ((number ^ last_number).bit_length() + 7 >> 3)
-            elif length > last_length:
-                aligned = number >> (length - last_length << 3)
-                shared = last_length - ((aligned ^ last_number).bit_length() + 7 >> 3)
-            else:
-                aligned = last_number >> (last_length - length << 3)
-                shared = length - ((aligned ^ number).bit_length() + 7 >> 3)
-            last_length = length
-            last_number = number
-            try:
-                record = join(
-                    (
-                        small[shared],
-                        small[length - shared + KEY_TRAILER_SIZE],
-                        small[len(value)],
-                        key[shared:],
-                        RECORD_TRAILER,
-                        value,
-                    )
-                )
-            except IndexError:
-                sizes = (shared, length - shared + KEY_TRAILER_SIZE, len(value))
-                record = join((*map(encode_varint, sizes), key[shared:], RECORD_TRAILER, value))
-            add_record(record)
-            entries += 1
-            size += len(record)
-            if size >= BLOCK_SIZE_MIN and (
-                size >= BLOCK_SIZE_MAX or crc32c(key) & BLOCK_CUT_MASK == 0
-            ):
-                self._end_block(key)
-                entries = size = 0
-        self._records_size = size
-        self._last_key = keys[-1]
-        self._measure(keys, values)
+    def _end_blocks(self) -> None:
+        """Write the blocks that the waiting records fill."""
+        keys, values = self._keys, self._values
+        checksums = list(map(crc32c, keys))
+        start = 0
+        while start < len(keys):
+            if self._unindexed:
+                self._index_last(keys[start])
+            self._waiting = encode_next(keys, values, checksums, start)
+            if not self._waiting.is_full:
+                break
+            start = self._waiting.stop
+            self._end_block(keys[start - 1])
+        self._keys, self._values = keys[start:], values[start:]
 
     def _end_block(self, last: bytes) -> None:
-        """Close the block being filled after its key `last`."""
-        self._records.append(encode_restarts(self._restarts))
-        payload = b"".join(self._records)
+        """Write the waiting block, whose last key is given."""
+        payload = self._waiting.payload
         if len(payload) > MAX_BLOCK_SIZE:
             raise ValueError(f"a record of {len(payload)} bytes is more than a block can hold")
         self._append(seal(payload, compress=True), last)
-        self._records.clear()
-        self._restarts.clear()
 
     def _append(self, stored: bytes, last: bytes) -> None:
         """Add a finished block; it is indexed once the key after it is known."""

@@ -106,13 +106,13 @@ def test_blocks_of_the_metarange_are_copied(
     """Only the records around the range that changed are encoded, on either level."""
     fresh = reopened(trees)
     encoded: list[bytes] = []
-    encode = TableWriter._encode
+    add_many = TableWriter.add_many
 
     def counted(table: TableWriter, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         encoded.extend(keys)
-        encode(table, keys, values)
+        add_many(table, keys, values)
 
-    monkeypatch.setattr(TableWriter, "_encode", counted)
+    monkeypatch.setattr(TableWriter, "add_many", counted)
     change(fresh, tree, {key(6000): value(-1)})
     assert 0 < len(encoded) < 200
 

@@ -19,7 +19,7 @@ from blake3 import blake3
 from lakecli.committed import values
 from lakecli.committed.values import Columns
 from lakecli.proto.varint import Malformed
-from lakecli.sstable.block import decode_records, encode_pairs, find_value
+from lakecli.sstable.block import decode_records, encode_block, encode_pairs, find_value
 from lakecli.sstable.format import RECORD_TRAILER, SEPARATOR_TRAILER
 from lakecli.sstable.reader import decode_handles
 from lakecli.sstable.writer import encode_handle
@@ -69,6 +69,20 @@ def check_index(core: Core, payload: bytes) -> bool:
         return False
     assert found == decode_handles(payload, limit=len(payload))
     return True
+
+
+def check_encoding(core: Core, rows: dict[bytes, bytes], checksums: Sequence[int]) -> bool:
+    """Compare the blocks that records fill from each position on.
+
+    Returns:
+        Whether the core has encoded all of them.
+    """
+    keys = sorted(rows)
+    values = [rows[key] for key in keys]
+    found = [core.encode_block(keys, values, checksums, start) for start in range(len(keys))]
+    for start, block in enumerate(found):
+        assert block is None or block == encode_block(keys, values, checksums, start)
+    return None not in found
 
 
 def check_columns(core: Core, columns: Columns) -> bool:
@@ -155,6 +169,7 @@ def fuzz(core: Core, seconds: float, seed: int) -> int:
             except Malformed as error:  # the core has decided what the twin refuses
                 raise AssertionError(str(error)) from error
         check_columns(core, random_columns(rng))
+        assert check_encoding(core, rows, [rng.randrange(16) for _ in rows])
         count += 1
     assert decided == count, f"{count - decided} of {count} sound blocks were left to the twin"
     return count

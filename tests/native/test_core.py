@@ -18,6 +18,7 @@ from lakecli.sstable.format import RECORD_TRAILER
 from tests.native.laws import (
     block_of,
     check_columns,
+    check_encoding,
     check_index,
     check_payload,
     index_of,
@@ -69,6 +70,45 @@ def test_every_cut_and_every_flipped_bit_of_a_block(core: Core) -> None:
         flipped = bytearray(payload)
         flipped[bit // 8] ^= 1 << bit % 8
         check_payload(core, bytes(flipped), [b"key/00", b"key/18", b"z"])
+
+
+@given(SEEDS)
+def test_blocks_of_usual_records_are_never_left_to_the_twin(core: Core, rng: random.Random) -> None:
+    rows = random_rows(rng)
+    assert check_encoding(core, rows, [rng.randrange(16) for _ in rows])
+
+
+@pytest.mark.parametrize("key_size", [0, 4_088, 4_096, 4_097])
+@pytest.mark.parametrize("value_size", [0, 127, 128, 8_185, 12_265, 12_266, 1 << 20])
+def test_blocks_of_long_records(core: Core, key_size: int, value_size: int) -> None:
+    row = {b"k" * key_size: bytes(value_size)}
+    is_encoded = check_encoding(core, row, [1])
+    assert is_encoded == (key_size <= 4_096 and value_size <= 12_265)
+    before = {b"a%03d" % at: bytes(60) for at in range(113)}  # 8,167 bytes: one more fits in
+    assert check_encoding(core, before | row, [1] * 114) == is_encoded
+
+
+def test_records_that_are_no_lists_of_bytes_and_numbers_are_left_to_the_twin(core: Core) -> None:
+    keys, values, checksums = [b"a", b"b"], [b"1", b"2"], [1, 2]
+    assert core.encode_block(keys, values, checksums, 1) is not None
+    for start in (-1, 2):
+        assert core.encode_block(keys, values, checksums, start) is None
+    for columns in (
+        ((b"a", b"b"), values, checksums),
+        ([b"a"], values, checksums),
+        (keys, [b"1"], checksums),
+        (keys, values, [1]),
+        (["a", "b"], values, checksums),
+        (keys, [None, b"2"], checksums),
+        (keys, values, [1.0, 2]),
+    ):
+        assert core.encode_block(*columns, 0) is None  # type: ignore[call-arg]
+
+
+def test_a_checksum_of_any_size_is_taken(core: Core) -> None:
+    rows = {b"a%03d" % at: bytes(60) for at in range(100)}
+    assert check_encoding(core, rows, [(1 << 200) + 8] * 100)
+    assert check_encoding(core, rows, [-8] * 100)
 
 
 HANDLES = st.dictionaries(

@@ -92,10 +92,10 @@ def test_copied_blocks_keep_their_bytes_and_count() -> None:
     run = table.read_all()
     first = run.ends[0]
     writer.add_many(run.keys[:first], [b"changed"] * first)
-    assert writer._records  # too short by now to end where it ended before
+    assert writer._keys  # too short by now to end where it ended before
     writer = TableWriter(properties={})
     writer.add_many([b""], [b"x" * 9000])
-    assert not writer._records
+    assert not writer._keys
     writer.copy_run(run, first)
     # The last block ends where nothing says so: it is encoded again, and not finished yet.
     stored = [table.stored_block(at) for at in range(1, table.block_count - 1)]
@@ -112,7 +112,7 @@ def test_records_are_encoded_up_to_where_a_block_of_both_tables_ends() -> None:
     run = open_bytes(build(rows)).read_all()
     writer = TableWriter(properties={})
     writer.add_many([b""], [b""])
-    assert writer._records
+    assert writer._keys
     writer.copy_run(run)
     assert writer.finish() == build([(b"", b""), *rows])
 
@@ -225,7 +225,7 @@ def test_where_a_block_ends_to_the_byte(size: int, *, is_cut: bool, ends: bool) 
     writer.add_many(run.keys, run.values)
     copy.copy_run(run)
     for each in (writer, copy):
-        assert (not each._records) == ends
+        assert (not each._keys) == ends
     assert [isinstance(each, memoryview) for each in copy._blocks] == [True] * ends
 
 
