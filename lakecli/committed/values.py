@@ -106,7 +106,7 @@ def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[bytes, byte
     """
     of_keys = list(hashes(keys))
     pairs = zip(of_keys, hashes(identities_of(values)), strict=True)
-    return b"".join(of_keys), b"".join(hashes(key + identity for key, identity in pairs))
+    return b"".join(of_keys), b"".join(hashes(map(b"".join, pairs)))
 
 
 def decode_entry(value: bytes) -> Entry:
@@ -415,7 +415,7 @@ def encode_external(columns: Columns) -> list[bytes]:
     if found is None:
         return _encode_external(columns)
     identified, messages = found
-    values = [b"\x40%b%b" % each for each in zip(hashes(identified), messages, strict=True)]
+    values = list(map(b"".join, zip(repeat(b"\x40"), hashes(identified), messages)))
     if places := [at for at, text in enumerate(identified) if not text]:
         for at, value in zip(places, _encode_external(_rows(columns, places)), strict=True):
             values[at] = value
