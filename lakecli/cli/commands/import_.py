@@ -37,6 +37,7 @@ from lakecli.imports.bucket import BucketSource
 from lakecli.imports.manifest import Manifest
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import DirectorySource, open_source, roots_of
+from lakecli.stores.uri import is_local
 
 SHOWN_FAILURES = 100
 COUNTED = ("added", "changed", "removed", "unchanged")
@@ -194,6 +195,14 @@ lakefs://demo/main/
     opened = open_source(
         repository, source, is_manifest=manifest, links=policy, may_be_empty=allow_empty
     )
+    # A part that waits for no bucket keeps Python busy, which runs one thread at a time.
+    is_busy = (
+        transfer.workers is None
+        and isinstance(opened, Manifest)
+        and verify is Verify.NONE
+        and not copy
+        and is_local(repository.record.storage_namespace)
+    )
     with (
         open_runner(
             context,
@@ -201,7 +210,7 @@ lakefs://demo/main/
             repository=repository,
             others=[opened.uri] if isinstance(opened, BucketSource) else roots_of(opened),
             size=opened.estimate() if isinstance(opened, Manifest) else None,
-            parallelism=parallelism(context, repository, transfer.workers),
+            parallelism=1 if is_busy else parallelism(context, repository, transfer.workers),
         ) as runner,
         context.out.progress("import", hidden=transfer.no_progress) as shown,
     ):
