@@ -48,8 +48,7 @@ from lakecli.stores.contract import is_much_less
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    _Item = tuple[WalkedFile, bytes | None, int]
-    """A file, the encoded entry that the branch has at its path, and its size."""
+    from lakecli.repository.transfer.gitignore_patterns import Selection
 
     _Records = Sequence[tuple[bytes, bytes]]
     """Paths and encoded entries."""
@@ -264,6 +263,61 @@ def files_of(
     return walk(root, options.links) if names is None else named(root, names, options.links)
 
 
+class _Item(NamedTuple):
+    """A file that was found.
+
+    Attributes:
+        found: the file.
+        present: the encoded entry that the branch has at its path.
+        size: in bytes.
+        refusal: the step of a file that is not uploaded.
+    """
+
+    found: WalkedFile
+    present: bytes | None
+    size: int
+    refusal: PathStep | None
+
+
+def _items(target: _UploadTarget, found: Iterator[WalkedFile]) -> Iterator[_Item]:
+    """Yield files with the entries that the branch has, or with why they are not uploaded."""
+    repository, branch, prefix, options = target
+    selection = options.selection or EVERYTHING
+    while batch := list(islice(found, LOOK_AHEAD)):
+        refusals = [_refusal(each, prefix, selection) for each in batch]
+        taken = [each for each, refusal in zip(batch, refusals, strict=True) if refusal is None]
+        sizes = list(map(size_of, taken))
+        options.progress.expect(items=len(taken), size=sum(sizes))
+        present = values_on(repository, branch, [prefix + each.relative for each in taken])
+        known = zip(present, sizes, strict=True)
+        for each, refusal in zip(batch, refusals, strict=True):
+            value, size = next(known) if refusal is None else (None, 0)
+            yield _Item(each, value, size, refusal)
+
+
+def _refusal(found: WalkedFile, prefix: bytes, selection: Selection) -> PathStep | None:
+    path = prefix + found.relative
+    if is_own(found.relative):
+        return PathStep(PathAction.EXCLUDED, path)
+    if not selection.takes(found.relative):
+        return PathStep(PathAction.EXCLUDED, path, size_of(found))
+    problem = found.problem
+    if problem is None and not 0 < len(found.relative) <= MAX_PATH_SIZE - len(prefix):
+        try:
+            check_path(path)
+        except UsageError as error:
+            problem = error.message
+    return None if problem is None else PathStep(PathAction.FAILED, found.path, error=problem)
+
+
+_OF_ONE_FILE: Final = (OSError, SpecialFile, FileChanged, IntegrityError, Unreachable)
+"""Errors that concern one file, unless the store cannot be reached at all."""
+
+
+def _reason(error: OSError | LakeError) -> str:
+    return error.message if isinstance(error, LakeError) else (error.strerror or str(error)).lower()
+
+
 class _StagedUpload:
     """An upload: several threads bring files in, which are staged in chunks.
 
@@ -271,25 +325,13 @@ class _StagedUpload:
         target: where they become objects.
         files: what is uploaded.
         report: counts them.
-        writes: bring in and stage what is found; `_UploadPlan` only compares.
     """
 
-    def __init__(
-        self,
-        target: _UploadTarget,
-        files: _UploadFiles,
-        report: UploadReport,
-        *,
-        writes: bool = True,
-    ) -> None:
+    def __init__(self, target: _UploadTarget, files: _UploadFiles, report: UploadReport) -> None:
+        self._target = target
         self._repository, branch, self._prefix, self._options = target
-        self._branch = branch
         self._workers = Workers(self._options.parallelism)
-        self._upload = Uploader(
-            self._repository, branch, self._options, workers=self._workers, writes=writes
-        )
-        self._now = self._repository.lake.runtime.now
-        self._selection = self._options.selection or EVERYTHING
+        self._upload = Uploader(self._repository, branch, self._options, workers=self._workers)
         self._files = files
         self._budget = FailureBudget()
         self._is_local = is_local(target.repository.store.uri)
@@ -302,7 +344,7 @@ class _StagedUpload:
 
     def run(self) -> None:
         """Upload the files."""
-        items = self._items(self._files.found)
+        items = self._taken()
         if self._is_local:
             items = self._large(items)
         try:
@@ -316,6 +358,19 @@ class _StagedUpload:
         self._upload.finish()
         self._report.failures.sort()
 
+    def _taken(self) -> Iterator[_Item]:
+        """Yield the files that are uploaded; record the others."""
+        for item in _items(self._target, self._files.found):
+            found, refusal = item.found, item.refusal
+            if refusal is None:
+                yield item
+            elif refusal.action is PathAction.FAILED:
+                self._report.failures.append((found.path, refusal.error))
+            elif is_own(found.relative):
+                self._report.left_out.append(found.relative)
+            else:
+                self._report.excluded += 1
+
     def _large(self, items: Iterator[_Item]) -> Iterator[_Item]:
         """Bring in small files as they are drawn, one after the other, and yield the others.
 
@@ -323,84 +378,28 @@ class _StagedUpload:
         directory in which all of them create files: one is as fast as several.
         """
         for item in items:
-            if item[2] <= SMALL:
+            if item.size <= SMALL:
                 self._one(item)
             else:
                 yield item
 
-    def _items(self, found: Iterator[WalkedFile]) -> Iterator[_Item]:
-        """Yield the selected files with the entries that the branch has; record the others."""
-        while batch := list(islice(found, LOOK_AHEAD)):
-            files = [each for each in batch if self._takes(each)]
-            sizes = list(map(size_of, files))
-            self._options.progress.expect(items=len(files), size=sum(sizes))
-            paths = [self._prefix + each.relative for each in files]
-            present = values_on(self._repository, self._branch, paths)
-            yield from zip(files, present, sizes, strict=True)
-
-    def _takes(self, found: WalkedFile) -> bool:
-        """Return whether a file is to be uploaded; record why it is not."""
-        if is_own(found.relative):
-            self._leave_out(found)
-        elif not self._selection.takes(found.relative):
-            self._exclude(found)
-        else:
-            problem = found.problem
-            if problem is None and not 0 < len(found.relative) <= MAX_PATH_SIZE - len(self._prefix):
-                problem = self._problem_of(found)
-            if problem is not None:
-                self._fail(found, problem)
-            return problem is None
-        return False
-
-    def _problem_of(self, found: WalkedFile) -> str | None:
-        try:
-            check_path(self._prefix + found.relative)
-        except UsageError as error:
-            return error.message
-        return None
-
     def _one(self, item: _Item) -> None:
-        """Bring in or compare one file; an error that concerns only this file is recorded.
+        """Bring in one file; an error that concerns only this file is recorded.
 
         Raises:
             LakeError: the error concerns all files.
         """
-        found, present, size = item
+        found, present, _, _ = item
+        expected = self._upload.expected(present)
+        opener = self._files.opener
         try:
-            ingested = self._read(found, present, size)
-        except OSError as error:
-            self._fail(found, (error.strerror or str(error)).lower())
-            return
-        except (SpecialFile, FileChanged, IntegrityError, Unreachable) as error:
-            self._fail(found, error.message)
+            ingested = self._upload.ingest.file(found.path, expected=expected, opener=opener)
+        except _OF_ONE_FILE as error:
+            self._report.failures.append((found.path, _reason(error)))
             self._budget.failed(error)
             return
         self._budget.succeeded()
         self._options.progress.advance(items=1)
-        self._add(item, ingested)
-
-    def _leave_out(self, found: WalkedFile) -> None:
-        """Record a file whose name is not that of data."""
-        self._report.left_out.append(found.relative)
-
-    def _exclude(self, _found: WalkedFile) -> None:
-        """Record a file that the selection leaves out."""
-        self._report.excluded += 1
-
-    def _fail(self, found: WalkedFile, problem: str) -> None:
-        """Record a file that cannot be uploaded."""
-        self._report.failures.append((found.path, problem))
-
-    def _read(self, found: WalkedFile, present: bytes | None, _size: int) -> Ingested | None:
-        """Return the contents of a file; ``None`` if they were not read, as they must differ."""
-        expected = self._upload.expected(present)
-        return self._upload.ingest.file(found.path, expected=expected, opener=self._files.opener)
-
-    def _add(self, item: _Item, ingested: Ingested | None) -> None:
-        """Record a file that was read."""
-        assert ingested is not None
-        found, present, _ = item
         with self._lock:
             self._pending.append((self._prefix + found.relative, ingested, present))
             self._pending_bytes += ingested.size
@@ -439,7 +438,7 @@ class _StagedUpload:
         self, pending: list[tuple[bytes, Ingested, bytes | None]]
     ) -> list[tuple[bytes, bytes]]:
         """Return the encoded entries that differ from those on the branch, by path."""
-        at, changes = self._now(), []
+        at, changes = self._repository.lake.runtime.now(), []
         for path, ingested, present in pending:
             if ingested.is_kept:
                 continue
@@ -449,47 +448,47 @@ class _StagedUpload:
         return changes
 
 
-class _UploadPlan(_StagedUpload):
-    """An upload that compares and writes nothing."""
+class _UploadPlan:
+    """What an upload would do: files are compared, and nothing is written."""
 
     def __init__(self, target: _UploadTarget, files: _UploadFiles) -> None:
-        super().__init__(target, files, UploadReport(), writes=False)
+        self._target = target
+        self._files = files
+        self._workers = Workers(target.options.parallelism)
+        self._upload = Uploader(
+            target.repository, target.branch, target.options, workers=self._workers, writes=False
+        )
         self._steps: list[tuple[bytes, PathStep]] = []
 
     def steps(self) -> Iterator[PathStep]:
         """Yield what would be done with the files, a batch at a time."""
-        while batch := list(islice(self._files.found, LOOK_AHEAD)):
-            self._workers.for_each(self._items(iter(batch)), self._one)
+        items = _items(self._target, self._files.found)
+        while batch := list(islice(items, LOOK_AHEAD)):
+            self._workers.for_each(batch, self._one)
             steps, self._steps = self._steps, []
             yield from (step for _, step in sorted(steps))
 
-    def _step(self, action: PathAction, found: WalkedFile, size: int = 0) -> None:
-        self._steps.append((found.relative, PathStep(action, self._prefix + found.relative, size)))
+    def _one(self, item: _Item) -> None:
+        self._steps.append((item.found.relative, item.refusal or self._compare(item)))
 
-    def _leave_out(self, found: WalkedFile) -> None:
-        self._step(PathAction.EXCLUDED, found)
-
-    def _exclude(self, found: WalkedFile) -> None:
-        self._step(PathAction.EXCLUDED, found, size_of(found))
-
-    def _fail(self, found: WalkedFile, problem: str) -> None:
-        self._steps.append((found.relative, PathStep(PathAction.FAILED, found.path, error=problem)))
-
-    def _read(self, found: WalkedFile, present: bytes | None, size: int) -> Ingested | None:
-        expected = self._upload.expected(present)
-        if expected is None or expected.size != size:
-            return None
-        return self._upload.ingest.look(found.path, expected=expected, opener=self._files.opener)
-
-    def _add(self, item: _Item, ingested: Ingested | None) -> None:
-        found, present, size = item
+    def _compare(self, item: _Item) -> PathStep:
+        """Compare a file; it is not read if it must differ."""
+        found, present, size, _ = item
+        path = self._target.prefix + found.relative
         action = PathAction.NEW if present is None else PathAction.CHANGED
-        if ingested is not None:
-            path = self._prefix + found.relative
-            entry = self._upload.entry(path, ingested, at=self._now(), has_mtime=True)
+        expected = self._upload.expected(present)
+        if expected is not None and expected.size == size:
+            opener = self._files.opener
+            try:
+                ingested = self._upload.ingest.look(found.path, expected=expected, opener=opener)
+            except _OF_ONE_FILE as error:
+                return PathStep(PathAction.FAILED, found.path, error=_reason(error))
+            now = self._target.repository.lake.runtime.now()
+            entry = self._upload.entry(path, ingested, at=now, has_mtime=True)
             if ingested.is_kept or is_same(present, encode_entry(entry)):
                 action = PathAction.UNCHANGED
-        self._step(action, found, size)
+        self._target.options.progress.advance(items=1)
+        return PathStep(action, path, size)
 
 
 class _Listing:

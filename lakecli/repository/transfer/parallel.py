@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from lakecli.base.progress import Progress
 from lakecli.base.retry import PARTS, Retries
-from lakecli.errors import LakeError, PermissionDenied, Unreachable, is_interrupt
+from lakecli.errors import PermissionDenied, Unreachable, is_interrupt
 
 T = TypeVar("T")
 
@@ -245,7 +245,7 @@ class FailureBudget:
         self._in_a_row = 0
         self._has_succeeded = True
 
-    def failed(self, error: LakeError) -> None:
+    def failed(self, error: Exception) -> None:
         """Count an object that was not transferred.
 
         Raises:

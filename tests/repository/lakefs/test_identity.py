@@ -13,6 +13,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.download import download_tree
+from lakecli.repository.reading.addresses import Resolver
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.plan import PathAction
@@ -217,9 +218,7 @@ def test_an_object_outside_is_recognised_while_its_store_reports_the_same_md5(
         def head(self, key: str) -> object:
             return store.head(key)._replace(etag=f'"{checksum}"')
 
-    monkeypatch.setattr(
-        "lakecli.repository.upload.locate", lambda _repository, _entry: (Outside(), "f")
-    )
+    monkeypatch.setattr(Resolver, "locate", lambda _self, _address: (Outside(), "f"))
     WAYS["file"](repository, source, OPTIONS)
     assert (values_of(repository, "main")[b"f.csv"] == value) == (not is_changed)
 
