@@ -44,7 +44,7 @@ from lakecli.gc.report import (
 )
 from lakecli.gc.roots import check_refs, reflog_cutoff
 from lakecli.gc.spark_live_set import SparkLiveSet
-from lakecli.gc.state import LostMarks, Marks, SweepLease, clean_up, move_state, take_back
+from lakecli.gc.state import LostMarks, Marks, SweepLease, clean_up, move_state, undo_condemnation
 from lakecli.gc.sweep import Sweep
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import LEASE, STALE_AFTER, ObservedState, Phase, store_now
@@ -113,7 +113,12 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
     rules = find_rules(store)
     taken = _find_take_over(repository, options, now)
     last_dump = None if taken is None else last_dump_at(store, taken.dump)
-    seen, known, accepted = _known_refs(repository, options)
+    seen = gc_protocol.look(store)
+    accepted: tuple[LostRef, ...] = ()
+    if options.accept_restored:
+        seen, known, accepted = _accept_refs(repository, options, seen)
+    else:
+        known = KnownRefs.of(repository)
     refs = check_refs(known, store)
     if not options.dry_run:
         cutoff = reflog_cutoff(now, options.grace)
@@ -170,7 +175,7 @@ def undo(
         DamagedState: the state is damaged.
         StateMoved: another machine moved the state at the same time.
     """
-    take_back(repository, force=force)
+    undo_condemnation(repository, force=force)
     return status(repository, grace=grace)
 
 
@@ -225,29 +230,24 @@ def _find_take_over(repository: Repository, options: GcOptions, now: datetime) -
     return taken._replace(stopped_at=now)
 
 
-def _known_refs(
-    repository: Repository, options: GcOptions
+def _accept_refs(
+    repository: Repository, options: GcOptions, seen: ObservedState
 ) -> tuple[ObservedState, KnownRefs, tuple[LostRef, ...]]:
-    """Return the state, and what is known of the refs; accept that refs went back if that is said.
+    """Accept the present refs if some went back, and end a collection that began before.
 
-    Then a collection that began before is ended, so that a whole grace period is left to push what
-    only clones have.
+    So a whole grace period is left to push what only clones have.
 
     Returns:
-        The state, what is known of the refs, and which were accepted.
+        The state to go on with, what is known of the refs then, and which were accepted.
     """
     store = repository.store
     lost: tuple[LostRef, ...] = ()
-    seen = gc_protocol.look(store)
     try:
         known = KnownRefs.of(repository)
-        if options.accept_restored:
-            check_refs(known, store)
+        check_refs(known, store)
     except RefsWentBack as error:
         question, lost = error.what, error.lost
     except DamagedObservation as error:
-        if not options.accept_restored:
-            raise
         question = error.message
     else:
         return seen, known, ()
@@ -257,7 +257,7 @@ def _known_refs(
         return ObservedState(idle, None, None), present, lost
     options.confirm(f"accept the branches and tags of {repository.uri} as they are ({question})")
     if seen.state.phase is not Phase.IDLE:
-        take_back(repository, force=True)
+        undo_condemnation(repository, force=True)
     from lakecli.repository.sharing.fetch import fetch  # needed only to accept refs
 
     fetch(repository)

@@ -373,7 +373,7 @@ def move_state(repository: Repository, seen: ObservedState, **changes: Any) -> G
     return after
 
 
-def take_back(repository: Repository, *, force: bool = False) -> GcState:
+def undo_condemnation(repository: Repository, *, force: bool = False) -> None:
     """Undo a condemnation, or end an interrupted sweep.
 
     Args:
@@ -407,15 +407,14 @@ def take_back(repository: Repository, *, force: bool = False) -> GcState:
                     f"lakecli gc undo --force {repository.uri}",
                 )
             _check_lease_is_over(repository, seen)
-    return end_state(repository, seen, store_now(store))
+    end_state(repository, seen, store_now(store))
 
 
-def end_state(repository: Repository, seen: ObservedState, now: datetime) -> GcState:
+def end_state(repository: Repository, seen: ObservedState, now: datetime) -> None:
     """Move the state to idle, and delete what no phase needs any more by the store's time."""
     after = move_state(repository, seen, phase=Phase.IDLE, mark="")
     repository.lake.runtime.on_step("gc:clean-up")
     clean_up(repository.store, after, now, ended=seen.state.mark)
-    return after
 
 
 def _check_lease_is_over(repository: Repository, seen: ObservedState) -> None:
