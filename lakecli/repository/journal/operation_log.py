@@ -82,7 +82,10 @@ def append(
     if operation.refs and (repository.syncs or txn.has_owned(Table.INTENTS, repository.key)):
         from lakecli.repository.journal import unsent_moves  # which no upload needs
 
-        unsent_moves.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
+        if is_shared:
+            unsent_moves.drop_notes(txn, repository, operation.refs)
+        else:
+            unsent_moves.note(txn, repository, operation, is_undo=is_undo)
     return log.append(txn, operation)
 
 

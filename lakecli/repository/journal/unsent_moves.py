@@ -25,7 +25,7 @@ on which that was undone is held: it does not follow the bucket until it moves t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -66,21 +66,24 @@ class SendDecision(Enum):
     """The bucket stands elsewhere: the move would undo or delete what others did."""
 
 
+def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange]) -> None:
+    """Drop the notes of refs that moved to where the bucket has them; none of them is held."""
+    rows = IntentStore(txn, repository.key)
+    for change in changes:
+        if change.moves_commit:
+            rows.delete(_row(_HELD, change.kind, change.name))
+            rows.delete(_row(_UNSENT, change.kind, change.name))
+
+
 def note(
-    txn: WriteTransaction,
-    repository: Repository,
-    operation: Operation,
-    *,
-    is_shared: bool,
-    is_undo: bool,
+    txn: WriteTransaction, repository: Repository, operation: Operation, *, is_undo: bool
 ) -> None:
     """Note the refs that an operation moves, in its transaction.
 
     Args:
         txn: that transaction.
         repository: the repository of the refs.
-        operation: the operation, not appended yet.
-        is_shared: whether the bucket has these moves already.
+        operation: the operation, not appended yet; the bucket does not have its moves.
         is_undo: whether it undoes moves. Then only a note that still exists is changed; for what
             the bucket has of them, the command makes notes of its own.
 
@@ -94,9 +97,9 @@ def note(
         if before == after:
             continue
         rows.delete(_row(_HELD, change.kind, change.name))
-        if is_shared or is_local(operation, change):
+        if is_local(operation, change):
             rows.delete(_row(_UNSENT, change.kind, change.name))
-            if repository.syncs and not is_shared:
+            if repository.syncs:
                 hold(txn, repository, change)
         else:
             # Without automatic sharing, existing notes are kept right and none is made.
