@@ -57,7 +57,10 @@ class TreeCounts:
 
 
 class TableGuard(Protocol):
-    """Protects tables, new ones and those that existed already, from garbage collection."""
+    """Protects tables, new ones and those that existed already, from garbage collection.
+
+    It is `lakecli.repository.guard.GcGuard`.
+    """
 
     def begin(self) -> bool:
         """Return whether tables that existed already need protection; called before any check."""
@@ -75,7 +78,10 @@ class TableGuard(Protocol):
 
 
 class Rebuilt(Protocol):
-    """Remembers which tree of lakecli has the contents of a tree of lakeFS."""
+    """Remembers which tree of lakecli has the contents of a tree of lakeFS.
+
+    It is `lakecli.repository.handle.lake.RebuiltTrees`.
+    """
 
     def find(self, tree: MetarangeId) -> MetarangeId | None:
         """Return the tree of lakecli if it is still there; it is claimed."""

@@ -17,7 +17,7 @@ from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.refs.bisection import Bisection, bisection
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.handle.lake import iter_repositories
+from lakecli.repository.handle.lake import LocalRepository, iter_repositories
 from lakecli.repository.reading.view import commit_at
 
 GOOD: Final = "good"
@@ -164,7 +164,7 @@ def names_with_session(lake: OwnLake) -> list[str]:
         return [
             record.name
             for record in iter_repositories(txn)
-            if txn.get(Table.META, _key(lake.handle(record))) is not None
+            if txn.get(Table.META, _key(LocalRepository(lake, record))) is not None
         ]
 
 

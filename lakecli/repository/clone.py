@@ -22,6 +22,7 @@ from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle.lake import (
+    LocalRepository,
     check_name_free,
     find_intention,
     find_repository,
@@ -94,7 +95,7 @@ def clone_counted(
         check_name_free(txn, name, uri)
     lake.runtime.on_step("read")
     _, record = describe_there(lake.runtime, uri, name)
-    repository = lake.handle(record)
+    repository = LocalRepository(lake, record)
     with lake.kv.read() as txn:
         _check_new(txn, record)
     state = read_state(repository.store)
@@ -144,7 +145,7 @@ def clone_known(
                 f"lakefs://{name} reads a namespace that belongs to lakeFS",
                 hint=f"delete the clone, then clone it again: lakecli repo delete lakefs://{name}",
             )
-        return lake.handle(record), None
+        return LocalRepository(lake, record), None
     if record is not None or uri in places or intended is not None:
         return None
     store, _ = lake.runtime.for_repository(name).find_store(uri)

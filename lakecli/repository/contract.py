@@ -161,11 +161,6 @@ class OwnLake(Protocol):
     def close(self) -> None:
         """Close the local store; safe to repeat."""
 
-    def handle(
-        self, record: RepositoryRecord, *, mover: "BranchMover | None" = None
-    ) -> "Repository":
-        """Return a handle to the repository that a record describes; nothing is read."""
-
     def repository(self, name: str, *, mover: "BranchMover | None" = None) -> "Repository":
         """Return another repository of this lake.
 

@@ -18,6 +18,7 @@ from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle import namespace
 from lakecli.repository.handle.lake import (
+    LocalRepository,
     check_name_free,
     delete_intention,
     delete_repository,
@@ -158,7 +159,7 @@ def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
 
 
 def _register(lake: OwnLake, record: RepositoryRecord) -> Repository:
-    repository = lake.handle(record)
+    repository = LocalRepository(lake, record)
     first = initial_commit(record.created_at)
     with lake.kv.write() as txn:
         _check_intended(txn, record)
@@ -192,5 +193,5 @@ def delete(lake: OwnLake, name: str) -> RepositoryRecord:
             )
         delete_repository(txn, record)
         change = RefChange(RefKind.REPOSITORY, name, before=record_fields(record), after=None)
-        operation_log.append(txn, lake.handle(record), kind="repo delete", refs=[change])
+        operation_log.append(txn, LocalRepository(lake, record), kind="repo delete", refs=[change])
     return record

@@ -29,7 +29,7 @@ from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.handle.lake import drop_forgotten, iter_forgotten
+from lakecli.repository.handle.lake import LocalRepository, drop_forgotten, iter_forgotten
 from lakecli.repository.journal import operation_log, tracking
 from lakecli.repository.journal.intents import iter_begun
 from lakecli.staging import area
@@ -94,7 +94,7 @@ def tidy(repository: Repository) -> int:
     for record in forgotten:
         if deleted >= BATCH:
             break
-        deleted += _forget(lake.handle(record), cutoff, limit=BATCH - deleted)
+        deleted += _forget(LocalRepository(lake, record), cutoff, limit=BATCH - deleted)
     return deleted
 
 

@@ -95,12 +95,6 @@ class Lake:
         with self.kv.read() as txn:
             yield from iter_repositories(txn, prefix=prefix, after=after)
 
-    def handle(
-        self, record: RepositoryRecord, *, mover: BranchMover | None = None
-    ) -> LocalRepository:
-        """Return a handle to the repository that a record describes; nothing is read."""
-        return LocalRepository(self, record, mover=mover)
-
     def repository(self, name: str, *, mover: BranchMover | None = None) -> LocalRepository:
         """Return a handle to a repository of this lake.
 
@@ -122,7 +116,7 @@ class Lake:
             if was_here:
                 hint = f"it was deleted; see the operation log: lakecli op log lakefs://{name}"
             raise NotFound(f"no repository {name!r} on this machine", hint=hint)
-        return self.handle(record, mover=mover)
+        return LocalRepository(self, record, mover=mover)
 
 
 def _nearest(txn: ReadTransaction, name: str) -> list[str]:
@@ -135,6 +129,7 @@ def _nearest(txn: ReadTransaction, name: str) -> list[str]:
 class LocalRepository:
     """One repository of a lake; the verbs of `lakecli.repository` take it as first argument.
 
+    Making one reads nothing: the repository may be deleted, or not exist yet.
     Safe to share between threads, with its store, trees and guard: any number of verbs may run at
     once, and two that move one branch compare as two processes do.
 

@@ -45,6 +45,7 @@ from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.guard import claim_trees
 from lakecli.repository.handle import namespace
 from lakecli.repository.handle.lake import (
+    LocalRepository,
     check_name_free,
     delete_intention,
     find_intention,
@@ -180,7 +181,7 @@ def clone_from_lakefs(
         range_entries=range_entries,
         region=region,
     )
-    dump = _verified(lake.handle(record), manifest)
+    dump = _verified(LocalRepository(lake, record), manifest)
     record = record._replace(
         default_branch=_default_branch(dump, default_branch or manifest.default_branch),
         created_at=dump.created_at or record.created_at,
@@ -189,7 +190,7 @@ def clone_from_lakefs(
     if take_over:
         record = _claim(lake, store, record, manifest)
     lake.runtime.on_step("register")
-    repository = lake.handle(record)
+    repository = LocalRepository(lake, record)
     with lake.kv.write() as txn:
         _check_free(txn, name, uri)
         if not take_over and find_intention(txn, uri) is not None:

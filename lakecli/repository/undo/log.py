@@ -17,7 +17,7 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import FOLLOWED, Operation, PastStore
 from lakecli.repository.contract import BranchMover, OwnLake, Repository
 from lakecli.repository.handle.housekeeping import KEPT_FOR, expired_through
-from lakecli.repository.handle.lake import Lake, find_repository, iter_forgotten
+from lakecli.repository.handle.lake import Lake, LocalRepository, find_repository, iter_forgotten
 from lakecli.repository.undo import interrupted
 
 UNDOES: Final = "undoes"
@@ -168,7 +168,7 @@ def repository_at(repository: Repository, operation: str) -> Repository:
     """
     lake, found = repository.lake, find_operation(repository, operation).operation
     past = Lake(lake.home, PastStore(lake.kv, repository.key, found.id), lake.runtime)
-    if not (then := past.handle(repository.record)).is_here():
+    if not (then := LocalRepository(past, repository.record)).is_here():
         raise NotFound(
             f"there was no repository {repository.name!r} after operation {operation}",
             hint=f"see what was done: lakecli op log {repository.uri}",
@@ -201,9 +201,9 @@ def logged_repository(
     """
     with lake.kv.read() as txn:
         present = find_repository(txn, name)
-        found = [lake.handle(record, mover=mover) for record in iter_forgotten(txn, name)]
+        found = [LocalRepository(lake, record, mover=mover) for record in iter_forgotten(txn, name)]
         if present is not None:
-            found.insert(0, lake.handle(present, mover=mover))
+            found.insert(0, LocalRepository(lake, present, mover=mover))
         if not found:
             raise NotFound(
                 f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
