@@ -44,7 +44,7 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     UnwritableFile,
 )
-from lakecli.repository.transfer.gitignore_patterns import EVERYTHING, Selection
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import (
     CheckedProgress,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lakecli.repository.guard import Change
     from lakecli.repository.reading.view import View
     from lakecli.repository.staged.stager import Parts
-    from lakecli.repository.transfer.gitignore_patterns import Selection
+    from lakecli.repository.transfer.ignore_patterns import Selection
 
 
 class UploadOptions(NamedTuple):

@@ -28,7 +28,7 @@ from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import values_on
-from lakecli.repository.transfer.gitignore_patterns import EVERYTHING
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING
 from lakecli.repository.transfer.ingest import SMALL, Ingested, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
@@ -48,7 +48,7 @@ from lakecli.stores.contract import is_much_less
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.repository.transfer.gitignore_patterns import Selection
+    from lakecli.repository.transfer.ignore_patterns import Selection
 
     _Records = Sequence[tuple[bytes, bytes]]
     """Paths and encoded entries."""

@@ -19,7 +19,7 @@ from lakecli.repository.guard import claim_head
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import unstage_equal
-from lakecli.repository.transfer.gitignore_patterns import Selection
+from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.ingest import Ingested, SpecialFile
 from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.walk import FileChanged, opener_below

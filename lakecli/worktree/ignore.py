@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.repository.transfer.gitignore_patterns import EVERYTHING, Patterns, Selection
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Patterns, Selection
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.stores.local.directory import are_possible
 

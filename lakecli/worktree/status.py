@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lakecli.base.model import ChangeType, Commit, CommitId, Difference, Entry
 from lakecli.committed.values import encode_entry
-from lakecli.repository.transfer.gitignore_patterns import Selection
+from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.worktree.linked_files import problems_of
 from lakecli.worktree.scan import ScanProblem, hash_file

@@ -34,7 +34,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.contents import content_digest, digest_of
 from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.destination import has_digest
-from lakecli.repository.transfer.gitignore_patterns import Selection
+from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.ingest import OpenFile, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.walk import FileChanged, LinkPolicy, opener_below

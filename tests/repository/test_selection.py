@@ -11,7 +11,7 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.download import DownloadOptions, download_tree, plan_download
-from lakecli.repository.transfer.gitignore_patterns import Selection
+from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep, PlanTotals
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import plan_upload, upload_tree

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lakecli.base.uri import parse_path
 from lakecli.repository.commit import commit as commit_staged
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.transfer.gitignore_patterns import EVERYTHING
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING
 from lakecli.repository.transfer.own_names import LINK_FILE
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakecli.repository.contract import Repository
-    from lakecli.repository.transfer.gitignore_patterns import Selection
+    from lakecli.repository.transfer.ignore_patterns import Selection
     from lakecli.worktree.status import ChangedPath
 
 DOWNLOADS = DownloadOptions()

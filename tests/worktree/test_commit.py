@@ -14,7 +14,7 @@ from lakecli.errors import LakeError, NothingToDo, Refused, Unreachable, UsageEr
 from lakecli.repository.commit import commit as commit_staged
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.staged.changes import unstage_equal
-from lakecli.repository.transfer.gitignore_patterns import Selection
+from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.undo import redo, undo

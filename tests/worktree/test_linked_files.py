@@ -12,7 +12,7 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.errors import IntegrityError
 from lakecli.fsck.check import fsck
-from lakecli.repository.transfer.gitignore_patterns import EVERYTHING
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.worktree.checkout import restore

@@ -13,7 +13,7 @@ import pytest
 from lakecli.base.model import ChangeType, Difference
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
-from lakecli.repository.transfer.gitignore_patterns import EVERYTHING, Selection
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.worktree import scan as scanning
 from lakecli.worktree.index import state_of

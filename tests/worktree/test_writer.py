@@ -15,7 +15,7 @@ from lakecli.base.directories import make_private
 from lakecli.base.uri import parse_path
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.transfer.gitignore_patterns import EVERYTHING
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.own_names import INCOMING
 from lakecli.repository.transfer.walk import LinkPolicy

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakecli.cli.option_groups import LinkOptions, SelectionOptions
     from lakecli.repository.contract import Repository
     from lakecli.repository.download import DownloadReport
-    from lakecli.repository.transfer.gitignore_patterns import Selection
+    from lakecli.repository.transfer.ignore_patterns import Selection
     from lakecli.repository.transfer.plan import PathStep, PlanTotals
     from lakecli.repository.upload_tree import UploadReport
 
@@ -267,7 +267,7 @@ def selection(
         return None
     if not recursive:
         raise UsageError("--include and --exclude need -r", hint="add -r")
-    from lakecli.repository.transfer.gitignore_patterns import Selection
+    from lakecli.repository.transfer.ignore_patterns import Selection
 
     return Selection(options.include, options.exclude)
 

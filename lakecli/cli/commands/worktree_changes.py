@@ -22,7 +22,7 @@ from lakecli.cli.out.text import commit_lines, quote_path
 from lakecli.cli.parsers import check_message
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.transfer.gitignore_patterns import EVERYTHING, Selection
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.upload import UploadOptions
 from lakecli.settings.keys import HARDLINK_ROOT
 from lakecli.worktree.checkout import MAX_LISTED, Brought, Policy, WorktreeConflict, bring

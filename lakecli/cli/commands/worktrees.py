@@ -16,7 +16,7 @@ from lakecli.cli.out.records import CommitJson, FailureJson, LocalChangeJson, pi
 from lakecli.cli.out.text import quote_path, shell_word
 from lakecli.cli.parsers import absolute
 from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.gitignore_patterns import EVERYTHING, Selection
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.settings.keys import HARDLINK_ROOT
 from lakecli.stores.uri import is_local

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
 from lakecli.errors import UsageError
-from lakecli.repository.transfer.gitignore_patterns import MAX_PATTERNS, MAX_SIZE, Patterns
+from lakecli.repository.transfer.ignore_patterns import MAX_PATTERNS, MAX_SIZE, Patterns
 
 components = st.text("ab*?", min_size=1, max_size=4) | st.sampled_from(
     ["**", "*", "[ab]", "[!a]", "[^b]*", "\\*", "a\\?", "[a", ".a", "*.b", "[]a]"]
