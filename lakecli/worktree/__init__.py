@@ -6,7 +6,6 @@ base), and the ref now. Contents decide: a file is changed when its bytes are, w
 ::
 
     link           `.lakefs_ref.yaml`, which links a directory with a path of a ref
-    ignore         which paths and files are left alone: `.lakefsignore`, and the sparse selection
     index          the state of each file that was seen to have its object's contents
     scan           how the files differ from the base
     worktree       `Worktree`: a linked directory, opened and locked

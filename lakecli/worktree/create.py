@@ -15,10 +15,10 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.view import commit_at
+from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.own_names import INCOMING, LINK_FILE
 from lakecli.stores.uri import parse
 from lakecli.worktree.checkout import Brought, Policy, bring
-from lakecli.worktree.ignore import selection_of
 from lakecli.worktree.link import Link, find_root, read_link, write_link
 from lakecli.worktree.worktree import LinkMode, Worktree, lock
 
@@ -48,7 +48,7 @@ def init(
         Refused: it lies in a linked directory, or holds the storage namespace or the local store.
         UsageError: the path is an object, or a pattern can match nothing.
     """
-    selection_of(include, exclude)
+    Selection(include, exclude)  # or a pattern is refused
     src, head = link_target(repository, uri)
     _check_place(repository, root)
     make_durable(root)
@@ -82,7 +82,7 @@ def clone(
         Refused: the directory is not empty, or as `init`.
         UsageError: as `init`.
     """
-    selection_of(include, exclude)
+    Selection(include, exclude)  # or a pattern is refused
     src, head = link_target(repository, uri)
     _check_place(repository, root)
     make_durable(root)

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType
 from lakecli.repository.reading.contents import hash_rest
-from lakecli.repository.transfer.ignore_patterns import Selection
+from lakecli.repository.transfer.ignore_patterns import Ignore, Selection
 from lakecli.repository.transfer.own_names import LINK_FILE, is_own
 from lakecli.repository.transfer.walk import OPEN_DIRECTORY, LinkPolicy, open_below
+from lakecli.stores.local.directory import are_possible
 from lakecli.stores.local.files import closing
-from lakecli.worktree.ignore import Ignore, is_possible
 from lakecli.worktree.index import (
     NO_DIGEST,
     STATES,
@@ -36,6 +36,16 @@ _STATE_OF: Final = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 """Returns the fields of a `FileState`; a hundred thousand files are described without a loop."""
 
 _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def is_possible(relative: bytes) -> bool:
+    """Return whether a path can be a file below a working directory.
+
+    Paths come from a bucket and are not trusted. One that cannot be a file here is left out: it is
+    neither written nor ever taken for deleted. A path that ends in a slash marks a directory in a
+    bucket, and is no file.
+    """
+    return are_possible(relative.split(b"/")) and not is_own(relative)
 
 
 class LocalChange(NamedTuple):

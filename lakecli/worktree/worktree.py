@@ -34,11 +34,10 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.contents import content_digest, digest_of
 from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.destination import has_digest
-from lakecli.repository.transfer.ignore_patterns import Selection
+from lakecli.repository.transfer.ignore_patterns import Ignore, Selection
 from lakecli.repository.transfer.ingest import OpenFile, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.walk import FileChanged, LinkPolicy, opener_below
-from lakecli.worktree.ignore import Ignore, is_possible, selection_of
 from lakecli.worktree.index import (
     DIRECTORIES,
     NO_DIGEST,
@@ -50,7 +49,7 @@ from lakecli.worktree.index import (
     state_of,
 )
 from lakecli.worktree.link import Link, read_link, write_link
-from lakecli.worktree.scan import LocalChange, Scan, Scanner, hash_file
+from lakecli.worktree.scan import LocalChange, Scan, Scanner, hash_file, is_possible
 
 _SETTLED_AT_ONCE: Final = 1 << 16
 _NO_LOCKS: Final = frozenset({errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
@@ -133,7 +132,7 @@ class Worktree:
     @cached_property
     def selection(self) -> Selection:
         """The paths, relative to the directory, that can be in it."""
-        return selection_of(self.link.include, self.link.exclude)
+        return Selection(self.link.include, self.link.exclude)
 
     @cached_property
     def ignore(self) -> Ignore:

@@ -18,8 +18,8 @@ from lakecli.cli.parsers import Kind, absolute, relative_path
 from lakecli.errors import UsageError
 from lakecli.repository import branch
 from lakecli.repository.reading.view import commit_at
+from lakecli.repository.transfer.ignore_patterns import Ignore, IgnoreMatch
 from lakecli.worktree.checkout import restore as restore_paths
-from lakecli.worktree.ignore import Ignore, IgnoreMatch
 
 
 class IgnoredJson(TypedDict):

@@ -38,10 +38,9 @@ from lakecli.repository.download import (
     plan_object,
 )
 from lakecli.repository.reading.addresses import full_address
-from lakecli.repository.transfer.ignore_patterns import EVERYTHING
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING, IGNORE_FILE, Ignore
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.stores.capabilities import PART_SIZE
-from lakecli.worktree.ignore import IGNORE_FILE, Ignore
 
 
 class DownloadedEntryJson(EntryJson):

@@ -28,8 +28,8 @@ from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Message, Metadata, PrefixUri, Yes
 from lakecli.cli.parsers import NO_METADATA, Kind, absolute
 from lakecli.errors import NotFound, Refused, UsageError
+from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.worktree.git import GitRepository, find_git, ignore_in_git
-from lakecli.worktree.ignore import selection_of
 from lakecli.worktree.index import DIRECTORIES
 from lakecli.worktree.index import prune as prune_indexes
 from lakecli.worktree.link import find_linked
@@ -327,7 +327,7 @@ def local_commit(
         allow_empty_message=allow_empty_message,
         metadata=metadata,
         transfer=transfer,
-        selection=selection_of(include, exclude),
+        selection=Selection(include, exclude),
         ours=ours,
     )
 
@@ -358,7 +358,7 @@ def local_status(
         lakecli local status --json
     """
     worktree = open_worktree(context, directory, links=links)
-    found = status(worktree, local=local, selection=selection_of(include, exclude))
+    found = status(worktree, local=local, selection=Selection(include, exclude))
     link = worktree.link
     base = f"{worktree.repository.uri}/{link.at_head or ''}/{os.fsdecode(link.prefix)}"
     context.out.say("", f"diff 'local://{worktree.root}' <--> '{base}'...")  # as lakectl
@@ -383,7 +383,7 @@ def local_diff(
         lakecli local diff ./data --include '*.csv' --exit-code
     """
     worktree = open_worktree(context, directory, links=links)
-    count = show_diff(context, worktree, selection=selection_of(include, exclude))
+    count = show_diff(context, worktree, selection=Selection(include, exclude))
     return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
 
 

@@ -3,7 +3,7 @@
 ::
 
     walk                files of a directory, and opening them
-    ignore_patterns     which of them: patterns as in ``.gitignore``
+    ignore_patterns     which of them: `.lakefsignore`, ``--include`` and ``--exclude``
     own_names           names that are never data: those of Git, of lakecli and of the system
     plan                what a transfer would do, and its totals
     parallel            many objects at once, in bounded memory

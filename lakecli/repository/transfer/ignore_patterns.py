@@ -1,7 +1,9 @@
 """How patterns are matched: those of a `.lakefsignore`, of ``--include`` and of ``--exclude``.
 
-They are patterns as in ``.gitignore``. `Patterns` is a list of them, as one file has it;
-`Selection` chooses the objects of a recursive transfer.
+They are patterns as in ``.gitignore``. `Patterns` is a list of them; `Selection` chooses the
+objects of a recursive transfer. `Ignore` reads the `.lakefsignore` of a directory and of those
+above, which mean what they mean to git: they count for files that are not in the base yet; a deeper
+file has the last word, and within a file the last pattern that matches.
 
 A pattern is matched against the path relative to the transferred directory. ``*`` and ``?`` do not
 match a slash, ``**`` does. A pattern without a slash, except at its end, matches at any depth, any
@@ -24,50 +26,14 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
 
+IGNORE_FILE: Final = b".lakefsignore"
 
-class Selection:
-    """Include and exclude patterns; safe to share between threads.
-
-    Args:
-        include: patterns of the objects to transfer; empty for all.
-        exclude: patterns of objects to leave out of these.
-
-    Raises:
-        UsageError: a pattern can match nothing.
-    """
-
-    def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
-        self._include = _compiled(include)
-        self._exclude = _compiled(exclude)
-
-    def takes(self, relative: bytes) -> bool:
-        """Return whether an object is selected, by its path below the root."""
-        if self._include is None and self._exclude is None:
-            return True
-        path = os.fsdecode(relative)
-        if self._include is not None and not self._include.takes(path):
-            return False
-        return self._exclude is None or not self._exclude.takes(path)
-
-
-def _compiled(patterns: Sequence[str]) -> Patterns | None:
-    if not patterns:
-        return None
-    for pattern in patterns:
-        if len(pattern.splitlines()) != 1 or not Patterns([pattern]):
-            raise UsageError(
-                f"a pattern that matches nothing: {pattern!r}",
-                hint="as in .gitignore: *.csv, /top/, **/raw/*; \\# for a leading #",
-            )
-    return Patterns(patterns)
-
-
-EVERYTHING = Selection()
-
+MAX_FILE_SIZE: Final = 1 << 20
+"""Bytes of a `.lakefsignore`, at most."""
 
 _END: Final = "\\Z"
 MAX_PATTERNS: Final = 10_000
@@ -123,6 +89,129 @@ class Patterns:
         """Return whether a path is taken."""
         found = self.match(path)
         return found is not None and found[1]
+
+
+class Selection:
+    """Include and exclude patterns; safe to share between threads.
+
+    Args:
+        include: patterns of the objects to transfer; empty for all.
+        exclude: patterns of objects to leave out of these.
+
+    Raises:
+        UsageError: a pattern can match nothing.
+    """
+
+    def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
+        self._include = _compiled(include)
+        self._exclude = _compiled(exclude)
+
+    def takes(self, relative: bytes) -> bool:
+        """Return whether an object is selected, by its path below the root."""
+        if self._include is None and self._exclude is None:
+            return True
+        path = os.fsdecode(relative)
+        if self._include is not None and not self._include.takes(path):
+            return False
+        return self._exclude is None or not self._exclude.takes(path)
+
+
+def _compiled(patterns: Sequence[str]) -> Patterns | None:
+    if not patterns:
+        return None
+    for pattern in patterns:
+        if len(pattern.splitlines()) != 1 or not Patterns([pattern]):
+            raise UsageError(
+                f"a pattern that matches nothing: {pattern!r}",
+                hint="as in .gitignore: *.csv, /top/, **/raw/*; \\# for a leading #",
+            )
+    return Patterns(patterns)
+
+
+EVERYTHING = Selection()
+
+
+class IgnoreMatch(NamedTuple):
+    """The pattern that decides about a path.
+
+    Attributes:
+        file: the `.lakefsignore`, relative to the working directory.
+        line: number of the pattern in it, from 1.
+        pattern: the pattern as written.
+        ignores: whether the path is ignored; if not, the pattern begins with ``!``.
+    """
+
+    file: bytes
+    line: int
+    pattern: str
+    ignores: bool
+
+
+class _Rules(NamedTuple):
+    below: bytes
+    lines: Sequence[str]
+    patterns: Patterns
+
+
+class Ignore:
+    """The rules of `.lakefsignore` files, read while a directory is walked.
+
+    Args:
+        root: the working directory.
+    """
+
+    def __init__(self, root: bytes) -> None:
+        self._root = root
+        self._read: dict[bytes, _Rules | None] = {}
+
+    def match(self, relative: bytes) -> IgnoreMatch | None:
+        """Return the pattern that decides about a file, or ``None`` if none matches.
+
+        Args:
+            relative: the path of a file, or that of a directory with a slash at its end.
+        """
+        parents = relative.rstrip(b"/").split(b"/")[:-1]
+        for depth in range(len(parents), -1, -1):
+            below = b"".join(each + b"/" for each in parents[:depth])
+            rules = self._rules(below)
+            if rules is None:
+                continue
+            found = rules.patterns.match(os.fsdecode(relative[len(below) :]))
+            if found is not None:
+                index, ignores = found
+                return IgnoreMatch(below + IGNORE_FILE, index + 1, rules.lines[index], ignores)
+        return None
+
+    def ignores(self, relative: bytes) -> bool:
+        """Return whether a file that is not in the base is ignored."""
+        found = self.match(relative)
+        return found is not None and found.ignores
+
+    def _rules(self, below: bytes) -> _Rules | None:
+        if below not in self._read:
+            self._read[below] = _load(os.path.join(self._root, below, IGNORE_FILE), below)
+        return self._read[below]
+
+
+def _load(file: bytes, below: bytes) -> _Rules | None:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(file, flags)
+    except OSError:
+        return None  # absent in almost every directory; a link is not followed, as in git
+    with os.fdopen(descriptor, "rb") as opened:
+        try:
+            data = opened.read(MAX_FILE_SIZE + 1)
+        except OSError:
+            return None
+    shown = os.fsdecode(file)
+    if len(data) > MAX_FILE_SIZE:
+        raise UsageError(f"more than {MAX_FILE_SIZE:,} bytes of patterns: {shown}")
+    lines = os.fsdecode(data).split("\n")
+    try:
+        return _Rules(below, lines, Patterns(lines))
+    except UsageError as error:
+        raise UsageError(f"{error.message}, in {shown}") from error
 
 
 def _translate(line: str) -> tuple[bool, str] | None:
