@@ -1,40 +1,27 @@
-"""Tracked refs: the positions of the refs in the bucket when this clone last read them.
+"""What this clone knows of the bucket: positions of refs, their moves, and commits.
 
-::
+`TrackingStore` has the positions of the refs in the bucket when this clone last read them. A ref
+that was deleted in the bucket stays here, without a commit. `ReflogStore` has the moves of refs in
+the bucket, as far as this clone has read them: a sequence number, and fields that `lakecli.remote`
+defines::
 
     TRACKING  repository ‖ kind ‖ 00 ‖ name -> position as JSON
+    REFLOG    repository ‖ h(kind ‖ 00 ‖ name) ‖ sequence (8 bytes, big-endian) -> fields as JSON
 
-A ref that was deleted in the bucket stays here, without a commit.
-
-The moves of refs in the bucket, as far as this clone has read them.
-
-::
-
-    REFLOG  repository ‖ h(kind ‖ 00 ‖ name) ‖ sequence (8 bytes, big-endian) -> fields as JSON
-
-`lakecli.remote` defines the fields of a move; here it is a sequence number and a JSON object.
-
-Moves of refs in the bucket that were begun here, until their outcome is recorded.
-
+`IntentStore` has the moves of refs in the bucket that were begun here, until their outcome is
+recorded. A row is written before the first request of a move and deleted in the transaction that
+records its outcome. An interrupted command leaves it to the next command, which looks the move up.
 The table also has the notes of moves that are still to be begun
-(`lakecli.repository.journal.unsent_moves`).
+(`lakecli.repository.journal.unsent_moves`)::
 
-::
+    INTENTS   repository ‖ id (16 bytes) -> fields as JSON
 
-    INTENTS  repository ‖ id (16 bytes) -> fields as JSON
+`PackedStore` has the commits in the bucket, and the pack of each; a push uploads only the others. A
+commit in several packs, because one replaces others, is recorded with the last added::
 
-A row is written before the first request of a move and deleted in the transaction that records
-its outcome. An interrupted command leaves it to the next command, which looks the move up.
-
-The commits in the bucket, and the pack of each; a push uploads only the others.
-
-::
-
-    PACKED  repository ‖ c ‖ commit ID (32 bytes) -> pack ID (32 bytes)
-            repository ‖ p ‖ pack ID (32 bytes)   -> empty: a pack that was read or written here
-                                                     01: another known pack replaces it
-
-A commit in several packs, because one replaces others, is recorded with the last added.
+    PACKED    repository ‖ c ‖ commit ID (32 bytes) -> pack ID (32 bytes)
+              repository ‖ p ‖ pack ID (32 bytes)   -> empty: a pack that was read or written here
+                                                       01: another known pack replaces it
 """
 
 import json
