@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.engine import runner
 from lakecli.engine.spark_runner import SparkRunner
 
 if TYPE_CHECKING:
@@ -144,6 +146,32 @@ def test_bad_manifests_are_refused(cli: Cli, demo: Demo, source: Path, golden: G
         ),
     )
     assert demo.head() == head
+
+
+@pytest.mark.parametrize(
+    ("options", "threads"), [((), []), (("--parallelism", "3"), [3]), (("--copy",), [2])]
+)
+def test_parts_that_wait_for_nothing_are_imported_one_by_one(
+    cli: Cli,
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    threads: list[int],
+) -> None:
+    """Python runs one thread at a time, so others would only take turns with it."""
+    manifest = cli.directory / "list.csv"
+    row = f"a.txt,local://{source}/a.txt,3,e\n"
+    manifest.write_text(f"path,physical_address,size,checksum\n{row}")
+    started: list[int] = []
+
+    def pool(workers: int) -> ThreadPoolExecutor:
+        started.append(workers)
+        return ThreadPoolExecutor(workers)
+
+    monkeypatch.setattr(runner, "ThreadPoolExecutor", pool)
+    command = ("import", "--from", manifest, "--to", f"{MAIN}/m", "--verify", "none")
+    assert cli(*command, *options).exit_code == 0
+    assert started == threads
 
 
 def test_objects_of_a_manifest_are_verified(
