@@ -203,13 +203,17 @@ class _UploadFiles(NamedTuple):
         found: the files, in byte order of their names.
         opener: opens them, as `os.open` does.
         surplus: the objects to delete, as far as is known at the start.
-        absent: returns those of them that are still to be deleted at the end.
+        listing: of the directory, if it says what to delete.
     """
 
     found: Iterator[WalkedFile]
     opener: Callable[[bytes, int], int] = os.open
     surplus: _Records = ()
-    absent: Callable[[], _Records] = tuple
+    listing: _Listing | None = None
+
+    def absent(self, below: bytes) -> _Records:
+        """Return the objects that are still to be deleted at the end."""
+        return () if self.listing is None else self.listing.absent(self.surplus, below)
 
 
 @contextmanager
@@ -236,7 +240,7 @@ def _files(
         return
     with _Listing(source, options) as listing:
         surplus = _surplus(repository, branch, prefix, listing)
-        yield _UploadFiles(iter(listing), opener, surplus, lambda: listing.absent(surplus, prefix))
+        yield _UploadFiles(iter(listing), opener, surplus, listing)
 
 
 def _check_outside(repository: Repository, source: Path, names: Sequence[bytes] | None) -> None:
@@ -354,7 +358,7 @@ class _StagedUpload:
             with suppress(LakeError):
                 self._stage_pending()
             raise
-        self._stage_pending(() if self._report.failures else self._files.absent())
+        self._stage_pending(() if self._report.failures else self._files.absent(self._prefix))
         self._upload.finish()
         self._report.failures.sort()
 
