@@ -184,7 +184,7 @@ def note_copies(
 
 
 def are_noted(txn: ReadTransaction, repository: Repository, tokens: Sequence[StagingToken]) -> bool:
-    """Return whether no copy was taken for abandoned meanwhile."""
+    """Return whether every copy is still there; housekeeping deletes those that look abandoned."""
     return all(txn.get(Table.META, _COPY + repository.key + token) for token in tokens)
 
 
