@@ -7,7 +7,7 @@
     own_names           names that are never data: those of Git, of lakecli and of the system
     plan                what a transfer would do, and its totals
     parallel            many objects at once, in bounded memory
-    ingest              files and streams brought into the namespace; what an upload expects
+    ingest              files and streams brought into the namespace, durable and claimed
     destination         files written below a directory
     multipart           large objects of a bucket, sent and fetched in parts
 """

@@ -304,7 +304,7 @@ class Ingest:
             digests = Digests(expected, size)
             digest = None
             if size > SMALL and not needs_md5(expected, size):
-                digest = self._known(_key_of(path, status))
+                digest = self._remembered_digest(_key_of(path, status))
             if digest is None:
                 with os.fdopen(opened.descriptor, "rb", buffering=0, closefd=False) as file:
                     digest = self._hash(file, digests)
@@ -354,7 +354,7 @@ class Ingest:
         key = _key_of(path, opened.status)
         size = opened.status.st_size
         # Only the BLAKE3 of a file is remembered; for its MD5 it is read.
-        known = None if needs_md5(expected, size) else self._known(key)
+        known = None if needs_md5(expected, size) else self._remembered_digest(key)
         if known is not None and self.has(known, size):
             self._progress.advance(size=size)
             return Ingested(known, size, found=True)
@@ -367,7 +367,7 @@ class Ingest:
         self._hashed.append((key, done.digest, hashed_at))
         return done
 
-    def _known(self, key: FileKey) -> str | None:
+    def _remembered_digest(self, key: FileKey) -> str | None:
         """Return the digest of a file that was hashed before, or ``None``."""
         if self._lake is None:
             return None
