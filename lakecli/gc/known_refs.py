@@ -6,9 +6,9 @@ What collections saw of the refs in the bucket is recorded there for the next on
     _lakecli/gc/refs         replaced by each run: the refs as the last collection saw them
 
 Both have a line for each ref, deleted ones too: sequence number, write ID, key, and the commit or
-``-``. Lines of earlier versions end with the key. Anybody who can write to the bucket can write
-such a record. An observation can only add to what is kept. `read_last` reads a whole record or
-none, since it stands for what must be there.
+``-``. Anybody who can write to the bucket can write such a record. An observation can only add to
+what is kept. `read_last` reads a whole record or none, since it stands for what must be there. The
+first run writes it before any observation, so it was lost if it is missing beside one.
 
 **Refs that went back.** What no ref reaches is deleted, so a ref that is missing or old by mistake
 would cost its data. A ref object is never deleted, as a deletion leaves a tombstone, and its
@@ -73,9 +73,7 @@ OBSERVED_EVERY: Final = timedelta(days=1)
 MAX_SEEN_SIZE: Final = 64 << 20
 """Bytes of a record, at most: some 300,000 refs. Refs beyond that are left out."""
 
-_LINE: Final = re.compile(
-    r"([1-9][0-9]{0,15}) ([0-9a-f]{32}) ([!-~]+)(?: ([0-9a-f]{64}|-))?", re.ASCII
-)
+_LINE: Final = re.compile(r"([1-9][0-9]{0,15}) ([0-9a-f]{32}) ([!-~]+) ([0-9a-f]{64}|-)", re.ASCII)
 
 
 class ObservedMove(NamedTuple):
@@ -88,9 +86,9 @@ class ObservedMove(NamedTuple):
 class DamagedObservation(IntegrityError):
     """What the last collection saw of the refs cannot be read."""
 
-    def __init__(self, key: str, why: str, uri: str) -> None:
+    def __init__(self, why: str, uri: str) -> None:
         super().__init__(
-            f"the refs that the last garbage collection saw are damaged: {key}: {why}",
+            f"the refs that the last garbage collection saw are damaged: {LAST}: {why}",
             hint="check that no branch or tag is missing, and accept the present ones: "
             f"lakecli gc run --accept-restored {uri}",
         )
@@ -154,31 +152,27 @@ def read_last(store: ObjectStore, uri: str) -> list[Tracked]:
     """Return the refs as the last collection saw them; none if there was no collection.
 
     Raises:
-        DamagedObservation: the record is too large, or a line of it is not valid.
+        DamagedObservation: the record is lost or too large, or a line of it is not valid.
     """
-    key = LAST
     try:
-        data = store.get(key, start=0, length=MAX_SEEN_SIZE + 1)
+        data = store.get(LAST, start=0, length=MAX_SEEN_SIZE + 1)
     except ObjectNotFound:
-        # An earlier version wrote only the daily observations.
-        there = max(store.list(SEEN), key=attrgetter("modified_at", "key"), default=None)
-        if there is None:
-            return []
-        key = there.key
-        data = store.get(key, start=0, length=MAX_SEEN_SIZE + 1)
+        if any(store.list(SEEN)):
+            raise DamagedObservation("it is missing", uri) from None
+        return []
     if len(data) > MAX_SEEN_SIZE:
-        raise DamagedObservation(key, f"more than {MAX_SEEN_SIZE} bytes", uri)
+        raise DamagedObservation(f"more than {MAX_SEEN_SIZE} bytes", uri)
     found = {}
     *lines, rest = data.decode("latin-1").split("\n")
     for number, text in enumerate(lines, 1):
         line = _LINE.fullmatch(text)
         ref = None if line is None else ref_of_key(line[3])
         if line is None or ref is None or ref in found:
-            raise DamagedObservation(key, f"line {number}", uri)
-        commit = None if line[4] in (None, "-") else CommitId(line[4])
+            raise DamagedObservation(f"line {number}", uri)
+        commit = None if line[4] == "-" else CommitId(line[4])
         found[ref] = Tracked(*ref, commit, int(line[1]), WriteId(line[2]), "")
     if rest:
-        raise DamagedObservation(key, "it ends within a line", uri)
+        raise DamagedObservation("it ends within a line", uri)
     return list(found.values())
 
 
@@ -196,8 +190,7 @@ class LostRef(NamedTuple):
     Attributes:
         kind: a branch or a tag.
         name: the name of the ref.
-        commit_id: the commit on which it was seen last; ``None``: it was deleted, or the record of
-            an earlier version does not say.
+        commit_id: the commit on which it was seen last; ``None``: it was deleted.
         sequence: the number of its last move when it was seen; 0: unknown.
         seen_by: who saw it.
         now: what is in the bucket instead.

@@ -122,8 +122,8 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
     refs = check_refs(known, store)
     if not options.dry_run:
         cutoff = reflog_cutoff(now, options.grace)
-        observe(store, runtime.new_id().hex(), refs, now=now, cutoff=cutoff)
         put_last(store, refs)
+        observe(store, runtime.new_id().hex(), refs, now=now, cutoff=cutoff)
     state, present = seen.state, _status(repository, seen, options.grace)
     grace = options.grace
     if state.phase is not Phase.IDLE:

@@ -125,7 +125,7 @@ class Marks:
     def summary(self) -> Summary | None:
         """Return what is condemned, by branch and tag; ``None`` if it is not known.
 
-        Earlier versions wrote none. Nothing depends on it, so a damaged one stops nobody.
+        Nothing depends on it, so a missing or damaged one stops nobody.
         """
         try:
             return parse_summary(self._get("summary", MAX_SUMMARY_SIZE))

@@ -397,7 +397,7 @@ def test_a_metarange_under_anothers_name_is_neither_believed_nor_cached(tmp_path
         assert tree in caught.value.message
     assert cache.find(tree) is None
     (tmp_path / tree).write_bytes(store.get(f"_lakefs/{other}"))
-    with pytest.raises(MisnamedTable):  # put there by an older lakecli
+    with pytest.raises(MisnamedTable):  # whoever put it there
         contents(new_trees(store, cache=cache), tree)
 
 

@@ -138,7 +138,7 @@ def test_rules_release_old_commits(shared: Shared) -> None:
 
 @pytest.mark.parametrize("kind", ["branch", "tag"])
 def test_no_list_of_expired_trees_excuses_that_of_a_head(shared: Shared, kind: str) -> None:
-    """Somebody wrote it, or an earlier version let it go because its ref had vanished."""
+    """Somebody wrote it, or it was left when its ref vanished."""
     ada, ben = shared.clones
     make_commit(ada, {b"a": b"1"})
     push(ada)

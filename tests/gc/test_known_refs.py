@@ -263,11 +263,12 @@ def test_nothing_is_accepted_where_nothing_went_back(scene: Scene) -> None:
         b"2 {id} {key} {commit}",
         b"2 {id} {key} {commit}\n2 {id} {key} {commit}\n",
         b"2 {id} {key} x\n",
+        b"2 {id} {key}\n",
         b"0 {id} {key} {commit}\n",
         b"2 {id} data/ab {commit}\n",
         b"\xff\n",
     ],
-    ids=["nonsense", "cut", "twice", "no commit", "no number", "no ref", "no text"],
+    ids=["nonsense", "cut", "twice", "wrong commit", "no commit", "no number", "no ref", "no text"],
 )
 def test_a_record_of_the_last_collection_is_read_whole(scene: Scene, body: bytes) -> None:
     fields = {b"{id}": b"a" * 32, b"{key}": SIDE.encode(), b"{commit}": b"b" * 64}
@@ -294,18 +295,15 @@ def test_a_record_that_is_too_large(scene: Scene, monkeypatch: pytest.MonkeyPatc
         read_last(scene.shared.store, "lakefs://demo")
 
 
-def test_records_of_earlier_versions_are_read(scene: Scene) -> None:
-    """They have no commit, and only the daily observations were written."""
+def test_a_record_that_was_lost_stops_a_collection(scene: Scene) -> None:
     scene.shared.collect(scene.ben)
-    store = scene.shared.store
-    undo(scene.ben)
-    store.delete([LAST])
-    (daily,) = store.list(SEEN)
-    lines = store.get(daily.key).decode().splitlines()
-    store.put(daily.key, "".join(f"{each.rpartition(' ')[0]}\n" for each in lines).encode(), ANY)
-    go_back(store, scene)
-    with pytest.raises(RefsWentBack, match="garbage collection saw it at move 2"):
+    scene.shared.store.delete([LAST])
+    before = scene.everything()
+    with pytest.raises(DamagedObservation, match="it is missing"):
         scene.shared.collect(scene.cleo)
+    assert scene.everything() == before
+    scene.shared.collect(scene.cleo, accept_restored=True)
+    scene.shared.collect(scene.cleo)
 
 
 def test_a_listing_that_lacks_tables_is_repeated(

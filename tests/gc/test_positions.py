@@ -134,7 +134,7 @@ def test_what_a_move_left_and_where_it_went_are_recent_by_its_own_date(bucket: B
 
 
 @pytest.mark.parametrize(
-    "lines", ["gone", "nonsense", "2 {m2}", "2 {m2} {key} x", "x 2 {m2} {key}"]
+    "lines", ["gone", "nonsense", "2 {m2}", "2 {m2} {key}", "2 {m2} {key} x", "x 2 {m2} {key} -"]
 )
 def test_an_observation_that_cannot_be_read_proves_nothing(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch, lines: str
@@ -153,7 +153,7 @@ def test_an_observation_that_cannot_be_read_proves_nothing(
 def test_lines_that_cannot_be_read_do_not_hide_others(bucket: Bucket) -> None:
     key = ref_key(RefKind.BRANCH, "main")
     bucket.move(1, 2)
-    bucket.store.put(f"{SEEN}a", f"\xff\n2 {write_id('m2')} {key}\nx\n".encode("latin-1"), ANY)
+    bucket.store.put(f"{SEEN}a", f"\xff\n2 {write_id('m2')} {key} -\nx\n".encode("latin-1"), ANY)
     bucket.now += 10 * DAY
     bucket.move(3)
     assert bucket.counted(days=9) == (set(), {2, 3})

@@ -115,7 +115,7 @@ def test_this_process_keeps_its_files(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_written_lately_keeps_its_directory(tmp_path: Path) -> None:
-    """An older lakecli holds no locks, so the newest time of its files decides."""
+    """The newest time of its files decides where nobody holds a lock."""
     directory = tmp_path / "_lakecli" / "tmp" / "18e-1-0"
     (directory / "0").mkdir(parents=True)
     (directory / "0" / "k").write_bytes(b"1")
