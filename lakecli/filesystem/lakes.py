@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import SCHEME, parse_repository
@@ -20,9 +19,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.reading.addresses import locate
 from lakecli.settings.home import chosen_home
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+from lakecli.stores.contract import ObjectStore
 
 
 class _Held:

@@ -31,15 +31,14 @@ from itertools import chain, islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
+from lakecli.base.directories import StrPath
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.kv import lmdb_environment
-from lakecli.kv.lmdb_environment import LmdbEnvironment
+from lakecli.kv.lmdb_environment import LmdbEnvironment, Usage
 
 if TYPE_CHECKING:
     import lmdb
 
-    from lakecli.base.directories import StrPath
-    from lakecli.kv.lmdb_environment import Usage
 
 MAX_KEY_SIZE: Final = 510
 """Bytes in a key, at most. `put_paths` stores longer paths."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
+from typing import BinaryIO, Final, NamedTuple, cast
 
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
@@ -60,13 +60,9 @@ from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, r
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
 from lakecli.stores.capabilities import can_copy, copy_across
-from lakecli.stores.contract import BucketNotFound
+from lakecli.stores.contract import BucketNotFound, ObjectStore
 from lakecli.stores.streams import PieceReader
 from lakecli.stores.uri import is_local
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
-
 
 BATCH: Final = 1_024
 """Objects that become durable, and are staged, together."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from heapq import merge
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
+from lakecli.committed.tree_store import TreeStore
 from lakecli.refs.ref_store import RefStore, get_parent
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import (
@@ -19,9 +20,6 @@ from lakecli.repository.reading.view import (
     resolve_ref,
 )
 from lakecli.repository.staged.changes import compare_staged, uncommitted
-
-if TYPE_CHECKING:
-    from lakecli.committed.tree_store import TreeStore
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli import native
 from lakecli.base import layout
@@ -52,11 +52,8 @@ from lakecli.repository.handle.namespace import (
 )
 from lakecli.repository.reading.addresses import trust_of
 from lakecli.repository.reading.outside_counts import allowable, look
-from lakecli.stores.contract import exists
+from lakecli.stores.contract import ObjectStore, exists
 from lakecli.stores.uri import is_local, parse
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 LOW_SPACE: Final = 10**9
 """Free bytes on a disk; fewer are a warning."""

@@ -10,13 +10,12 @@ from lakecli.base.model import Commit
 from lakecli.errors import UsageError
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.expression import split_range
-from lakecli.refs.history import iter_log
+from lakecli.refs.history import GraphLine, iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at, resolve_ref
 
 if TYPE_CHECKING:
-    from lakecli.refs.history import GraphLine
     from lakecli.refs.resolve import Resolved
 
 
@@ -69,7 +68,7 @@ def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Itera
 @contextmanager
 def log_graph(
     repository: Repository, ref: str, options: LogOptions
-) -> "Iterator[Iterator[GraphLine]]":
+) -> Iterator[Iterator[GraphLine]]:
     """Open the drawing of the commits that `log` yields.
 
     Commits that are not shown still connect those that are.

@@ -19,7 +19,7 @@ from copy import copy
 from shutil import rmtree
 from tempfile import mkdtemp
 from threading import RLock
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 from weakref import finalize
 
 from lakecli.base.ids import CommitId, PackId
@@ -43,11 +43,9 @@ from lakecli.repository.sharing.fetch import (
     take_new_packs,
     take_packs,
 )
+from lakecli.stores.contract import ObjectStore
 from lakecli.stores.read_only import ReadOnlyStore
 from lakecli.stores.uri import normalise
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 _KINDS: Final = {Table.BRANCHES: RefKind.BRANCH, Table.TAGS: RefKind.TAG}
 _NO_STAGING: Final = StagingToken(bytes(OWNER_SIZE))

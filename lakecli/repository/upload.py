@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lakecli.base.content_types import content_type_of
+from lakecli.base.directories import StrPath
 from lakecli.base.identity import is_md5
 from lakecli.base.layout import data_digest, data_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
@@ -22,8 +23,10 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import IntegrityError, NotFound, UsageError
-from lakecli.repository.guard import claim_values, uploaded_changes
-from lakecli.repository.staged.stager import Stager, values_on
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard import Change, claim_values, uploaded_changes
+from lakecli.repository.reading.view import View
+from lakecli.repository.staged.stager import Parts, Stager, values_on
 from lakecli.repository.transfer.ingest import (
     ExpectedObject,
     Ingest,
@@ -38,11 +41,6 @@ from lakecli.stores.capabilities import PART_SIZE, clear_temporaries, uploads_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.base.directories import StrPath
-    from lakecli.repository.contract import Repository
-    from lakecli.repository.guard import Change
-    from lakecli.repository.reading.view import View
-    from lakecli.repository.staged.stager import Parts
     from lakecli.repository.transfer.ignore_patterns import Selection
 
 

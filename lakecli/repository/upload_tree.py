@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from lakecli.base.model import MAX_PATH_SIZE
 from lakecli.base.uri import as_directory, check_path
@@ -28,7 +28,7 @@ from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import values_on
-from lakecli.repository.transfer.ignore_patterns import EVERYTHING
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.ingest import SMALL, Ingested, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
@@ -47,11 +47,8 @@ from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.stores.contract import is_much_less
 from lakecli.stores.uri import is_local, parse
 
-if TYPE_CHECKING:
-    from lakecli.repository.transfer.ignore_patterns import Selection
-
-    _Records = Sequence[tuple[bytes, bytes]]
-    """Paths and encoded entries."""
+_Records = Sequence[tuple[bytes, bytes]]
+"""Paths and encoded entries."""
 
 CHUNK: Final = 16_384
 """Files made durable and staged together in a local namespace: each time syncs the disk."""

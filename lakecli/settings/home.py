@@ -9,15 +9,13 @@ import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.base.directories import make_private
+from lakecli.base.directories import StrPath, make_private
 from lakecli.base.parsing import Unparsable, parse_toml, read_text
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.settings.keys import KEYS, find_key
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
-
-    from lakecli.base.directories import StrPath
 
 
 _PLATFORM: Final[str] = sys.platform
@@ -35,12 +33,12 @@ class HomePaths(NamedTuple):
     cache: str
 
 
-def chosen_home(given: "StrPath | None", environ: Mapping[str, str]) -> str | None:
+def chosen_home(given: StrPath | None, environ: Mapping[str, str]) -> str | None:
     """Return the given home, or that of the environment, or ``None``."""
     return os.fspath(given) if given else environ.get(HOME_VARIABLE) or None
 
 
-def home_paths(root: "StrPath | None", environ: Mapping[str, str]) -> HomePaths:
+def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
     """Return the paths below `root`, or without one those of the platform's conventions.
 
     These are the XDG Base Directory Specification's, and on macOS the directories of ``~/Library``.
@@ -71,7 +69,7 @@ _REPOSITORIES = "repo"
 """The table of the tables of single repositories, such as ``[repo.sales]``."""
 
 
-def read_file(path: "StrPath", *, required: bool = False) -> Mapping[str, str]:
+def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
     """Return the settings of a file by key name, as text; none if there is no file.
 
     Raises:
@@ -103,7 +101,7 @@ def read_file(path: "StrPath", *, required: bool = False) -> Mapping[str, str]:
     return values
 
 
-def _read(path: "StrPath", *, required: bool) -> str | None:
+def _read(path: StrPath, *, required: bool) -> str | None:
     try:
         return read_text(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -144,7 +142,7 @@ def _line_of(text: str, name: str) -> int:
     return 1
 
 
-def set_value(path: "StrPath", name: str, text: str) -> None:
+def set_value(path: StrPath, name: str, text: str) -> None:
     """Write one setting, and keep the rest of the file unchanged.
 
     Raises:
@@ -168,7 +166,7 @@ def set_value(path: "StrPath", name: str, text: str) -> None:
     _write(path, tomlkit.dumps(document))
 
 
-def unset_value(path: "StrPath", name: str) -> None:
+def unset_value(path: StrPath, name: str) -> None:
     """Remove one setting from the file.
 
     Raises:
@@ -194,7 +192,7 @@ def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
         del table[first]
 
 
-def _load(path: "StrPath") -> "TOMLDocument":
+def _load(path: StrPath) -> "TOMLDocument":
     """Parse the file for editing; raise `UsageError` if it is malformed."""
     import tomlkit
 
@@ -202,7 +200,7 @@ def _load(path: "StrPath") -> "TOMLDocument":
     return tomlkit.parse(_read(path, required=False) or "")
 
 
-def _write(path: "StrPath", text: str) -> None:
+def _write(path: StrPath, text: str) -> None:
     """Replace the file atomically, readable by its owner only; follow a symbolic link."""
     from pathlib import Path
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.base.model import Difference
 from lakecli.base.uri import LakeUri, ref_of
@@ -26,11 +26,9 @@ from lakecli.cli.params import AtOp, Prefix
 from lakecli.cli.parsers import Kind, linked, read_ref_or_own_file, ref_here
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
+from lakecli.repository.contract import Repository
 from lakecli.repository.diff import TreesToCompare, compare_here, diff_refs, diff_uncommitted
 from lakecli.repository.log import rev_parse
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 SPARK_FROM_RANGES: Final = 4_000
 """Changed ranges from which ``--engine auto`` selects Spark, if it is installed."""

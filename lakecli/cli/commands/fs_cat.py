@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import LakeUri, path_of, ref_of
@@ -13,13 +13,11 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag
 from lakecli.cli.params import AtOp, PathOrDirectoryUris
 from lakecli.errors import UsageError
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_external
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.reader import open_reader
 from lakecli.repository.stat import stat
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 SMALL: Final = 8 << 20
 """Bytes of an object that is read whole, and verified, before any of it is written."""

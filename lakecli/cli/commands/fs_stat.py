@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import (
@@ -18,12 +18,10 @@ from lakecli.cli.out.records import EntryJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri
 from lakecli.errors import UsageError
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.reading.reader import open_reader
 from lakecli.repository.stat import stat
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
 
 
 class AskedEntryJson(TypedDict):
@@ -111,7 +109,7 @@ def fs_stat(
 
 
 def _answer_many(
-    context: Context, repository: "Repository", root: LakeUri, names: NamesOptions
+    context: Context, repository: Repository, root: LakeUri, names: NamesOptions
 ) -> None:
     with open_reader(repository, ref_of(root)) as reader:
         for name, entry in check_found(iter_found(context, reader, root, names)):

@@ -29,11 +29,11 @@ from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import ContentType, Metadata
 from lakecli.cli.parsers import NO_METADATA, Kind, read_branch_prefix
 from lakecli.errors import UsageError
+from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 
 if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
     from lakecli.repository.upload_tree import UploadReport
 
 

@@ -21,12 +21,12 @@ from lakecli.cli.params import AtOp, RefOrFileUri, ShowMetarangeId
 from lakecli.cli.parsers import read_list, read_patterns, read_time, ref_here
 from lakecli.errors import UsageError
 from lakecli.repository.branch import iter_branches
+from lakecli.repository.contract import Repository
 from lakecli.repository.log import LogOptions, log_graph
 from lakecli.repository.log import log as open_log
 
 if TYPE_CHECKING:
     from lakecli.cli.commands.log_format import Drawn
-    from lakecli.repository.contract import Repository
 
 T = TypeVar("T")
 

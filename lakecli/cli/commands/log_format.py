@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.base.model import Commit, CommitId
+from lakecli.base.model import Branch, Commit, CommitId, Tag
 from lakecli.cli.out.text import age, cut, harmless, local_date, one_line, quote_path
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
-    from lakecli.base.model import Branch, Tag
     from lakecli.refs.history import GraphLine
 
 ID_WIDTH = 12

@@ -16,11 +16,11 @@ from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId
 from lakecli.cli.parsers import read_ref
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository import log as library
+from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
     from lakecli.cli.commands.differences import ChangeCountsJson
     from lakecli.refs.resolve import Resolved
-    from lakecli.repository.contract import Repository
 
 
 class StepJson(TypedDict):
@@ -194,7 +194,7 @@ def show_commit(
 
 
 def _show_changes(
-    context: Context, repository: "Repository", commit: Commit, *, metarange: bool, depth: int
+    context: Context, repository: Repository, commit: Commit, *, metarange: bool, depth: int
 ) -> None:
     from lakecli.cli.commands.differences import counts_record, show_counts
     from lakecli.committed.diff import count_changes

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.cli.commands.moved_refs import (
@@ -18,10 +18,8 @@ from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
 from lakecli.cli.parsers import linked, repository_or_ref_here
 from lakecli.errors import Unreachable
 from lakecli.repository import status as states
+from lakecli.repository.contract import Finished, Repository
 from lakecli.repository.status import BranchStatus
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Finished, Repository
 
 
 class MoveJson(MovedRef):
@@ -136,7 +134,7 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
             show_changes(context, worktree, compared, nothing=nothing)
 
 
-def _finish(context: Context, repository: "Repository") -> "list[Finished]":
+def _finish(context: Context, repository: Repository) -> list[Finished]:
     try:
         return finish_interrupted(context, repository)
     except Unreachable as error:

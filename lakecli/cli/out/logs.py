@@ -16,16 +16,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Final, TextIO
 
 from lakecli.cli.line.argv import Globals, without_secrets
 from lakecli.cli.out.output import Output
-from lakecli.committed.cache import reads_text
+from lakecli.committed.cache import Reads, reads_text
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.stores.responses import LOGGER as REQUESTS
-
-if TYPE_CHECKING:
-    from lakecli.committed.cache import Reads
 
 LEVELS: Final = {
     "trace": logging.DEBUG,

@@ -29,12 +29,11 @@ from lakecli.base.model import RepositoryRecord
 from lakecli.base.progress import Progress
 from lakecli.errors import AlreadyExists, NotFound
 from lakecli.kv.local_store import LocalStore, ReadTransaction, Table, WriteTransaction
-from lakecli.repository.contract import BranchMover, Home, OwnLake, Repository, Runtime
+from lakecli.repository.contract import BranchMover, Home, Notice, OwnLake, Repository, Runtime
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.repository.contract import Notice
     from lakecli.repository.guard import GcGuard
     from lakecli.repository.reading.addresses import Resolver
     from lakecli.repository.reading.reader import Reader

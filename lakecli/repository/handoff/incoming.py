@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from blake3 import blake3
 
@@ -42,12 +42,9 @@ from lakecli.repository.reading.addresses import (
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
-from lakecli.stores.contract import ObjectInfo, ObjectNotFound
+from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 from lakecli.stores.uri import is_local, parse
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"
 """Metadata key: the ID of the link that an object came by."""

@@ -18,7 +18,7 @@ data that was uploaded before, however young it is.
 import json
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.base.model import CommitId, RefKind
 from lakecli.base.validation import Invalid
@@ -30,9 +30,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import NotOurs, RecordedMove, RemoteRef, move_fields, move_of
 from lakecli.remote.refs import find_move
 from lakecli.repository.contract import Notice, Repository
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
+from lakecli.stores.contract import ObjectStore
 
 
 class LastFetch(NamedTuple):
@@ -165,7 +163,7 @@ class Rollback(NamedTuple):
     refs: tuple[tuple[RefKind, str, CommitId], ...]
 
 
-def went_back(store: "ObjectStore", seen: Tracked, ref: RemoteRef | None) -> bool:
+def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
     """Return whether a ref is older than when it was last seen.
 
     Args:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.base import layout
 from lakecli.base.ids import CommitId, MetarangeId
@@ -39,11 +39,7 @@ from lakecli.refs.names import is_branch_name, is_ref_name
 from lakecli.remote.packs import decode_commit_data
 from lakecli.sstable.format import decode_value
 from lakecli.sstable.reader import SSTable
-from lakecli.stores.contract import ObjectNotFound, exists, get_bounded
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
-
+from lakecli.stores.contract import ObjectNotFound, ObjectStore, exists, get_bounded
 
 _SHOWN: Final = 64
 _MOST_HEADS: Final = 16

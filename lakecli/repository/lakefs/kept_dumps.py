@@ -24,7 +24,7 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.ids import MetarangeId
 from lakecli.base.layout import GC, LEGACY_LAKEFS_MARKER, REPOSITORY, sstable_key
@@ -45,14 +45,11 @@ from lakecli.stores.contract import (
     ANY,
     ObjectInfo,
     ObjectNotFound,
+    ObjectStore,
     TooLarge,
     exists,
     get_bounded,
 )
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
-
 
 DUMPS: Final = GC + "dumps/"
 KEPT_FOR: Final = timedelta(days=30)

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import Branch, Commit, CommitId, RefKind, RepositoryRecord, Tag
@@ -69,10 +69,8 @@ from lakecli.repository.lakefs.dump import (
 from lakecli.repository.lakefs.kept_dumps import iter_kept, keep_dump
 from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
+from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import normalise
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 ASIDE: Final = "lakefs:"
 """Begins the name of a branch of lakeFS that has diverged from the one here."""

@@ -32,19 +32,18 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import file_digests
 from lakecli.kv.file_digests import FileKey
+from lakecli.repository.contract import AddressResolver, ObjectGuard, OwnLake
 from lakecli.repository.reading.addresses import is_outside
 from lakecli.repository.reading.contents import PIECE, md5_of
 from lakecli.repository.transfer.walk import changed
-from lakecli.stores.contract import ANY, ObjectNotFound, put_content
+from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, WriteBatch, put_content
 from lakecli.stores.local.files import sync_all_published
 from lakecli.stores.streams import PieceReader, read_exactly
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.repository.contract import AddressResolver, ObjectGuard, OwnLake
     from lakecli.repository.transfer.multipart import Sender
     from lakecli.repository.transfer.parallel import Memory
-    from lakecli.stores.contract import ObjectStore, WriteBatch
 
 
 SMALL: Final = 1 << 20

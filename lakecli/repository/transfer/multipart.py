@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
 import google_crc32c
 from blake3 import blake3
@@ -52,11 +52,8 @@ from lakecli.stores.capabilities import (
     part_size_of,
     uploads_of,
 )
-from lakecli.stores.contract import ANY, ObjectNotFound
+from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore
 from lakecli.stores.streams import Seekable, open_range
-
-if TYPE_CHECKING:
-    from lakecli.stores.contract import ObjectStore
 
 SPAN: Final = 64 << 20
 """Most bytes of one request, which fetches several parts; each complete part is kept."""
