@@ -52,32 +52,8 @@ LINES = [
 
 MEMORY = 64 << 20
 
-SHORT = [
-    "branch list lakefs://demo",
-    "fs ls lakefs://demo/main/",
-    "fs stat lakefs://demo/main/a",
-    "log lakefs://demo/main",
-    "rev-parse lakefs://demo/main",
-    "status lakefs://demo",
-]
-"""Commands that scripts call often."""
-
-MOST_COMPILED = 12
-"""Postponed annotations that such a command compiles, at most.
-
-A NamedTuple or a TypedDict compiles each of its annotations when it is made, if its module has
-``from __future__ import annotations``; that took a tenth of a start. So modules with many records
-that these commands load do without, and quote the names that only type checkers import.
-"""
-
 PROGRAM = """
-import json, sys, typing
-compiled = []
-make = typing.ForwardRef.__init__
-def note(self, text, *args, **options):
-    compiled.append(text)
-    make(self, text, *args, **options)
-typing.ForwardRef.__init__ = note
+import json, sys
 from lakecli.cli import app
 sys.argv = ["lakecli", *sys.argv[1:]]
 code = None
@@ -90,22 +66,18 @@ with open("/proc/self/status") as status:
     for line in status:
         if line.startswith("VmHWM:"):
             peak = int(line.split()[1]) * 1024
-sys.stderr.write(json.dumps([code, peak, sorted(sys.modules), compiled]))
+sys.stderr.write(json.dumps([code, peak, sorted(sys.modules)]))
 """
 
 
-def run(*argv: str) -> tuple[int, set[str], list[str]]:
-    """Run a command as a process.
-
-    Returns:
-        Its peak memory in bytes, the modules it loaded, and the annotations it compiled.
-    """
+def run(*argv: str) -> tuple[int, set[str]]:
+    """Run a command as a process; return its peak memory in bytes, and the modules it loaded."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *argv], capture_output=True, text=True, check=True
     )
-    code, peak, modules, compiled = json.loads(done.stderr.splitlines()[-1])  # after hints
+    code, peak, modules = json.loads(done.stderr.splitlines()[-1])  # after hints
     assert not code, done
-    return peak, set(modules), compiled
+    return peak, set(modules)
 
 
 def modules_after(*argv: str) -> set[str]:
@@ -119,20 +91,9 @@ def test_local_commands_load_nothing_heavy(cli: Cli, line: str) -> None:
     source = cli.directory / "a"
     source.write_text("a")
     cli.ok("fs", "upload", "-s", source, "lakefs://demo/main/a")
-    peak, modules, _ = run(*line.replace("SOURCE", str(source)).split())
+    peak, modules = run(*line.replace("SOURCE", str(source)).split())
     assert {name.partition(".")[0] for name in modules} & HEAVY == set()
     assert 0 < peak < MEMORY
-
-
-@pytest.mark.parametrize("line", SHORT)
-def test_short_commands_compile_few_annotations(cli: Cli, line: str) -> None:
-    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
-    source = cli.directory / "a"
-    source.write_text("a")
-    cli.ok("fs", "upload", "-s", source, "lakefs://demo/main/a")
-    cli.ok("commit", "lakefs://demo/main", "-m", "m")
-    compiled = run(*line.split())[2]
-    assert len(compiled) <= MOST_COMPILED, compiled
 
 
 def test_only_the_named_command_is_loaded() -> None:
