@@ -1,6 +1,7 @@
 """The context of a command: settings, lake, clock and output, each created on first use."""
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
@@ -11,7 +12,6 @@ from lakecli.base.progress import ignore_step
 from lakecli.base.uri import LakeUri
 from lakecli.cli.line.argv import BOOLEANS, Globals, without_secrets
 from lakecli.cli.out.output import Output
-from lakecli.cli.out.text import posix_word
 from lakecli.errors import NotFound, Refused, Unreachable, UsageError
 from lakecli.settings.home import HomePaths, chosen_home, home_paths
 
@@ -384,7 +384,7 @@ class Context:
 
     def _command_line(self) -> str:
         """Return the command as the operation log records it."""
-        return " ".join(map(posix_word, without_secrets(self._argv)))[:_MAX_COMMAND]
+        return shlex.join(without_secrets(self._argv))[:_MAX_COMMAND]
 
     def run(self, argv: Sequence[str]) -> int:
         """Run another command line in the same environment, and return its exit code.

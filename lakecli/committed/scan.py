@@ -11,6 +11,7 @@ path.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
 from typing import AnyStr, Final, NamedTuple, Self, TypeAlias
 
 from lakecli.base.model import ChangeType, MetarangeId
@@ -48,13 +49,13 @@ Window: TypeAlias = tuple[list[bytes], list[bytes], list[bytes], list[bytes]]
 """Keys and values of the left tree, keys and values of the right one."""
 
 
-class Standing:
-    """What a cursor stands before. No enum: defining one takes 0.15 ms of every start."""
+class Standing(IntEnum):
+    """What a cursor stands before."""
 
-    RANGE: Final = 0
-    BLOCK: Final = 1
-    RECORD: Final = 2
-    END: Final = 3
+    RANGE = 0
+    BLOCK = 1
+    RECORD = 2
+    END = 3
 
 
 class Cursor:

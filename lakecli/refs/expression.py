@@ -9,9 +9,6 @@ A ref expression is a base, then modifiers applied from left to right::
 
 Nothing is looked up here: a parsed expression may still name nothing; `resolve` looks it up.
 
-Records are named tuples here and in `resolve`, because nearly every command loads both modules and
-defining a frozen dataclass takes half a millisecond.
-
 The times in ``main@{…}``: ISO 8601, a word such as ``yesterday``, or how long ago. A time without
 an offset is UTC, and a date without a time is its midnight.
 """

@@ -6,7 +6,6 @@ import ast
 import io
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 from lakecli.base.model import Entry
 from lakecli.cli.out.output import Guarded, Output
 from lakecli.cli.out.terminal import EscapedBytes
-from lakecli.cli.out.text import harmless, one_line, posix_word, quote_path, shell_word
+from lakecli.cli.out.text import harmless, one_line, quote_path, shell_word
 from lakecli.cli.tree import COMMANDS
 from lakecli.repository.commit import commit
 from tests.support import lakes
@@ -58,11 +57,6 @@ def test_escaped_text_is_harmless_and_reversible(text: str) -> None:
 def test_control_characters_are_escaped(text: str) -> None:
     assert not FORBIDDEN.search(harmless(text))
     assert not FORBIDDEN.search(quote_path(text))
-
-
-@given(st.text(max_size=10) | st.text("ab'\" -_@%+=:,./~é\n", max_size=10))
-def test_a_word_of_the_log_is_quoted_as_the_standard_library_does(text: str) -> None:
-    assert posix_word(text) == shlex.quote(text)
 
 
 @given(st.binary(max_size=40).filter(lambda data: b"\0" not in data and not data.endswith(b"\n")))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shlex
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -14,7 +13,6 @@ from lakecli.cli.out.text import (
     local_date,
     metadata_lines,
     one_line,
-    posix_word,
     quote_path,
     rfc3339,
 )
@@ -36,11 +34,6 @@ from lakecli.cli.out.text import (
 )
 def test_human_size_has_si_units(size: int, shown: str) -> None:
     assert human_size(size) == shown
-
-
-@given(st.text(st.sampled_from("aZ9_@%+=:,./-~ '\"$é\n")))
-def test_words_are_quoted_as_shlex_does(word: str) -> None:
-    assert posix_word(word) == shlex.quote(word)
 
 
 def test_dates_are_local_or_rfc3339() -> None:
