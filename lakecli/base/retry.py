@@ -5,7 +5,7 @@ of a delay that doubles each time ("full jitter"), so that clients which a busy 
 together do not come back together. The SDKs repeat their requests by `REQUESTS`.
 """
 
-import os
+import random
 import time
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeVar
@@ -15,11 +15,6 @@ from lakecli.errors import Unreachable
 T = TypeVar("T")
 
 _MAX_DOUBLINGS: Final = 32
-
-
-def random_number() -> float:
-    """Return a random number from 0 to below 1; `random` would add 5 ms to the start."""
-    return int.from_bytes(os.urandom(6)) / (1 << 48)
 
 
 class RetryPolicy(NamedTuple):
@@ -83,7 +78,7 @@ class Retries(NamedTuple):
 
     policy: RetryPolicy
     sleep: Callable[[float], None] = time.sleep
-    random: Callable[[], float] = random_number
+    random: Callable[[], float] = random.random
     monotonic: Callable[[], float] = time.monotonic
 
     def pause(self, repetition: int) -> float:

@@ -17,13 +17,6 @@ def test_delays_double_up_to_the_longest() -> None:
     assert policy.delay(1, 0.25) == 0.25
 
 
-def test_random_numbers_are_spread() -> None:
-    numbers = [retry.random_number() for _ in range(200)]
-    assert all(0 <= number < 1 for number in numbers)
-    assert min(numbers) < 0.2
-    assert max(numbers) > 0.8
-
-
 def test_attempts_end_at_their_number() -> None:
     slept: list[float] = []
     retries = Retries(RetryPolicy(3), sleep=slept.append, random=lambda: 1.0)

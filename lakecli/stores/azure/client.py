@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -19,7 +20,7 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpRes
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import BlobBlock, BlobServiceClient, ContentSettings, ExponentialRetry
 
-from lakecli.base.retry import COPIES, REQUESTS, Retries, random_number
+from lakecli.base.retry import COPIES, REQUESTS, Retries
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, AzureLogin, end_of
 from lakecli.stores.bounded_requests import bound_answers
@@ -352,7 +353,7 @@ class _Retry(ExponentialRetry):
 
     def get_backoff_time(self, settings: dict[str, Any]) -> float:
         """Return the seconds to wait before the next attempt."""
-        return REQUESTS.delay(settings["count"] - 1, random_number())
+        return REQUESTS.delay(settings["count"] - 1, random.random())  # noqa: S311 - no secret
 
     def increment(
         self,
