@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from signal import SIGINT, default_int_handler, getsignal, signal
+from signal import ITIMER_REAL, SIGALRM, SIGINT, default_int_handler, getsignal, setitimer, signal
 
 _GARBAGE_THRESHOLD = 50_000
 """Objects allocated before Python's collector runs; the default is 700."""
@@ -52,12 +52,10 @@ def _run_process(argv: Sequence[str]) -> int:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115
     if argv[:1] == ["__complete"]:
-        import signal
-
         from lakecli.cli.manual import complete
 
-        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-        signal.setitimer(signal.ITIMER_REAL, complete.DEADLINE)
+        signal(SIGALRM, lambda *_: os._exit(0))
+        setitimer(ITIMER_REAL, complete.DEADLINE)
         complete.main(argv[1:], os.environ, sys.stdout)
         return 0
     # Imported once the collector is off, which `main` has seen to.

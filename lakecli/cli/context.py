@@ -13,7 +13,7 @@ from lakecli.base.uri import LakeUri
 from lakecli.cli.line.argv import BOOLEANS, Globals, without_secrets
 from lakecli.cli.out.output import Output
 from lakecli.errors import NotFound, Refused, Unreachable, UsageError
-from lakecli.settings.home import HomePaths, chosen_home, home_paths
+from lakecli.settings.home import HomePaths, chosen_home, home_paths, read_file
 
 if TYPE_CHECKING:
     from lakecli.cli.out.logs import Logs
@@ -181,8 +181,6 @@ class Context:
         required = given is not None and not given.endswith(LAKECTL_SUFFIXES)
         if not required and not os.path.exists(self.config_file):
             return {}
-        from lakecli.settings.home import read_file
-
         return read_file(self.config_file, required=required)
 
     @property

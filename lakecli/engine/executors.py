@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final, NamedTuple, NoReturn
@@ -248,9 +250,6 @@ def _make_probe(version: str, stores: Sequence[tuple[str, ...]]) -> Callable[[An
     modules = MODULES
 
     def probe(_numbers: Any) -> list[Any]:  # noqa: ANN401
-        import socket
-        from importlib import import_module
-
         variables = os.environ
         logged = re.search(r"executorId=(\w+)", variables.get("SPARK_LOG_URL_STDERR", ""))
         executor = variables.get("SPARK_EXECUTOR_ID") or variables.get("CONTAINER_ID")

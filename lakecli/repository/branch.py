@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lakecli.base.model import Branch, CommitId, RefKind
 from lakecli.errors import AlreadyExists, DirtyBranch, LostRace, Refused
 from lakecli.kv.local_store import ReadTransaction, Table
+from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
@@ -219,7 +220,6 @@ def reset(
 def _check_forward(txn: ReadTransaction, repository: Repository, name: str, head: CommitId) -> None:
     """Refuse a head that does not reach where the branch stood in the bucket."""
     from lakecli.kv.bucket import TrackingStore
-    from lakecli.refs.graph import is_ancestor
 
     there = TrackingStore(txn, repository.key).position(RefKind.BRANCH, name)
     if there is not None and not is_ancestor(RefStore(txn, repository.key), there, head):
@@ -250,7 +250,6 @@ def rename(
         DirtyBranch: it has uncommitted changes.
         CommitUnderWay: another process is sending a commit or push of it to the bucket.
     """
-    from lakecli.refs.graph import is_ancestor
     from lakecli.repository.journal import intents, operation_log, unsent_moves
     from lakecli.staging import area
 

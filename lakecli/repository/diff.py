@@ -9,6 +9,9 @@ from heapq import merge
 from typing import NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
+from lakecli.committed.diff import compare as compare_trees
+from lakecli.committed.diff import diff
+from lakecli.committed.point_reads import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.refs.ref_store import RefStore, get_parent
 from lakecli.repository.contract import Repository
@@ -46,8 +49,6 @@ def diff_commit(repository: Repository, commit: Commit) -> Iterator[Difference]:
     Raises:
         DamagedHistory: the parent is missing.
     """
-    from lakecli.committed.diff import diff
-
     before = EMPTY_TREE
     if commit.parents:
         with repository.lake.kv.read() as txn:
@@ -77,12 +78,10 @@ def compare_here(trees: TreeStore, compared: TreesToCompare) -> Iterator[Differe
         trees: the store that holds the trees.
         compared: the trees.
     """
-    from lakecli.committed import diff
-
     base, left, right, prefix = compared
     if base is None:
-        return diff.diff(trees, left, right, prefix=prefix)
-    return diff.compare(trees, base=base, left=left, right=right, prefix=prefix)
+        return diff(trees, left, right, prefix=prefix)
+    return compare_trees(trees, base=base, left=left, right=right, prefix=prefix)
 
 
 @contextmanager
@@ -142,8 +141,6 @@ def _with_staging(
     view: View, left_tree: MetarangeId, between: Iterator[Difference], *, prefix: bytes
 ) -> Iterator[Difference]:
     """Lay staged changes over the differences of two commits."""
-    from lakecli.committed.point_reads import find
-
     trees = view.repository.trees
     staged_now = ((path, 0, value, None) for path, value in view.staged(prefix=prefix))
     committed = ((item.path, 1, b"", item) for item in between)

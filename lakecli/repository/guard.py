@@ -46,6 +46,7 @@ from lakecli.base.retry import SWEEPS, Retries
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied, Unreachable
 from lakecli.kv.local_store import ReadTransaction
+from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import DamagedHistory, RefStore
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import NEVER_RAN, GcState, Phase, SweepRunning
@@ -321,7 +322,6 @@ def unreached_trees(
     """
     # Only commits need what the bucket has, so an upload does not load it.
     from lakecli.kv.bucket import PackedStore
-    from lakecli.refs.graph import iter_unreached
     from lakecli.repository.journal import tracking
 
     refs, packed = RefStore(txn, repository.key), PackedStore(txn, repository.key)

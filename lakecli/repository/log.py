@@ -10,7 +10,7 @@ from lakecli.base.model import Commit
 from lakecli.errors import UsageError
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.expression import split_range
-from lakecli.refs.history import GraphLine, iter_log
+from lakecli.refs.history import GraphLine, iter_graph_lines, iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at, resolve_ref
@@ -76,8 +76,6 @@ def log_graph(
     Raises:
         NotFound: one of the expressions names nothing.
     """
-    from lakecli.refs.history import iter_graph_lines
-
     with repository.lake.kv.read() as txn:
         commits = _walk(repository, txn, ref, options)
         yield iter_graph_lines(

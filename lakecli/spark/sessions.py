@@ -24,6 +24,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+import lakecli
 from lakecli.base.uri import parse
 from lakecli.engine.executors import environment_hint
 from lakecli.engine.session import gist
@@ -116,8 +117,6 @@ def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
 
     Errors that leave it have their hint in a note; notices become warnings.
     """
-    import lakecli
-
     with (
         hints_told(),
         lakecli.open(f"lakefs://{parse(uri).repository}", home=home) as repository,

@@ -28,6 +28,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from lakecli.base.model import CommitId
 from lakecli.base.parsing import Unparsable, parse_yaml
@@ -51,8 +52,6 @@ _NAME: Final = os.fsdecode(LINK_FILE)
 
 
 def _path(value: object) -> bytes:
-    from urllib.parse import unquote_to_bytes
-
     return unquote_to_bytes(text(3 * 1024, min_size=1)(value))
 
 
@@ -279,8 +278,6 @@ def write_link(root: Path, link: Link) -> None:
         entries["include"] = link.include
     if link.exclude:
         entries["exclude"] = link.exclude
-    from urllib.parse import quote_from_bytes
-
     for name, paths in (("unresolved", link.unresolved), ("left_out", link.left_out)):
         if paths:
             entries[name] = [quote_from_bytes(path) for path in paths]

@@ -19,7 +19,7 @@ from lakecli.cli.out.records import (
     pick,
     ref_record,
 )
-from lakecli.cli.out.text import local_date, one_line, quote_path
+from lakecli.cli.out.text import age, local_date, one_line, quote_path
 from lakecli.cli.params import (
     AllowEmptyCommit,
     AtOp,
@@ -32,6 +32,7 @@ from lakecli.cli.params import (
 )
 from lakecli.cli.parsers import Kind, read_ref_of, repository_here
 from lakecli.errors import UsageError
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch as library
 from lakecli.repository.contract import Repository
 
@@ -169,8 +170,6 @@ def branch_list(
 
 def _list_for_people(context: Context, repository: Repository, found: Iterable[Branch]) -> None:
     """Show each branch with the age and the first line of its newest commit."""
-    from lakecli.cli.out.text import age, one_line
-    from lakecli.refs.ref_store import RefStore
     from lakecli.repository.status import with_distances
 
     is_shared = library.is_shared(repository)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -102,8 +103,6 @@ def open_runner_of(
 
 def silence_py4j() -> None:
     """Keep Py4J from writing tracebacks to stderr; users get our error instead."""
-    import logging
-
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())

@@ -7,7 +7,7 @@ from typing import Final
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import LakeUri, path_of, ref_of
-from lakecli.cli.commands.names_from_file import NamesOptions, are_given
+from lakecli.cli.commands.names_from_file import NamesOptions, are_given, check_found, iter_found
 from lakecli.cli.commands.transfers import PreSign
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag
@@ -15,7 +15,7 @@ from lakecli.cli.params import AtOp, PathOrDirectoryUris
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_external
-from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.contents import check_unchanged, read_object
 from lakecli.repository.reading.reader import open_reader
 from lakecli.repository.stat import stat
 
@@ -73,8 +73,6 @@ def fs_cat(
 def _write_many(
     context: Context, root: LakeUri, names: NamesOptions, *, verify: bool, at_op: str
 ) -> None:
-    from lakecli.cli.commands.names_from_file import check_found, iter_found
-
     repository = context.synced_repository(root, at_op=at_op)
     end = b"\0" if names.null else b"\n"
     stdout = context.out.binary()
@@ -96,8 +94,6 @@ def _write_many(
 def _pieces(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[bytes]:
     """Yield the bytes of an object, the first of them when a small one is verified."""
     if is_external(entry):
-        from lakecli.repository.reading.contents import check_unchanged
-
         check_unchanged(repository, entry)
     pieces = read_object(repository, entry)
     return _verified(pieces) if verify or entry.size <= SMALL else iter(pieces)

@@ -16,11 +16,11 @@ from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
 from lakecli.cli.parsers import read_size, read_time
 from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
+from lakecli.repository.ls import FindConditions, find, ls
+from lakecli.repository.reading.addresses import full_address
 
 if TYPE_CHECKING:
     from lakecli.repository.du import PrefixUsage
-from lakecli.repository.ls import ls
-from lakecli.repository.reading.addresses import full_address
 
 DELIMITER = b"/"
 _OBJECT = "object"
@@ -168,8 +168,6 @@ def fs_find(
         lakecli fs find lakefs://demo/main/raw/ --since yesterday --json
         lakecli fs find lakefs://demo/v1.0/ --max-size 0 -z | xargs -0 -n 1 lakecli fs stat
     """
-    from lakecli.repository.ls import FindConditions, find
-
     repository, ref = context.synced_repository(path, at_op=at_op), ref_of(path)
     wanted = FindConditions(names, min_size or 0, max_size, since, until)
     with find(repository, ref, path.path or b"", wanted) as found:

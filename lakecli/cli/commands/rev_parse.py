@@ -10,7 +10,7 @@ from lakecli.cli.commands.names_from_file import answer, bytes_of, check_found, 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import flag
 from lakecli.cli.option_groups import StatOptions
-from lakecli.cli.out.records import CommitJson, answers, commit_record
+from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId
 from lakecli.cli.parsers import read_ref
@@ -148,8 +148,6 @@ def _resolve_each(
 
 
 def _record(uri: LakeUri, resolved: "Resolved") -> ResolvedJson:
-    from lakecli.cli.out.records import pick
-
     return pick(
         ResolvedJson,
         resolved,

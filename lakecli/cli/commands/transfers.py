@@ -10,6 +10,7 @@ from lakecli.cli.line.argv import Option
 from lakecli.cli.out.records import FailureJson, pick
 from lakecli.cli.out.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
+from lakecli.repository.transfer.own_names import LEFT_OUT
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.uri import is_local
 
@@ -301,8 +302,6 @@ def note_left_out(context: Context, paths: Sequence[bytes]) -> None:
     """Say which paths were left out because their names are not those of data."""
     if not paths:
         return
-    from lakecli.repository.transfer.own_names import LEFT_OUT
-
     more = f" and {len(paths) - 3:,} more" if paths[3:] else ""
     context.out.note(f"left out: {', '.join(map(quote_path, paths[:3]))}{more}: {LEFT_OUT}")
 

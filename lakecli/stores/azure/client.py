@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 from base64 import b64encode
@@ -396,8 +397,6 @@ class _Login:
 
 def _new_service(login: AzureLogin, *, attempts: int, server_date: ServerDate) -> BlobServiceClient:
     """Return the SDK's client of an account; see `AzureClient`."""
-    import logging
-
     # Without a handler, Python would print their warnings.
     for name in ("azure", "msal", "urllib3"):
         logging.getLogger(name).addHandler(logging.NullHandler())

@@ -11,6 +11,7 @@ SDK, which takes 170 ms to load.
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -288,8 +289,6 @@ class GsLogin:
 
 
 def _default_credentials() -> Any:  # noqa: ANN401 - one of the SDK's many classes
-    import logging
-
     import google.auth
 
     # The SDK's advice on projects and quotas is for programmers.
