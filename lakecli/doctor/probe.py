@@ -86,7 +86,7 @@ class FetchedUrl(NamedTuple):
 
 
 def fetch(url: str) -> FetchedUrl:
-    """Get a URL, without credentials and retries.
+    """Get a URL, without credentials, retries and redirects.
 
     Proxies come from the environment.
 
@@ -94,29 +94,34 @@ def fetch(url: str) -> FetchedUrl:
         Unreachable: no response. The message does not contain the URL, which is a secret.
         UsageError: it is no HTTP URL.
     """
-    from http.client import HTTPException, IncompleteRead
-    from urllib.error import HTTPError, URLError
-    from urllib.request import Request, urlopen
+    from urllib3.exceptions import HTTPError, IncompleteRead
+
+    from lakecli.stores.proxies import open_connections, proxy_of  # loads urllib3
 
     if not url.startswith(("http://", "https://")):
         raise UsageError("a signed URL is no HTTP URL")
-    request = Request(url, headers={"User-Agent": "lakecli"})  # noqa: S310 - checked above
     try:
-        try:
-            answer = urlopen(request, timeout=TIMEOUT)  # noqa: S310 - checked above
-        except HTTPError as error:
-            answer = error
-        with answer:
+        with (
+            open_connections(proxy_of(url), timeout=TIMEOUT) as connections,
+            connections.request(
+                "GET",
+                url,
+                headers={"User-Agent": "lakecli"},
+                retries=False,
+                redirect=False,
+                preload_content=False,
+                decode_content=False,
+            ) as answer,
+        ):
             headers = {name.lower(): value for name, value in answer.headers.items()}
             body = answer.read(MAX_BODY)
             announced = headers.get("content-length", "")
             if announced.isdecimal() and len(body) < min(int(announced), MAX_BODY):
-                raise IncompleteRead(body, int(announced) - len(body))
+                raise IncompleteRead(len(body), int(announced) - len(body))
             return FetchedUrl(answer.status, body, headers)
-    except (URLError, HTTPException, OSError) as error:
-        reason = getattr(error, "reason", None) or error
+    except HTTPError as error:
         raise Unreachable(
-            f"a signed URL cannot be fetched: {reason}",
+            f"a signed URL cannot be fetched: {error.__cause__ or error}",
             hint="check proxies and certificates, which users of such URLs need too",
         ) from error
 

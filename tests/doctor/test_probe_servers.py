@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import urllib.error
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from urllib3.exceptions import HTTPError
 
 from lakecli.cli.context import random_id, system_now
 from lakecli.doctor.checks import Check, CheckVerdict
@@ -266,11 +266,24 @@ def test_an_unreachable_url_shows_no_secret() -> None:
     with pytest.raises(Unreachable) as caught:
         fetch(f"http://127.0.0.1:{free_port()}/key?signature=secret")
     assert "secret" not in str(caught.value)
-    assert isinstance(caught.value.__cause__, urllib.error.URLError)
+    assert isinstance(caught.value.__cause__, HTTPError)
     with StubServer(Answer(200, b"body", sent=2)) as server, pytest.raises(Unreachable):
         fetch(server.url)
     with pytest.raises(UsageError):
         fetch("file:///etc/passwd")
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with StubServer(Answer(302, headers={"Location": "/elsewhere"})) as server:
+        assert isinstance(fetch(server.url).problem(), Refused)
+        assert len(server.requests) == 1
+
+
+def test_a_url_is_fetched_by_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with StubServer(Answer(200, b"body")) as server:
+        monkeypatch.setenv("http_proxy", server.url.replace("://", "://me:pass@"))
+        assert fetch("http://bucket.invalid/key").body == b"body"
+        assert server.requests[0].headers["proxy-authorization"] == "Basic bWU6cGFzcw=="
 
 
 def test_a_malformed_time_is_ignored() -> None:

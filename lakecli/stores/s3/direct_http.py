@@ -6,15 +6,15 @@ import os
 import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 import certifi
 import urllib3
 from urllib3.exceptions import HTTPError
 from urllib3.util.ssl_ import create_urllib3_context
 
+from lakecli.stores.proxies import open_connections, proxy_of
 from lakecli.stores.responses import MAX_REFUSAL
 
 CONNECT_TIMEOUT: Final = 10
@@ -59,7 +59,7 @@ class DirectHttp:
 
     def __init__(self, server: str, ca_bundle: str | None) -> None:
         self._server = server
-        self._proxy = _proxy_of(server)
+        self._proxy = proxy_of(server)
         self._context: ssl.SSLContext | None = None
         if "https" in {urlsplit(server).scheme, urlsplit(self._proxy).scheme}:
             self._context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
@@ -69,20 +69,12 @@ class DirectHttp:
         self._pool = self._open_pool()
 
     def _open_pool(self) -> urllib3.HTTPConnectionPool:
-        options: dict[str, Any] = {
-            "ssl_context": self._context,
-            "timeout": urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT),
-            "maxsize": CONNECTIONS,
-            "block": True,
-        }
-        if not self._proxy:
-            return urllib3.PoolManager(**options).connection_from_url(self._server)
-        user = unquote(urlsplit(self._proxy).netloc.rpartition("@")[0])
-        return urllib3.ProxyManager(
+        return open_connections(
             self._proxy,
-            proxy_headers=urllib3.make_headers(proxy_basic_auth=user) if ":" in user else None,
-            proxy_ssl_context=self._context,
-            **options,
+            ssl_context=self._context,
+            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT),
+            maxsize=CONNECTIONS,
+            block=True,
         ).connection_from_url(self._server)
 
     def send(
@@ -143,9 +135,3 @@ class DirectHttp:
         if not is_whole or (limit is not None and len(data) > limit):
             return None
         return HttpResponse(response.status, found, data)
-
-
-def _proxy_of(url: str) -> str:
-    """Return the URL of the proxy for requests to a server, as the SDK finds it, or ``""``."""
-    parts = urlsplit(url)
-    return "" if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme, "")

@@ -1,0 +1,41 @@
+"""Connections of `urllib3` by the proxy that the environment names, which `urllib3` ignores."""
+
+from __future__ import annotations
+
+from ssl import SSLContext
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+
+
+def proxy_of(url: str) -> str:
+    """Return the URL of the proxy for requests to a server, as the SDKs find it, or ``""``."""
+    parts = urlsplit(url)
+    return "" if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme, "")
+
+
+def open_connections(
+    proxy: str,
+    *,
+    ssl_context: SSLContext | None = None,
+    **options: Any,  # noqa: ANN401 - those of urllib3
+) -> urllib3.PoolManager:
+    """Return connections to servers, by a proxy unless it is ``""``.
+
+    Args:
+        proxy: see `proxy_of`.
+        ssl_context: the certificates to trust, also of the proxy; ``None``: those of the system.
+        options: of `urllib3.PoolManager`.
+    """
+    if not proxy:
+        return urllib3.PoolManager(ssl_context=ssl_context, **options)
+    user = unquote(urlsplit(proxy).netloc.rpartition("@")[0])
+    return urllib3.ProxyManager(
+        proxy,
+        proxy_headers=urllib3.make_headers(proxy_basic_auth=user) if ":" in user else None,
+        proxy_ssl_context=ssl_context,
+        ssl_context=ssl_context,
+        **options,
+    )
