@@ -217,14 +217,14 @@ def _show_help(context: Context, lines: Iterable[str], topic: Topic | None) -> i
 
 
 def _show_command(context: Context, words: str, topic: Topic | None) -> int:
-    from lakecli.cli.line.describe import describe_command
+    from lakecli.cli.manual.describe import describe_command
     from lakecli.cli.manual.help import command_help
 
     return _show_help(context, command_help(describe_command(words)), topic)
 
 
 def _show_group(context: Context, group: str, topic: Topic | None) -> int:
-    from lakecli.cli.line.describe import describe_all
+    from lakecli.cli.manual.describe import describe_all
     from lakecli.cli.manual.help import group_help, root_help
 
     commands = describe_all()

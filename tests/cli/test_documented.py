@@ -13,7 +13,7 @@ from lakecli.cli import commands
 from lakecli.cli.line.argv import GLOBAL_OPTIONS, Globals, normalise, split
 from lakecli.cli.line.build import build
 from lakecli.cli.line.declare import Declaration
-from lakecli.cli.line.describe import CommandHelp, describe_all
+from lakecli.cli.manual.describe import CommandHelp, describe_all
 from lakecli.cli.manual.help import command_help
 from lakecli.cli.tree import COMMANDS, GROUPS, is_prefix
 from lakecli.settings.keys import BY_NAME

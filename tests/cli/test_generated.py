@@ -13,8 +13,8 @@ import pytest
 
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.argv import GLOBAL_OPTIONS
-from lakecli.cli.line.describe import CommandHelp, describe_all
 from lakecli.cli.manual.completion import SHELLS
+from lakecli.cli.manual.describe import CommandHelp, describe_all
 from lakecli.cli.manual.generate import generated_files, write
 from lakecli.cli.manual.man import command_page, page_name
 from lakecli.cli.manual.topics import find_topic, topic_names

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.line.describe import describe_all
+from lakecli.cli.manual.describe import describe_all
 from lakecli.cli.parsers import Kind
 from tests.meetings.world import LAKEFS, NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lakecli.cli.line.describe import CommandHelp, ParameterHelp
+    from lakecli.cli.manual.describe import CommandHelp, ParameterHelp
 
 REPOSITORY: Final = "lakefs://demo"
 SIDE: Final = "lakefs://side"

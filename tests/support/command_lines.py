@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.cli.line.describe import describe_all
+from lakecli.cli.manual.describe import describe_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.cli.line.describe import CommandHelp
+    from lakecli.cli.manual.describe import CommandHelp
 
 
 class Sample(NamedTuple):

@@ -68,8 +68,8 @@ def completion(
         eval "$(lakecli completion zsh)"
         lakecli completion fish | source
     """
-    from lakecli.cli.line.describe import describe_all
     from lakecli.cli.manual.completion import completion_script
+    from lakecli.cli.manual.describe import describe_all
 
     script = completion_script(shell, describe_all())
     context.out.emit({"shell": shell, "script": script}, text=script.splitlines)

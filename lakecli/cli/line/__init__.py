@@ -31,8 +31,7 @@ A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is read in 
    repository (`lakecli.cli.parsers`), and calls the function.
 
 `action.find_action` does steps 2 to 6. `lakecli.cli.run` calls it after step 1, and knows none of
-the steps. `describe` describes commands by their declarations, for help, manual pages and
-completion scripts.
+the steps. Other modules import the names that this package exports, never one of its modules.
 
 Both readers must agree on every line: `tests/cli/test_plain.py` gives all commands the same lines
 by both ways, and compares the values that the functions receive.

@@ -63,7 +63,7 @@ def _run_by_typer(words: str, declared: Declaration, context: Context, arguments
         UsageError: the line has an error; if an option lacks its value, the hint is the usage.
     """
     from lakecli.cli.line.build import build, usage_of
-    from lakecli.cli.line.describe import describe
+    from lakecli.cli.manual.describe import describe
 
     def synopsis() -> str:
         return describe(declared, words).synopsis

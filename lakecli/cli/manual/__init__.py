@@ -2,6 +2,7 @@
 
 ::
 
+    describe     a command by its declaration and docstring: what the pages are made of
     help         pages on the terminal
     man          manual pages; generate: writes them, and the completion scripts
     topics       pages about no single command

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakecli.cli.line.describe import describe_all
 from lakecli.cli.manual import man
 from lakecli.cli.manual.completion import SHELLS, completion_script
+from lakecli.cli.manual.describe import describe_all
 from lakecli.cli.manual.topics import find_topic, topic_names
 
 

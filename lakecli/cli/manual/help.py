@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from lakecli.cli.line.describe import CommandHelp, ParameterHelp, global_options
+from lakecli.cli.manual.describe import CommandHelp, ParameterHelp, global_options
 from lakecli.cli.manual.topics import Topic
 from lakecli.cli.tree import FIRST_COMMANDS
 
