@@ -5,7 +5,7 @@
     app            the program: streams and signals of the process
     run            run one command and turn errors into exit codes; exit_codes: their table
     tree           all commands and groups, and which module a command stands in
-    line           read a command line: what commands declare, and the quick way past Typer
+    line           what commands declare, and how a command line is read
     params         shared arguments and options; option_groups: options that go together
     parsers        from typed text to values, and what is meant without a URI
     context        settings, lake, clock and output for a command

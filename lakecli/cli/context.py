@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from lakecli.base.progress import ignore_step
 from lakecli.base.uri import LakeUri
-from lakecli.cli.line.argv import BOOLEANS, Globals, without_secrets
+from lakecli.cli.line import BOOLEANS, Globals, without_secrets
 from lakecli.cli.out.output import Output
 from lakecli.errors import NotFound, Refused, Unreachable, UsageError
 from lakecli.settings.home import HomePaths, chosen_home, home_paths, read_file

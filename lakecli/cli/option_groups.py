@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
-from lakecli.cli.line.argv import Option
+from lakecli.cli.line import Option
 from lakecli.cli.params import After, Amount, DryRun, Prefix
 from lakecli.cli.parsers import NO_METADATA, Parser, read_conf
 

@@ -10,8 +10,7 @@ from datetime import timedelta
 from typing import Annotated
 
 from lakecli.base.uri import LakeUri
-from lakecli.cli.line.argv import Option
-from lakecli.cli.line.declare import Argument
+from lakecli.cli.line import Argument, Option
 from lakecli.cli.parsers import (
     Kind,
     Parser,

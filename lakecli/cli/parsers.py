@@ -65,8 +65,8 @@ class Kind(StrEnum):
 class Parser:
     """Marks how typed text becomes a parameter's value.
 
-    Typer's own ``parser=`` sees the text only. This one gets the context too, because a URI depends
-    on ``--base-uri`` and the settings, which may come after the URI on the command line.
+    Its function gets the context with the text, because a URI depends on ``--base-uri`` and the
+    settings, which may come after the URI on the command line.
 
     Args:
         read: called with the text, or with the list of texts of a repeatable parameter, and the

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.base.uri import NotUri
 from lakecli.cli.context import Context, Environment
-from lakecli.cli.line.action import find_action
-from lakecli.cli.line.argv import Globals, normalise, split
+from lakecli.cli.line import Globals, find_action, split, take_globals
 from lakecli.cli.out.text import one_line
 from lakecli.cli.tree import COMMANDS, GROUPS, find_command, instead, is_prefix
 from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
@@ -189,7 +188,7 @@ def _find_plugin(
 
     plugin = find_plugin(rest[0], environ) if rest and not words else None
     if plugin is None:
-        normalise(rest, given, ())
+        take_globals(rest, given)
         find_command(words, rest[0] if rest else None, topics=topic_names())
         raise AssertionError(words)
     passed = ["--help"] if given.help else rest[1:]
@@ -200,7 +199,7 @@ def _find_topic(words: Sequence[str], rest: list[str], given: Globals) -> Topic 
     """Return the topic that ``help`` names; a command or group may have the same name."""
     from lakecli.cli.manual.topics import find_topic
 
-    typed = [*words, *(word for word in normalise(rest, given, ()) if word != "--")]
+    typed = [*words, *(word for word in take_globals(rest, given) if word != "--")]
     return find_topic(typed[0]) if len(typed) == 1 else None
 
 

@@ -17,7 +17,7 @@ from lakecli.base.uri import LakeUri
 from lakecli.cli import params, tree
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
-from lakecli.cli.line.argv import Option
+from lakecli.cli.line import Option
 from lakecli.cli.parsers import NO_METADATA
 from lakecli.errors import ConflictError, ErrorKind, LakeError, NotFound
 
@@ -309,7 +309,7 @@ def test_stdout_is_flushed_before_stderr(cli: Cli) -> None:
     code = (
         "import sys, os\n"
         "from lakecli.cli.context import Context, Environment\n"
-        "from lakecli.cli.line.argv import Globals\n"
+        "from lakecli.cli.line import Globals\n"
         "context = Context(Environment(os.environ, sys.stdin, sys.stdout, sys.stderr), Globals())\n"
         "context.out.say('one')\n"
         "context.out.warn('two')\n"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.context import Context, Environment
-from lakecli.cli.line.argv import Globals
+from lakecli.cli.line import Globals
 from lakecli.cli.manual import complete
 from lakecli.cli.manual.completion import SHELLS, completion_script
 from lakecli.cli.manual.describe import CommandHelp, ParameterHelp, describe_all

@@ -10,7 +10,7 @@ import pytest
 
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line.argv import Globals
+from lakecli.cli.line import Globals
 from lakecli.errors import UsageError
 from lakecli.settings.keys import (
     KEYS,

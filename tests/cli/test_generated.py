@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line.argv import GLOBAL_OPTIONS
+from lakecli.cli.line import GLOBAL_OPTIONS
 from lakecli.cli.manual.completion import SHELLS
 from lakecli.cli.manual.describe import CommandHelp, describe_all
 from lakecli.cli.manual.generate import generated_files, write

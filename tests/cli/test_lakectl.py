@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from lakecli.cli.line.argv import VERSION_FLAGS
+from lakecli.cli.line import VERSION_FLAGS
 from lakecli.cli.manual.topics import find_topic, lakectl_gaps
 from lakecli.cli.manual.topics.lakectl_gaps import command_items, option_items, options_present
 from lakecli.cli.tree import COMMANDS

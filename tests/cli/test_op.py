@@ -11,7 +11,7 @@ import pytest
 
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line.argv import Globals
+from lakecli.cli.line import Globals
 from lakecli.cli.manual import complete
 from tests.support.demo import REPOSITORY
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.commands.repo import repo_create
-from lakecli.cli.line.declare import Declaration
+from lakecli.cli.line import Declaration
 from lakecli.repository.repo import DEFAULT_BRANCH, DEFAULT_RANGE_ENTRIES
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from lakecli.base.uri import ref_of
 from lakecli.cli import tree
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import Argument
+from lakecli.cli.line import Argument
 from lakecli.cli.params import NewPathUri
 from lakecli.engine.runner import StoreLocation
 from lakecli.repository.guard import GcGuard, claim_values

@@ -6,7 +6,7 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.cli.line.argv import Globals, split
+from lakecli.cli.line import Globals, split
 from lakecli.cli.out.schemas import ANSWERS, RECORDS
 from lakecli.cli.tree import is_prefix
 

@@ -48,7 +48,7 @@ scripts.
 
 Parameters. The first one is the context. Parameters before ``*`` are arguments, those after it are
 options. What several commands have is a type of ``cli/params.py``. What only this command has is
-declared in its default, by functions of ``cli/line/declare.py``::
+declared in its default, by functions of `lakecli.cli.line`::
 
     force: bool = flag("Move the tag if it exists", "--force", "-f"),
     since: datetime | None = option("TIME", "Only commits since this time", read=read_time),

@@ -6,7 +6,7 @@ from typing import Annotated, Final, TypedDict
 
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.argv import Option
+from lakecli.cli.line import Option
 from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
 from lakecli.cli.out.text import local_date, one_line, quote_path
 from lakecli.cli.params import AtOp, PrefixOrFileUri, Recursive

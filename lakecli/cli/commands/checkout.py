@@ -10,7 +10,7 @@ from lakecli.cli.commands.worktree_changes import answer_synced, checkout_worktr
 from lakecli.cli.commands.worktrees import SyncedJson, find_worktree, open_worktree
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line.declare import argument, flag, option
+from lakecli.cli.line import argument, flag, option
 from lakecli.cli.option_groups import TransferOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path

@@ -15,7 +15,7 @@ from lakecli.cli.commands.refs_manifest import (
     show_updates,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import flag, option
+from lakecli.cli.line import flag, option
 from lakecli.cli.option_groups import EngineName, EngineOptions
 from lakecli.cli.out.records import OutsidePlaceJson, answers, pick, place_records
 from lakecli.cli.out.text import one_line, place_lines

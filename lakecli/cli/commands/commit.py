@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from lakecli.base.model import MergeStrategy
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import option
+from lakecli.cli.line import option
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (

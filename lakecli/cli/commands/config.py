@@ -6,7 +6,7 @@ from typing import Final, NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import argument, flag
+from lakecli.cli.line import argument, flag
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import SettingName
 from lakecli.cli.parsers import Kind, read_repository_or_ref

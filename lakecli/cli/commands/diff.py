@@ -19,7 +19,7 @@ from lakecli.cli.commands.differences import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line.declare import argument, flag
+from lakecli.cli.line import argument, flag
 from lakecli.cli.option_groups import EngineOptions, StatOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, Prefix

@@ -11,7 +11,7 @@ from typing import Final, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, NotUri
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import argument
+from lakecli.cli.line import argument
 from lakecli.cli.out.output import Output
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line

@@ -21,7 +21,7 @@ from lakecli.cli.commands.transfers import (
     show_steps,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import argument, flag, option
+from lakecli.cli.line import argument, flag, option
 from lakecli.cli.option_groups import EngineOptions, TransferOptions
 from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size

@@ -10,7 +10,7 @@ from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, are_given, check_found, iter_found
 from lakecli.cli.commands.transfers import PreSign
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import flag
+from lakecli.cli.line import flag
 from lakecli.cli.params import AtOp, PathOrDirectoryUris
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository

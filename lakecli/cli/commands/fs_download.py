@@ -21,7 +21,7 @@ from lakecli.cli.commands.transfers import (
     show_plan,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import argument, flag, option
+from lakecli.cli.line import argument, flag, option
 from lakecli.cli.option_groups import SelectionOptions, TransferOptions
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import human_size, local_date, quote_path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 from lakecli.base.model import Entry
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import flag, option
+from lakecli.cli.line import flag, option
 from lakecli.cli.out.records import EntryJson, answers, entry_record, pick
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive

@@ -21,7 +21,7 @@ from lakecli.cli.commands.presigned_links import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line.declare import argument, flag, option
+from lakecli.cli.line import argument, flag, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Expires, Recursive

@@ -9,7 +9,7 @@ from lakecli.base.uri import LakeUri, as_directory, check_path, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.commands.transfers import step_line, step_record
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import flag, option
+from lakecli.cli.line import flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import BranchPathUris, DryRun, Recursive

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from lakecli.base.uri import path_of, ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import option
+from lakecli.cli.line import option
 from lakecli.cli.out.records import EntryJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines
 from lakecli.cli.params import BranchPathUris, ContentType, Metadata, NewPathUri

@@ -13,7 +13,7 @@ from lakecli.cli.commands.names_from_file import (
     iter_found,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import flag
+from lakecli.cli.line import flag
 from lakecli.cli.out.records import EntryJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri

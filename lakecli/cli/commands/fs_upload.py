@@ -22,7 +22,7 @@ from lakecli.cli.commands.transfers import (
     show_plan,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import argument, flag, option
+from lakecli.cli.line import argument, flag, option
 from lakecli.cli.option_groups import LinkOptions, SelectionOptions, TransferOptions
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines, quote_path

@@ -12,7 +12,7 @@ from typing import Final, Required, TypedDict
 from lakecli.base.model import CommitId
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import flag, option
+from lakecli.cli.line import flag, option
 from lakecli.cli.option_groups import EngineOptions
 from lakecli.cli.out.records import OutsidePlaceJson, answers, place_records
 from lakecli.cli.out.text import human_size, one_line, place_lines, quote_path

@@ -10,7 +10,7 @@ from typing import TypedDict
 from lakecli.base.parsing import read_text
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import REQUIRED, flag, option
+from lakecli.cli.line import REQUIRED, flag, option
 from lakecli.cli.option_groups import EngineOptions, TransferOptions
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import human_size, local_date

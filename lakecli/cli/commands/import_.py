@@ -19,7 +19,7 @@ from lakecli.cli.commands.transfers import (
     show_steps,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import flag, option
+from lakecli.cli.line import flag, option
 from lakecli.cli.option_groups import EngineOptions, LinkOptions, TransferOptions
 from lakecli.cli.out.records import CommitJson, FailureJson, answers, commit_record, pick
 from lakecli.cli.out.text import human_size, local_date, one_line

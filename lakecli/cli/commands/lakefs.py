@@ -23,7 +23,7 @@ from lakecli.cli.commands.refs_manifest import (
     show_updates,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import REQUIRED, flag, option
+from lakecli.cli.line import REQUIRED, flag, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date, one_line, rfc3339
 from lakecli.cli.params import RepositoryUri

@@ -20,8 +20,7 @@ from lakecli.cli.commands.worktrees import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line.argv import Option
-from lakecli.cli.line.declare import Argument, argument, flag, option
+from lakecli.cli.line import Argument, Option, argument, flag, option
 from lakecli.cli.option_groups import Exclude, Include, LinkOptions, TransferOptions
 from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import quote_path

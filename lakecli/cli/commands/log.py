@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lakecli.base.model import Commit
 from lakecli.base.uri import as_directory, ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import flag, option
+from lakecli.cli.line import flag, option
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefOrFileUri, ShowMetarangeId

@@ -14,7 +14,7 @@ from lakecli.cli.commands.differences import (
     stream_differences,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import argument, flag, option
+from lakecli.cli.line import argument, flag, option
 from lakecli.cli.option_groups import StatOptions
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import commit_lines

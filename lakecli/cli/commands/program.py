@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from lakecli import __version__, native
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import argument
+from lakecli.cli.line import argument
 from lakecli.cli.out.records import answers
 
 

@@ -18,7 +18,7 @@ from lakecli.cli.commands.moved_refs import (
 from lakecli.cli.commands.worktree_changes import pull_worktree, tell_brought
 from lakecli.cli.commands.worktrees import linking
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import flag
+from lakecli.cli.line import flag
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.params import (
     DryRun,

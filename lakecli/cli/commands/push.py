@@ -15,7 +15,7 @@ from lakecli.cli.commands.moved_refs import (
     ref_of,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import flag
+from lakecli.cli.line import flag
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri
 from lakecli.cli.parsers import ref_here, repository_here

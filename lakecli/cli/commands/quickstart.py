@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import argument
+from lakecli.cli.line import argument
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import one_line
 from lakecli.cli.parsers import Kind

@@ -10,7 +10,7 @@ from typing import TypedDict
 from lakecli.base.model import CommitId
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import option
+from lakecli.cli.line import option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import Amount, BranchOrTagUri

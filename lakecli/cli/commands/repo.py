@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.line.declare import option
+from lakecli.cli.line import option
 from lakecli.cli.option_groups import PageOptions
 from lakecli.cli.out.records import RepositoryJson, answers, repository_record
 from lakecli.cli.out.text import local_date, one_line

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, NotRequired, TypedDict
 
-from lakecli.cli.line.argv import Option
+from lakecli.cli.line import Option
 from lakecli.cli.out.records import FailureJson, pick
 from lakecli.cli.out.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError

@@ -36,3 +36,43 @@ the steps. Other modules import the names that this package exports, never one o
 Both readers must agree on every line: `tests/cli/test_plain.py` gives all commands the same lines
 by both ways, and compares the values that the functions receive.
 """
+
+from lakecli.cli.line.action import find_action
+from lakecli.cli.line.argv import (
+    BOOLEANS,
+    GLOBAL_OPTIONS,
+    VERSION_FLAGS,
+    Globals,
+    Option,
+    split,
+    take_globals,
+    without_secrets,
+)
+from lakecli.cli.line.declare import (
+    REQUIRED,
+    Argument,
+    Declaration,
+    Parameter,
+    argument,
+    flag,
+    option,
+)
+
+__all__ = [
+    "BOOLEANS",
+    "GLOBAL_OPTIONS",
+    "REQUIRED",
+    "VERSION_FLAGS",
+    "Argument",
+    "Declaration",
+    "Globals",
+    "Option",
+    "Parameter",
+    "argument",
+    "find_action",
+    "flag",
+    "option",
+    "split",
+    "take_globals",
+    "without_secrets",
+]

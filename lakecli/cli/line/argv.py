@@ -199,6 +199,16 @@ def normalise(
     return done
 
 
+def take_globals(rest: Sequence[str], given: Globals) -> list[str]:
+    """Take the global options out of words that belong to no command, and return the others.
+
+    Args:
+        rest: the words.
+        given: receives the global options.
+    """
+    return normalise(rest, given, ())
+
+
 class _Line:
     """A line that is brought into Typer's form: words `todo`, and words that are `done`."""
 

@@ -24,7 +24,7 @@ from lakecli.base.layout import REPOSITORY
 from lakecli.base.model import RefKind
 from lakecli.base.uri import SCHEME, is_namespace
 from lakecli.cli.context import Context, Environment
-from lakecli.cli.line.argv import Globals
+from lakecli.cli.line import Globals
 from lakecli.cli.parsers import base_of, linked, relative_path
 from lakecli.cli.tree import IN_PLACE
 from lakecli.committed.scan import common_start, list_prefix, prefix_end

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lakecli.cli.line.argv import GLOBAL_OPTIONS
-from lakecli.cli.line.declare import (
+from lakecli.cli.line import (
+    GLOBAL_OPTIONS,
     REQUIRED,
     Argument,
     Declaration,

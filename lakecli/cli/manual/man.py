@@ -12,7 +12,7 @@ from typing import Final
 
 from lakecli import __version__
 from lakecli.cli.exit_codes import MEANINGS
-from lakecli.cli.line.argv import VERSION_FLAGS
+from lakecli.cli.line import VERSION_FLAGS
 from lakecli.cli.manual.describe import CommandHelp, ParameterHelp, global_options
 from lakecli.cli.manual.help import PURPOSE, option_extras
 from lakecli.cli.manual.topics import Topic

@@ -18,7 +18,7 @@ from functools import partial
 from time import monotonic
 from typing import Final, TextIO
 
-from lakecli.cli.line.argv import Globals, without_secrets
+from lakecli.cli.line import Globals, without_secrets
 from lakecli.cli.out.output import Output
 from lakecli.committed.cache import Reads, reads_text
 from lakecli.errors import PermissionDenied, UsageError

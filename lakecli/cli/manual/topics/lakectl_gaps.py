@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from lakecli.cli.line.argv import GLOBAL_OPTIONS
-from lakecli.cli.line.declare import Declaration
+from lakecli.cli.line import GLOBAL_OPTIONS, Declaration
 from lakecli.cli.tree import COMMANDS as PRESENT
 
 
