@@ -1,5 +1,8 @@
 """Retries: how often something is tried again, and how long to wait before.
 
+Tenacity could do this, but every command on a bucket would load it: ``fs cat`` of an object in S3
+would take a sixth longer.
+
 Every wait for a store goes by one of the policies below. Before repetition `n` it is a random part
 of a delay that doubles each time ("full jitter"), so that clients which a busy store turned away
 together do not come back together. The SDKs repeat their requests by `REQUESTS`.

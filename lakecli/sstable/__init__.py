@@ -1,5 +1,9 @@
 """The file format of ranges, metaranges and commit packs: bytes in, bytes out.
 
+RocksDB's bindings for Python can neither read a single file nor write the properties that lakeFS
+reads. Here two requests find a path in a range of the bucket, a commit copies the blocks that do
+not change, and the memory that a forged file can take is bounded.
+
 ::
 
     format      the layout of the file, its constants, what can be wrong; the framing of values

@@ -1,5 +1,8 @@
 """The SSTable format: RocksDB's block-based table, version 2, as lakeFS writes and reads it.
 
+It is read and written without RocksDB's bindings for Python, which can neither look up one path in
+a file of a bucket nor write the properties that lakeFS reads.
+
 A file is a run of blocks and a footer::
 
     data block 0 .. N-1         records, in ascending order of their keys

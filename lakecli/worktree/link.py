@@ -1,5 +1,8 @@
 """`.lakefs_ref.yaml`: what a directory is linked with, in lakectl's format.
 
+lakecli writes one text a line, as lakectl does, and reads such lines itself: with PyYAML every
+command in a linked directory would take a sixth longer. PyYAML reads whatever else is YAML.
+
 lakectl knows ``src``, ``at_head`` and ``active_operation``. The other entries are lakecli's own,
 and lakectl ignores them:
 
@@ -12,9 +15,6 @@ and lakectl ignores them:
     include, exclude  the patterns of a sparse directory
     unresolved        paths that were changed both here and there, percent-encoded
     left_out          paths that cannot be files here, percent-encoded
-
-lakecli writes one text a line, as lakectl does, and reads such lines itself: PyYAML takes 25 ms to
-import, and every command in a linked directory reads the file. PyYAML reads whatever else is YAML.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """BLAKE3 in the standard library of Python alone, 10 to 20 MB a second.
 
+With it a partner without b3sum verifies what was downloaded, and installs nothing: the package
+blake3 has to be compiled or come as a wheel for the platform.
+
 One number stands for many words at once: every 64 bits of it are a lane, whose low half holds the
 word of one chunk, and whose high half takes what is carried or shifted out. So a single addition
 adds up hundreds of chunks.

@@ -1,9 +1,13 @@
 """How patterns are matched: those of a `.lakefsignore`, of ``--include`` and of ``--exclude``.
 
-They are patterns as in ``.gitignore``. `Patterns` is a list of them; `Selection` chooses the
-objects of a recursive transfer. `Ignore` reads the `.lakefsignore` of a directory and of those
-above, which mean what they mean to git: they count for files that are not in the base yet; a deeper
-file has the last word, and within a file the last pattern that matches.
+They are patterns as in ``.gitignore``, and may come from a namespace that others write to. With the
+library pathspec a line such as ``*?*?*?*?*?*?*?*?*?*?b`` takes minutes for one long name, and
+``local status`` would not end. Here a match takes time that grows with the path times the pattern.
+
+`Patterns` is a list of them; `Selection` chooses the objects of a recursive transfer. `Ignore`
+reads the `.lakefsignore` of a directory and of those above, which mean what they mean to git: they
+count for files that are not in the base yet; a deeper file has the last word, and within a file the
+last pattern that matches.
 
 A pattern is matched against the path relative to the transferred directory. ``*`` and ``?`` do not
 match a slash, ``**`` does. A pattern without a slash, except at its end, matches at any depth, any
@@ -11,13 +15,11 @@ other from the root. A pattern that matches a directory matches everything below
 pattern that matches decides; ``!`` before a pattern reverses it. An object is selected if it is
 included and not excluded. Without include patterns, every object is included.
 
-Patterns are matched in time that grows with the path times the pattern: they may come from a
-namespace, so none may take longer. Each becomes a regular expression in which nothing is tried
-twice. What stands between two ``*`` of a component is searched from the left in an atomic group: if
-anything matches, the first occurrence does, since the next ``*`` takes whatever follows. The same
-holds for the components between two ``**``, and a component is an atomic group itself, because no
-``*`` leaves it. So each group moves on along the path, and never goes back behind what an earlier
-one has found.
+A pattern becomes a regular expression in which nothing is tried twice. What stands between two
+``*`` of a component is searched from the left in an atomic group: if anything matches, the first
+occurrence does, since the next ``*`` takes whatever follows. The same holds for the components
+between two ``**``, and a component is an atomic group itself, because no ``*`` leaves it. So each
+group moves on along the path, and never goes back behind what an earlier one has found.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Multipart transfers: large objects, sent and fetched in parts, and resumed after a kill.
 
+The SDKs can send and fetch parts, too, but begin again after a kill, and do not compare the bytes
+with the digest that names the object.
+
 A file is sent by `Sender`. It is read twice: first to hash the whole and every part, then to send
 it, when each part is hashed again. So no part is sent with other bytes than the name of the object
 promises, whatever the order of the parts, and an upload of a file that changes meanwhile is never

@@ -1,7 +1,7 @@
 """Reading objects from S3, whole, in part, and as files; listing a bucket; and versions.
 
-Plain requests come first; where they do not suffice, the SDK sends the request again. The SDK takes
-five times the processor time for a page of a listing, and 250 ms before the first one.
+Plain requests come first, for the reasons in `direct_requests`; where they do not suffice, the SDK
+sends the request again.
 
 Versions for conditions are ETags. Versions with IDs are kept by buckets that have versioning
 enabled.

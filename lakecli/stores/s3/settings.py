@@ -1,12 +1,11 @@
 """Endpoint, region, addressing style and static keys, from the places that AWS's tools read.
 
-These are the ``AWS_…`` variables, profiles and ``services`` sections of ``~/.aws/config``. lakecli
-looks up the endpoint itself, because signing a URL needs it, and for that the SDK would load 800 KB
-of service model.
+Unambiguous settings are found without the SDK, so that ``fs presign`` takes half the time: keys in
+the environment, or a profile with keys, a region and no other setting about identity or endpoint.
+Everything else is left to the SDK and its rules, except the endpoint. Signing a URL needs it, and
+the SDK finds it only for a client, with which the command would take more than twice as long.
 
-Unambiguous settings are found without the SDK, which takes 80 ms to load: keys in the environment,
-or a profile with keys, a region and no other setting about identity or endpoint. Everything else is
-left to the SDK and its rules.
+The places are the ``AWS_…`` variables, profiles and ``services`` sections of ``~/.aws/config``.
 """
 
 from __future__ import annotations

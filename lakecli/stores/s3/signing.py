@@ -1,7 +1,7 @@
 """Signature Version 4: of URLs, and in the headers of requests.
 
-Both are computed without the SDK, whose signer takes 60 ms to load, five times as long for each
-URL, and 0.1 ms for each request; tests compare the two.
+Both are computed without the SDK, with which ``fs presign`` would take twice as long for one URL,
+and three times as long for 10,000. Tests compare the signatures with the SDK's.
 """
 
 from __future__ import annotations
