@@ -28,7 +28,10 @@ CONTENTS = {
 }
 
 
-@pytest.fixture(params=["rclone", "moto"])
+RCLONE = pytest.param("rclone", marks=pytest.mark.servers)
+
+
+@pytest.fixture(params=[RCLONE, "moto"])
 def bucket(request: pytest.FixtureRequest, cli: Cli, aws_environment: pytest.MonkeyPatch) -> str:
     """A new bucket at a server; rclone checks signatures, moto knows conditions."""
     endpoint = request.getfixturevalue(f"{request.param}_endpoint")
@@ -178,7 +181,7 @@ def test_a_missing_bucket_is_reported(
     nothing_is_half_done(cli, cli.directory / "target")
 
 
-@pytest.mark.parametrize("bucket", ["rclone"], indirect=True)
+@pytest.mark.parametrize("bucket", [RCLONE], indirect=True)
 @pytest.mark.usefixtures("demo")
 def test_wrong_credentials_are_reported(
     cli: Cli, source: Path, bucket: str, aws_environment: pytest.MonkeyPatch

@@ -24,7 +24,7 @@ LONG = {
 
 SERVERS = {"moto_endpoint", "rclone_endpoint", "gcs_server", "azurite"}
 SHORT = {"cli/test_s3.py", "spark/test_a_day.py"}
-"""Files of the short run although they start a server of S3, or Spark."""
+"""Files of the short run although they start moto, or Spark."""
 
 PLACES = {
     "filesystem/test_iceberg.py": "servers",

