@@ -1,4 +1,4 @@
-"""Which tests the short run leaves to the long one, and what it says about them.
+"""Which tests the short run leaves to the long one, and which run with the lowest versions.
 
 A test belongs to the long run if it carries one of the markers of `LONG`. It gets its marker here:
 by the server or the Spark session that it asks for, or by the directory or file that it is in.
@@ -75,6 +75,23 @@ PLACES = {
 The short run does not import these: what they need may not be installed.
 """
 
+LOWEST = {
+    "cli/test_commit.py",
+    "cli/test_config.py",
+    "cli/test_fs_upload.py",
+    "cli/test_merge.py",
+    "committed/test_foreign.py",
+    "committed/test_live_namespace.py",
+    "filesystem/test_system.py",
+    "remote/test_packs.py",
+    "sstable/test_golden.py",
+    "sstable/test_lakefs_files.py",
+}
+"""Files whose tests are marked `lowest`, too.
+
+With ``-m lowest`` no other file is imported: the lowest versions are installed without the rest.
+"""
+
 
 def _place_of(path: Path) -> str | None:
     """Return the marker of a directory or file in `PLACES`, or of what is in one."""
@@ -91,7 +108,10 @@ def _is_short(config: pytest.Config) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave places of the long run out of the short one."""
+    """Leave places of the long run out of the short one, and what is not in `LOWEST` out of it."""
+    if config.option.markexpr == "lowest":
+        wanted = any((TESTS / name).is_relative_to(collection_path) for name in LOWEST)
+        return None if wanted else True
     return True if _is_short(config) and _place_of(collection_path) else None
 
 
@@ -117,6 +137,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = _marker_of(item)
         if marker is not None:
             item.add_marker(marker)
+        if item.path.relative_to(TESTS).as_posix() in LOWEST:
+            item.add_marker("lowest")
     if config.option.markexpr:
         return
     left_out = {"nightly"} | (LONG.keys() if _is_short(config) else set())
