@@ -9,7 +9,7 @@ nothing. Start at `contract`. A room imports the rooms below it only, types incl
                     log, with rev-parse and show commit
                     objects: stat, du, rm, mv; ls, with find; cp, with update-metadata;
                     cp_between_repositories, with mv
-                    transfers: upload, upload_tree, download; doctor
+                    transfers: upload, upload_tree, download, download_tree; doctor
                     collaboration: clone, open_remote, push, pull; refs_dump, for lakeFS
     undo            the operation log, undo and redo
     sharing, handoff, lakefs   refs and commits in the bucket; data for people without lakecli;

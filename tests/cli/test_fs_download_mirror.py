@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -176,16 +176,16 @@ def test_an_unreadable_directory_prevents_the_deletions(
 def test_what_changes_meanwhile_stays(
     cli: Cli, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakecli.repository.download import TreeDownloader
+    from lakecli.repository.download import Downloader
 
-    real = TreeDownloader.fetch_all
+    real = Downloader.fetch
 
-    def fetch_all(self: TreeDownloader, *args: object) -> None:
+    def fetch(self: Downloader, *args: Any) -> int:
         (target / "gone").write_text("changed meanwhile")
         (target / "fresh").write_text("new")
-        real(self, *args)  # type: ignore[arg-type]
+        return real(self, *args)
 
-    monkeypatch.setattr(TreeDownloader, "fetch_all", fetch_all)
+    monkeypatch.setattr(Downloader, "fetch", fetch)
     assert cli.ok(*mirror(str(target)), "--json").json["deleted"] == 2
     assert {"gone", "fresh"} <= set(files(target))
 

@@ -14,12 +14,8 @@ from lakecli.base.layout import data_key
 from lakecli.base.model import CLIENT_MTIME, Entry
 from lakecli.committed.values import encode_entry
 from lakecli.errors import IntegrityError, NotFound, Unreachable, UsageError
-from lakecli.repository.download import (
-    DownloadOptions,
-    DownloadReport,
-    download_object,
-    download_tree,
-)
+from lakecli.repository.download import DownloadOptions, download_object
+from lakecli.repository.download_tree import DownloadReport, download_tree
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.transfer.destination import NoRoom
 from lakecli.repository.upload import UploadOptions, upload_stream

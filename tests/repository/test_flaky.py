@@ -10,7 +10,8 @@ import pytest
 from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository import repo
-from lakecli.repository.download import DownloadOptions, download_tree
+from lakecli.repository.download import DownloadOptions
+from lakecli.repository.download_tree import download_tree
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from tests.support.flaky import Trouble, flaky

@@ -13,7 +13,8 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachable, Unsupported
-from lakecli.repository.download import DownloadOptions, download_object, download_tree
+from lakecli.repository.download import DownloadOptions, download_object
+from lakecli.repository.download_tree import download_tree
 from lakecli.repository.transfer.destination import Destination, FileComparison, NoRoom, UnsafeName
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.contract import ANY

@@ -10,7 +10,8 @@ import pytest
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
-from lakecli.repository.download import DownloadOptions, download_tree, plan_download
+from lakecli.repository.download import DownloadOptions
+from lakecli.repository.download_tree import download_tree, plan_download
 from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep, PlanTotals
 from lakecli.repository.upload import UploadOptions

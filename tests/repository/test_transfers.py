@@ -13,7 +13,8 @@ import pytest
 
 from lakecli.kv import unfinished_uploads
 from lakecli.repository import repo
-from lakecli.repository.download import DownloadOptions, download_tree
+from lakecli.repository.download import DownloadOptions
+from lakecli.repository.download_tree import download_tree
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.capabilities import uploads_of

@@ -42,7 +42,7 @@ _CONTEXT.set_forkserver_preload(
         "lakecli.stores.s3.store",
         "lakecli.gc.run",
         "lakecli.imports.job",
-        "lakecli.repository.download",
+        "lakecli.repository.download_tree",
         "lakecli.repository.sharing.automatic",
         "lakecli.repository.upload",
         "pyarrow.parquet",

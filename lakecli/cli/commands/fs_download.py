@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict
@@ -29,14 +29,8 @@ from lakecli.cli.params import AtOp, PrefixUri, Recursive
 from lakecli.cli.parsers import Kind
 from lakecli.errors import AlreadyExists, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.download import (
-    DownloadOptions,
-    MirrorOptions,
-    download_object,
-    download_tree,
-    plan_download,
-    plan_object,
-)
+from lakecli.repository.download import DownloadOptions, download_object, plan_object
+from lakecli.repository.download_tree import download_tree, plan_download
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, IGNORE_FILE, Ignore
 from lakecli.repository.transfer.own_names import is_own
@@ -165,6 +159,8 @@ def fs_download(
     with context.out.progress("download", hidden=transfer.no_progress) as shown:
         options = DownloadOptions(
             selection=matching or EVERYTHING,
+            deletes=_deletes(Path(destination)) if delete else None,
+            max_delete=max_delete,
             part_size=part_size or PART_SIZE,
             parallelism=parallelism(context, repository, transfer.workers),
             progress=shown,
@@ -177,17 +173,12 @@ def fs_download(
                 _download_one(context, repository, path, target, options, no_clobber=no_clobber)
             return
         target = Path(destination)
-        mirror = _mirror(target, max_delete) if delete else None
         where = (repository, ref_of(path), path.path or b"")
         if chosen.dry_run:
-            steps = plan_download(
-                *where, target=target, options=options, names=listed, mirror=mirror
-            )
+            steps = plan_download(*where, target=target, options=options, names=listed)
             show_plan(context, steps, verb="download", hint="all others would be downloaded")
         else:
-            report = download_tree(
-                *where, target=target, options=options, names=listed, mirror=mirror
-            )
+            report = download_tree(*where, target=target, options=options, names=listed)
             answer_transfer(
                 context,
                 "download",
@@ -198,13 +189,10 @@ def fs_download(
             )
 
 
-def _mirror(target: Path, max_delete: int | None) -> MirrorOptions:
+def _deletes(target: Path) -> Callable[[bytes], bool]:
+    """Return which files below a directory `--delete` is about."""
     ignore = Ignore(os.fsencode(target))
-
-    def keeps(name: bytes) -> bool:
-        return IGNORE_FILE in name.split(b"/") or ignore.ignores(name)
-
-    return MirrorOptions(keeps, max_delete)
+    return lambda name: IGNORE_FILE not in name.split(b"/") and not ignore.ignores(name)
 
 
 def _target(uri: LakeUri, destination: str) -> Path:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.cli.option_groups import LinkOptions, SelectionOptions
     from lakecli.repository.contract import Repository
-    from lakecli.repository.download import DownloadReport
+    from lakecli.repository.download_tree import DownloadReport
     from lakecli.repository.transfer.ignore_patterns import Selection
     from lakecli.repository.transfer.plan import PathStep, PlanTotals
     from lakecli.repository.upload_tree import UploadReport

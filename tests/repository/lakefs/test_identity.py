@@ -12,7 +12,7 @@ from lakecli.base.model import CLIENT_MTIME
 from lakecli.committed.values import decode_entry
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
-from lakecli.repository.download import download_tree
+from lakecli.repository.download_tree import download_tree
 from lakecli.repository.reading.addresses import Resolver
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.ingest import SMALL

@@ -1,0 +1,490 @@
+"""Downloading all objects below a directory, or those that a list names.
+
+`_TreeDownload` compares each object with its file, decides what is done with the path, and hands
+that to a sink: `_Writing` does it and counts it (`download_tree`), `_Listing` only lists it
+(`plan_download`). With `deletes`, the files that the ref lacks are deleted at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from threading import Lock
+from typing import Final, NamedTuple
+
+from lakecli.base.model import Entry
+from lakecli.base.uri import as_directory
+from lakecli.committed.values import decode_entry
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    NotFound,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    UsageError,
+)
+from lakecli.repository.contract import Repository
+from lakecli.repository.download import ACTIONS, DEFAULTS, Downloader, DownloadOptions
+from lakecli.repository.reading.addresses import is_external, real_path, remembered
+from lakecli.repository.reading.contents import content_digest
+from lakecli.repository.reading.view import View, no_such_path, open_view
+from lakecli.repository.transfer.destination import (
+    Destination,
+    FileStamp,
+    NoRoom,
+    UnsafeName,
+    UnwritableFile,
+)
+from lakecli.repository.transfer.own_names import is_own
+from lakecli.repository.transfer.parallel import FailureBudget, Workers
+from lakecli.repository.transfer.plan import PathAction, PathStep
+from lakecli.repository.transfer.walk import AscendingNames, LinkPolicy, walk
+from lakecli.stores.contract import BucketNotFound
+from lakecli.stores.uri import is_local
+
+LOOK_AHEAD: Final = 1_024
+"""Objects that are announced to the progress together."""
+
+
+@dataclass(slots=True)
+class DownloadReport:
+    """What a recursive download did.
+
+    Attributes:
+        downloaded: objects written.
+        unchanged: objects whose file existed with the same contents.
+        size: bytes of the objects written.
+        excluded: objects that the selection leaves out.
+        left_out: paths of objects whose names are Git's, lakecli's or the system's own.
+        deleted: files that were deleted, because the ref lacks them.
+        failures: (path, reason), in path order.
+    """
+
+    downloaded: int = 0
+    unchanged: int = 0
+    size: int = 0
+    excluded: int = 0
+    left_out: list[bytes] = field(default_factory=list)
+    deleted: int = 0
+    failures: list[tuple[bytes, str]] = field(default_factory=list)
+
+
+def download_tree(
+    repository: Repository,
+    ref: str,
+    prefix: bytes,
+    *,
+    target: Path,
+    options: DownloadOptions = DEFAULTS,
+    names: Sequence[bytes] | None = None,
+) -> DownloadReport:
+    """Download every object below a directory; report those that fail, and write the others.
+
+    A directory marker (a path that ends in a slash) becomes a directory. Nothing is written outside
+    `target`, whatever the paths are and whatever symbolic links it holds.
+
+    With `options.deletes`, the other files of the directory are deleted afterwards, unless an
+    object fails. A file that is in the way of an object is deleted before that object is
+    downloaded, after all others. Files that the selection leaves out stay, and so do files that
+    change meanwhile, special files, and whatever is outside the directory: symbolic links are
+    deleted themselves and never followed.
+
+    Args:
+        repository: the repository.
+        ref: a ref expression.
+        prefix: the directory.
+        target: the directory to write to.
+        options: of the download.
+        names: of the objects below the prefix, if not all are meant.
+
+    Raises:
+        NotFound: the ref does not exist, or there is nothing below the prefix.
+        Refused: too many files would be deleted, or files would be, although the prefix has no
+            object, or the directory holds files that a repository needs; nothing is written.
+        UsageError: `target` cannot be a directory.
+    """
+    report = DownloadReport()
+    with _opened(repository, ref, prefix, target, options) as place:
+        count = len(place.surplus.files)
+        if options.max_delete is not None and count > options.max_delete:
+            raise Refused(
+                f"{count:,} files would be deleted, more than {options.max_delete:,}",
+                hint="list them: --dry-run",
+            )
+        writing = _Writing(place, report)
+        download = _TreeDownload(place, writing, writing.workers)
+        download.bring(download.records(names))
+        download.delete_surplus()
+    report.failures.sort()
+    return report
+
+
+def plan_download(
+    repository: Repository,
+    ref: str,
+    prefix: bytes,
+    *,
+    target: Path,
+    options: DownloadOptions = DEFAULTS,
+    names: Sequence[bytes] | None = None,
+) -> Iterator[PathStep]:
+    """Yield what `download_tree` would do, in path order, without fetching or writing.
+
+    A file of the size of its object is read and compared. The deletions come last.
+
+    Raises:
+        NotFound: the ref does not exist, or there is nothing below the prefix.
+        Refused: as `download_tree`, but for the number of files.
+        UsageError: `target` cannot be a directory.
+    """
+    with _opened(repository, ref, prefix, target, options) as place:
+        listing = _Listing()
+        download = _TreeDownload(place, listing, Workers(options.parallelism))
+        records = download.records(names)
+        while batch := list(islice(records, LOOK_AHEAD)):
+            download.bring(iter(batch))
+            yield from listing.drain()
+        download.delete_surplus()
+        yield from listing.drain()
+
+
+class _Place(NamedTuple):
+    """What is downloaded, how, and the directory where it is written.
+
+    Attributes:
+        view: the state of the ref.
+        below: the directory whose objects are downloaded; their names begin behind it.
+        options: of the download.
+        target: the directory to write to.
+        destination: the same, to write below.
+        surplus: files that will be deleted; objects with one in their way are left for later.
+    """
+
+    view: View
+    below: bytes
+    options: DownloadOptions
+    target: Path
+    destination: Destination
+    surplus: _Surplus
+
+
+@contextmanager
+def _opened(
+    repository: Repository, ref: str, prefix: bytes, target: Path, options: DownloadOptions
+) -> Iterator[_Place]:
+    """Open a ref and the directory to write to, and find the files that are deleted."""
+    if options.deletes is not None:
+        _check_unneeded(repository, target)
+    below = as_directory(prefix)
+    with open_view(repository, ref) as view, Destination(os.fsencode(target)) as destination:
+        surplus = _Surplus.of(view, below, target, options)
+        yield _Place(view, below, options, target, destination, surplus)
+
+
+class _TreeDownload:
+    """Decides what is done with each object and each surplus file, and hands it to a sink.
+
+    Args:
+        place: what is downloaded, and where to.
+        sink: does what is decided, or lists it.
+        workers: the threads that compare, and in which the sink is called.
+    """
+
+    def __init__(self, place: _Place, sink: _Writing | _Listing, workers: Workers) -> None:
+        self._place = place
+        self._view, self._below, self._options = place.view, place.below, place.options
+        self._surplus = place.surplus
+        self._sink = sink
+        self._workers = workers
+        self._budget = FailureBudget()
+        self._has_failed = False
+        for path, reason in self._surplus.failures:
+            self._fail(path, reason)
+
+    def records(self, names: Sequence[bytes] | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Return the objects below the directory, or those of some names; absent names fail.
+
+        Raises:
+            NotFound: there is nothing below the directory.
+        """
+        if names is not None:
+            return self._named(names)
+        records = self._view.scan(prefix=self._below)
+        first = next(records, None)
+        if first is None:
+            raise self._no_such(self._below)
+        return chain([first], records)
+
+    def _named(self, names: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        for name in names:
+            path = self._below + name
+            value = self._view.find(path)
+            if value is None:
+                self._fail(path, self._no_such(path).message)
+            else:
+                yield path, value
+
+    def _no_such(self, path: bytes) -> NotFound:
+        return no_such_path(self._view.repository, self._view.name, path)
+
+    def bring(self, records: Iterator[tuple[bytes, bytes]]) -> None:
+        """Decide about objects, in several threads."""
+        self._workers.for_each(self._selected(records), self._one)
+
+    def delete_surplus(self) -> None:
+        """Delete the surplus files, then bring the objects that they were in the way of.
+
+        Nothing is deleted if anything has failed.
+        """
+        if self._has_failed or not self._surplus.files:
+            return
+        for name, seen in self._surplus.files:
+            path = os.fsencode(self._place.target / os.fsdecode(name))
+            self._sink.delete(PathStep(PathAction.DELETED, path, seen.size), name, seen)
+        self._surplus = _Surplus([], [])
+        self._workers.for_each(sorted(self._sink.waiting, key=lambda item: item[0]), self._one)
+
+    def _selected(self, records: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, Entry]]:
+        """Yield the selected objects, and announce them to the progress in batches."""
+        selection, below = self._options.selection, len(self._below)
+        while batch := list(islice(records, LOOK_AHEAD)):
+            selected = []
+            for path, value in batch:
+                if is_own(path[below:]):
+                    self._sink.pass_over(PathStep(PathAction.EXCLUDED, path))
+                    continue
+                try:
+                    entry = decode_entry(value)
+                except IntegrityError as error:
+                    self._fail(path, error.message)
+                    continue
+                if selection.takes(path[below:]):
+                    selected.append((path, entry))
+                else:
+                    self._sink.pass_over(PathStep(PathAction.EXCLUDED, path, entry.size))
+            size = sum(entry.size for _, entry in selected)
+            self._options.progress.expect(items=len(selected), size=size)
+            yield from selected
+
+    def _one(self, item: tuple[bytes, Entry]) -> None:
+        """Decide about one object; an error that concerns only this object is recorded."""
+        path, entry = item
+        name = path[len(self._below) :]
+        try:
+            if not name or name.endswith(b"/"):
+                if name:
+                    self._sink.make_directory(name[:-1])
+                return
+            state = self._place.destination.state_of(
+                name,
+                size=entry.size,
+                digest=content_digest(entry),
+                mtime=entry.file_mtime if self._sink.sets_times else None,
+                check=self._workers.check,
+            )
+            step = PathStep(ACTIONS[state], path, entry.size)
+            if step.action is PathAction.UNCHANGED:
+                self._sink.pass_over(step)
+            else:
+                self._sink.write(step, entry)
+                self._budget.succeeded()
+        except NoRoom:
+            raise
+        except (UnwritableFile, NotFound, IntegrityError, UsageError, Refused) as error:
+            # Without the namespace all objects fail; without a bucket outside it only some.
+            if isinstance(error, BucketNotFound) and not is_external(entry):
+                raise
+            if isinstance(error, UnsafeName) and self._surplus.blocks(name):
+                self._sink.put_off(PathStep(PathAction.NEW, path, entry.size), entry)
+            else:
+                self._fail(path, error.message)
+        except (PermissionDenied, Unreachable) as error:
+            self._fail(path, error.message)
+            self._budget.failed(error)
+        else:
+            self._options.progress.advance(items=1)
+
+    def _fail(self, path: bytes, reason: str) -> None:
+        self._has_failed = True
+        self._sink.pass_over(PathStep(PathAction.FAILED, path, error=reason))
+
+
+class _Writing:
+    """Does what a download decides, and reports it."""
+
+    sets_times = True
+
+    def __init__(self, place: _Place, report: DownloadReport) -> None:
+        self._place = place
+        self._report = report
+        self._download = Downloader(place.view.repository, place.options)
+        self.workers = self._download.workers
+        self.waiting: list[tuple[bytes, Entry]] = []
+        self._lock = Lock()
+
+    def pass_over(self, step: PathStep) -> None:
+        """Count an object that is unchanged, excluded or failed."""
+        report = self._report
+        if step.action is PathAction.UNCHANGED:
+            self._place.options.progress.advance(size=step.size)
+            with self._lock:
+                report.unchanged += 1
+        elif step.action is PathAction.FAILED:
+            report.failures.append((step.path, step.error))
+        elif is_own(self._name(step)):
+            report.left_out.append(step.path)
+        else:
+            report.excluded += 1
+
+    def write(self, step: PathStep, entry: Entry) -> None:
+        """Write an object that is new or changed."""
+        size = self._download.fetch(self._place.destination, self._name(step), entry)
+        with self._lock:
+            self._report.downloaded += 1
+            self._report.size += size
+
+    def put_off(self, step: PathStep, entry: Entry) -> None:
+        """Keep an object that is written when the file in its way has been deleted."""
+        self.waiting.append((step.path, entry))
+
+    def make_directory(self, name: bytes) -> None:
+        """Make the directory of a marker."""
+        self._place.destination.make_directory(name)
+
+    def delete(self, _step: PathStep, name: bytes, seen: FileStamp) -> None:
+        """Delete a file, unless it has changed, and the directories that it leaves empty."""
+        view, below = self._place.view, self._place.below
+        try:
+            self._report.deleted += self._place.destination.delete(
+                name, seen=seen, keeps=lambda each: view.find(below + each + b"/") is not None
+            )
+        except LakeError as error:
+            self._report.failures.append((below + name, error.message))
+
+    def _name(self, step: PathStep) -> bytes:
+        return step.path[len(self._place.below) :]
+
+
+class _Listing:
+    """Lists what a download decides, and does nothing."""
+
+    sets_times = False
+    waiting = ()
+
+    def __init__(self) -> None:
+        self._steps: list[PathStep] = []
+
+    def pass_over(self, step: PathStep) -> None:
+        """List an object that is unchanged, excluded or fails."""
+        self._steps.append(step)
+
+    def write(self, step: PathStep, _entry: Entry) -> None:
+        """List an object that is new or changed."""
+        self._steps.append(step)
+
+    put_off = write
+
+    def make_directory(self, name: bytes) -> None:
+        """List nothing: a directory has no data."""
+
+    def delete(self, step: PathStep, _name: bytes, _seen: FileStamp) -> None:
+        """List a file that would be deleted."""
+        self._steps.append(step)
+
+    def drain(self) -> list[PathStep]:
+        """Return the steps since the last call, in path order."""
+        steps, self._steps = self._steps, []
+        return sorted(steps, key=lambda step: step.path)
+
+
+class _Surplus(NamedTuple):
+    """The files of a directory that the ref lacks.
+
+    Attributes:
+        files: names below the directory, ascending, and what was seen there.
+        failures: directories that cannot be read, and why.
+    """
+
+    files: list[tuple[bytes, FileStamp]]
+    failures: list[tuple[bytes, str]]
+
+    @classmethod
+    def of(cls, view: View, below: bytes, target: Path, options: DownloadOptions) -> _Surplus:
+        """Compare a directory with what a view has below a prefix.
+
+        Raises:
+            Refused: everything would be deleted.
+        """
+        found = cls([], [])
+        if options.deletes is None or not target.is_dir():
+            return found
+        names = (path[len(below) :] for path, _ in view.scan(prefix=below))
+        objects = AscendingNames(name for name in names if name and not name.endswith(b"/"))
+        for each in walk(os.fsencode(target), LinkPolicy.FAIL):
+            name = each.relative
+            if is_own(name) or objects.has(name) or not options.deletes(name):
+                continue
+            if not options.selection.takes(name):
+                continue
+            try:
+                status = os.lstat(each.path)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                found.failures.append((each.path, each.problem or "cannot be read"))
+            elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                found.files.append((name, FileStamp.of(status)))
+        if found.files and not objects.any:
+            raise Refused(
+                f"there is no object below {view.repository.uri}/{view.name}/{os.fsdecode(below)}, "
+                "so everything would be deleted",
+                hint=f"if that is meant: rm -r {target}",
+            )
+        return found
+
+    def blocks(self, name: bytes) -> bool:
+        """Tell whether one of the files is in the way of an object."""
+        at = name.find(b"/")
+        while at != -1:
+            if self._has(name[:at], name[:at]):
+                return True
+            at = name.find(b"/", at + 1)
+        return self._has(name + b"/", name + b"0")  # the byte after the slash
+
+    def _has(self, first: bytes, last: bytes) -> bool:
+        at = bisect_left(self.files, first, key=lambda item: item[0])
+        if at == len(self.files):
+            return False
+        return self.files[at][0] == first or self.files[at][0] < last
+
+
+def _check_unneeded(repository: Repository, target: Path) -> None:
+    """Refuse to delete below a directory that holds, or lies in, what a repository needs.
+
+    Raises:
+        Refused: the storage namespace of a repository of this machine, a directory that one has
+            imported from without copying, or the home of lakecli.
+    """
+    lake = repository.lake
+    needed = [(str(lake.home.store), "the local store"), (str(lake.home.cache), "the cache")]
+    for record in lake.repositories():
+        with lake.kv.read() as txn:
+            sources = remembered(txn, lake.repository(record.name))
+        places = [(record.storage_namespace, f"the storage namespace of {record.name}")]
+        places += [(each, f"a source of {record.name}, imported in place") for each in sources]
+        needed += [(real_path(place), what) for place, what in places if is_local(place)]
+    root = os.path.realpath(target)
+    for place, what in needed:
+        real = os.path.realpath(place)
+        if os.path.commonpath([root, real]) in (root, real):
+            raise Refused(
+                f"{target} holds or lies in {what}, from which nothing may be deleted: {place}",
+                hint="download to another directory",
+            )
