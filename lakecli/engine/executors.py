@@ -18,7 +18,7 @@ from time import monotonic, sleep
 from typing import Any, Final, NamedTuple, NoReturn
 
 import lakecli
-from lakecli.engine.session import gist
+from lakecli.engine.session import gist, scala_context
 from lakecli.errors import PermissionDenied, Unreachable, Unsupported
 
 SILENCE: Final = 2.0
@@ -151,7 +151,7 @@ def _wait(
 
     def touch() -> None:
         context.setJobGroup(group, "lakecli waits for executors", interruptOnCancel=True)
-        context._jsc.sc().range(0, 1, 1, 1).count()  # noqa: SLF001 - PySpark has no job without Python
+        scala_context(context).range(0, 1, 1, 1).count()
 
     expected = expected_executors(context)
     reported = monotonic() - INTERVAL + SILENCE
@@ -199,7 +199,7 @@ def count_executors(context: Any) -> int:  # noqa: ANN401
 
 def _executors(context: Any) -> Iterator[int]:  # noqa: ANN401
     """Yield the number of cores of each executor."""
-    found = context._jsc.sc().statusStore().executorList(True)  # noqa: FBT003, SLF001 - as above
+    found = scala_context(context).statusStore().executorList(True)  # noqa: FBT003 - Java's
     for at in range(found.size()):
         executor = found.apply(at)
         if executor.id() != "driver":

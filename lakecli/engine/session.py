@@ -277,6 +277,14 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
         ) from error
 
 
+def scala_context(context: Any) -> Any:  # noqa: ANN401 - PySpark is not typed
+    """Return Spark's own context, for what PySpark's has no method for.
+
+    That is a job without Python, the executors with their cores, and ending jobs still to come.
+    """
+    return context._jsc.sc()  # noqa: SLF001 - it has no public name
+
+
 def _last_words(log: Path) -> str:
     """Return the line of Spark's log that says why it did not start."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()

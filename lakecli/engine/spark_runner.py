@@ -23,7 +23,7 @@ from lakecli.engine.errors_as_json import dump_error, find_carried, load_error
 from lakecli.engine.executors import find_lack, prepare_executors
 from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import Scratch, keep_value, take_value
-from lakecli.engine.session import gist, start_session
+from lakecli.engine.session import gist, scala_context, start_session
 from lakecli.errors import LakeError, Unreachable
 
 P = TypeVar("P")
@@ -198,7 +198,7 @@ class SparkRunner(Runner):
                 pool.shutdown(wait=False, cancel_futures=True)
                 with suppress(Exception):  # the JVM may have exited
                     # With the jobs that threads are about to submit.
-                    self.context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
+                    scala_context(self.context).cancelJobGroupAndFutureJobs(group)
 
     def _tell(self, group: str, while_waiting: Callable[[int], None]) -> None:
         """Call a function with the number of finished tasks in the jobs of a group."""

@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import IO, Any, Final, cast
 
 from fsspec.compression import compr
 from fsspec.spec import AbstractBufferedFile
@@ -99,7 +99,7 @@ class WrittenFile(_Discardable):
 
     # As `__del__` finds them if an interrupt comes before `__init__` has set them.
     _is_discarded = True
-    _file: tempfile._TemporaryFileWrapper[bytes] | None = None
+    _file: IO[bytes] | None = None
 
     def __init__(
         self,

@@ -73,7 +73,7 @@ class GsClient:
         self, login: GsLogin, bucket: str, *, attempts: int, server_date: ServerDate
     ) -> None:
         self._login = login
-        self._client = _new_client(login, server_date)
+        self._client, self._session = _new_client(login, server_date)
         self._bucket: Bucket = self._client.bucket(bucket)
         self._attempts = attempts
         self._retry = _Attempts(attempts)
@@ -266,8 +266,7 @@ class GsClient:
         url = f"{self._login.endpoint}/{path}?{urlencode(query)}"
 
         def send() -> requests.Response:
-            session = self._client._http  # noqa: SLF001 - it adds the credentials
-            answer: requests.Response = session.request(
+            answer: requests.Response = self._session.request(
                 method, url, data=body, headers=headers, timeout=TIMEOUT
             )
             if answer.status_code >= HTTPStatus.BAD_REQUEST:
@@ -398,7 +397,8 @@ class _Deletions(Batch):  # type: ignore[misc] # the SDK is not typed
         return self.answers
 
 
-def _new_client(login: GsLogin, server_date: ServerDate) -> Client:
+def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, requests.Session]:
+    """Return the SDK's client, and its session, which adds the credentials to requests."""
     options: dict[str, Any] = {}
     if not login.emulator:
         options["credentials"] = login.credentials
@@ -409,9 +409,10 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> Client:
     # Otherwise some versions of the SDK request the bucket's properties in a thread of their own,
     # which needs a permission that users of objects may lack.
     client._bucket_metadata_cache = None  # noqa: SLF001 - there is only a variable for all
-    session = client._http  # noqa: SLF001 - how the SDK's own guide enlarges the pool
+    # The SDK's own guide enlarges the pool by this name; there is no public one.
+    session: requests.Session = client._http  # noqa: SLF001
     bound_answers(session, server_date, _check_answer)
-    return client
+    return client, session
 
 
 def _check_answer(

@@ -244,5 +244,6 @@ def _recorded(region: str) -> str:
 
 def _expiry_of(credentials: Any) -> datetime | None:  # noqa: ANN401 - the SDK is not typed
     """Return when temporary credentials expire; known only of those that can be refreshed."""
+    # The SDK has no public name for it: `refresh_needed` tells no time.
     end = getattr(credentials, "_expiry_time", None)
     return end.astimezone(UTC) if isinstance(end, datetime) else None
