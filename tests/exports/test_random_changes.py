@@ -36,11 +36,11 @@ def test_incremental_exports(wanted: list[tuple[Changes, bool]]) -> None:
     with TemporaryDirectory() as folder, open_lake(Path(folder)) as lake:
         repository = make_repository(lake, Path(folder))
         target = Path(folder) / "out"
-        model: dict[bytes, bytes] = {}
+        contents: dict[bytes, bytes] = {}
         exported = ""
         first: tuple[Changes, bool] = ({b"z": b""}, True)
         for number, (changes, is_exported) in enumerate([first, *wanted]):
-            merged = {**model, **changes}
+            merged = {**contents, **changes}
             after = {path: data for path, data in merged.items() if data is not None}
             if conflicts(after):
                 continue
@@ -48,7 +48,7 @@ def test_incremental_exports(wanted: list[tuple[Changes, bool]]) -> None:
                 put(repository, changes, str(number))
             except NothingToDo:
                 continue
-            model = after
+            contents = after
             if not is_exported:
                 continue
             report = export(
@@ -62,6 +62,6 @@ def test_incremental_exports(wanted: list[tuple[Changes, bool]]) -> None:
             assert report.outcome.failures == []
             exported = report.commit_id
             assert files(target) == {
-                path: data for path, data in model.items() if path != b"_SUCCESS"
+                path: data for path, data in contents.items() if path != b"_SUCCESS"
             }
-            assert (target / "_SUCCESS").read_bytes() == model.get(b"_SUCCESS", b"")
+            assert (target / "_SUCCESS").read_bytes() == contents.get(b"_SUCCESS", b"")

@@ -1,4 +1,4 @@
-"""Annotations against a model that asks for one path at a time, and what they read."""
+"""Annotations of random histories, found path by path as well, and what they read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PATHS += [b"top1", b"top2", b"a", b"b/"]
 Contents = dict[bytes, bytes]
 
 
-class Model:
+class RandomHistory:
     """Random commits with random trees, and what annotates them path by path."""
 
     def __init__(self, repository: Repository, seed: int, count: int = 40) -> None:
@@ -124,22 +124,22 @@ def annotated(repository: Repository, ref: str, path: bytes = b"", **how: bool) 
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_annotations_are_those_of_a_model(
+def test_annotations_of_a_random_history_are_those_found_path_by_path(
     repository: Repository, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAGE", (1 << 17, 7)[seed % 2])
     monkeypatch.setattr(module, "FEW", (64, 0)[seed // 2 % 2])
     monkeypatch.setattr("lakecli.committed.diff.POINTS", (2, 0)[seed // 4 % 2])
-    model = Model(repository, seed)
-    for commit in model.commits[-3:]:
+    history = RandomHistory(repository, seed)
+    for commit in history.commits[-3:]:
         for prefix in (b"", b"a", b"b/", b"c/x"):
             for recursive in (False, True):
                 for first_parent in (False, True):
-                    items = model.items(commit, prefix, recursive=recursive)
-                    if prefix == b"a" in model.contents[commit.id] and not recursive:
+                    items = history.items(commit, prefix, recursive=recursive)
+                    if prefix == b"a" in history.contents[commit.id] and not recursive:
                         items = [b"a"]
                     expected = [
-                        model.last(
+                        history.last(
                             item,
                             commit,
                             is_prefix=not recursive and item.endswith(b"/") and item != prefix,
