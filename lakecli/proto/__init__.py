@@ -1,6 +1,6 @@
 """lakeFS's protobuf messages, encoded and decoded without the protobuf library.
 
-With it ``fs stat`` would take a fifth longer, and an entry of a large import or listing would be
+With it ``fs stat`` would take a quarter longer, and an entry of a large import or listing would be
 encoded or decoded in three times the time. Tests compare every message with protobuf's reading.
 
 ::
