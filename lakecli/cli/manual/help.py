@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.manual.describe import CommandHelp, ParameterHelp, global_options
-from lakecli.cli.manual.topics import Topic
 from lakecli.cli.tree import FIRST_COMMANDS
+
+if TYPE_CHECKING:
+    from lakecli.cli.manual.topics import Topic
 
 PURPOSE: Final = "Git for the objects of a data lake: lakeFS without the server"
 _WIDTH: Final = 80
