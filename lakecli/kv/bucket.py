@@ -29,6 +29,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from lakecli.base.identity import h
 from lakecli.base.ids import CommitId, MalformedId, PackId, WriteId
 from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError
@@ -181,10 +182,8 @@ class ReflogStore(_Rows):
             txn.delete(Table.REFLOG, key)
 
     def _prefix(self, kind: RefKind, name: str) -> bytes:
-        from lakecli.base.identity import h  # a name may be as long as a key
-
         ref = kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")
-        return self._repository + h(ref)
+        return self._repository + h(ref)  # a name may be as long as a key
 
 
 class IntentStore(_Rows):

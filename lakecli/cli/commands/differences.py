@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from math import ceil
-from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 from lakecli.base.model import ChangeType, Difference
+from lakecli.cli.out.output import Output
+from lakecli.cli.out.records import pick
 from lakecli.cli.out.text import human_size, quote_path
+from lakecli.committed.diff import ChangeCounts, count_changes
 from lakecli.committed.values import decode_entry
-
-if TYPE_CHECKING:
-    from lakecli.cli.out.output import Output
-    from lakecli.committed.diff import ChangeCounts
 
 LOOKS: Final = {
     ChangeType.ADDED: ("+ added", "green"),
@@ -137,8 +136,6 @@ def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -
         differences: consumed while they are counted.
         depth: how many directories a prefix has at most.
     """
-    from lakecli.committed.diff import count_changes
-
     rows = count_changes(differences, depth=depth)
     total = 0
 
@@ -165,8 +162,6 @@ def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -
 
 def counts_record(row: ChangeCounts) -> ChangeCountsJson:
     """Return the JSON answer about the differences below a prefix."""
-    from lakecli.cli.out.records import pick
-
     return pick(ChangeCountsJson, row)
 
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.base.model import Branch, Commit, CommitId, Tag
 from lakecli.cli.out.text import age, cut, harmless, local_date, one_line, quote_path
 from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from lakecli.refs.history import GraphLine
+from lakecli.refs.history import GraphLine
 
 ID_WIDTH = 12
 """Digits of a commit ID in a drawing; enough for a ref."""

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.base.uri import LakeUri
+from lakecli.cli.context import Context
 from lakecli.refs.names import is_full_commit_id
 from lakecli.repository.contract import Finished, Repository
 from lakecli.repository.reading.view import commit_at
 
 if TYPE_CHECKING:
-    from lakecli.cli.context import Context
     from lakecli.repository.push import PushLease, RefPush
     from lakecli.repository.sharing.fetch import RefUpdate
     from lakecli.repository.status import Distance
@@ -87,7 +87,7 @@ def read_lease(repository: Repository, text: str | None) -> "PushLease | None":
         return PushLease(commit_at(repository, txn, text).id)
 
 
-def finish_interrupted(context: "Context", repository: Repository) -> list[Finished]:
+def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:
     """Finish what an interrupted command left, and show what became of it."""
     from lakecli.repository.journal.intents import finish_pending
 

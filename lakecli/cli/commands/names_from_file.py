@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeVar, cast
 
 from lakecli.base.model import MAX_PATH_SIZE, Entry
 from lakecli.base.uri import LakeUri, as_directory
+from lakecli.cli.context import Context
 from lakecli.cli.line import Option
 from lakecli.cli.parsers import Kind
 from lakecli.errors import NotFound, PartialFailure, PermissionDenied, UsageError
 
 if TYPE_CHECKING:
-    from lakecli.cli.context import Context
     from lakecli.repository.reading.reader import Reader
 
 Q = TypeVar("Q")
@@ -63,7 +63,7 @@ def are_given(options: NamesOptions) -> bool:
     return options.files_from is not None
 
 
-def read_names(context: "Context", options: NamesOptions) -> list[bytes] | None:
+def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
     """Return the names of ``--files-from``, each once and in order; ``None`` without the option.
 
     A name may begin with ``./``, as those of find do. Without any name there is nothing to do,
@@ -86,13 +86,13 @@ def read_names(context: "Context", options: NamesOptions) -> list[bytes] | None:
     return sorted(names)
 
 
-def bytes_of(context: "Context") -> BufferedIOBase:
+def bytes_of(context: Context) -> BufferedIOBase:
     """Return standard input for bytes."""
     return cast("BufferedIOBase", context.stdin.buffer)
 
 
 @contextmanager
-def open_names(context: "Context", source: str) -> Iterator[BufferedIOBase]:
+def open_names(context: Context, source: str) -> Iterator[BufferedIOBase]:
     """Open the file of ``--files-from``, or standard input.
 
     Raises:
@@ -116,7 +116,7 @@ def open_names(context: "Context", source: str) -> Iterator[BufferedIOBase]:
         yield file
 
 
-def note_no_name(context: "Context", source: str) -> None:
+def note_no_name(context: Context, source: str) -> None:
     """Note that there is nothing to do."""
     shown = "standard input" if source == STANDARD_INPUT else source
     context.out.note(f"there is no name in {shown}: nothing to do")
@@ -143,14 +143,14 @@ def check_found(answers: Iterable[tuple[Q, T | None]]) -> Iterator[tuple[Q, T | 
         raise PartialFailure(f"{missing:,} of {asked:,} do not exist")
 
 
-def answer(context: "Context", record: Mapping[str, object], lines: Iterable[str]) -> None:
+def answer(context: Context, record: Mapping[str, object], lines: Iterable[str]) -> None:
     """Answer one question, at once."""
     context.out.emit(record, text=lambda: lines)
     context.out.flush()
 
 
 def iter_found(
-    context: "Context", reader: "Reader", root: LakeUri, options: NamesOptions
+    context: Context, reader: "Reader", root: LakeUri, options: NamesOptions
 ) -> Iterator[tuple[bytes, Entry | None]]:
     """Yield the paths that ``--files-from`` names, below that of the URI, with their entries.
 

@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, NotRequired, TypedDict
 
+from lakecli.cli.context import Context
 from lakecli.cli.line import Option
 from lakecli.cli.out.records import FailureJson, pick
 from lakecli.cli.out.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
+from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.own_names import LEFT_OUT
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.uri import is_local
@@ -17,9 +19,7 @@ from lakecli.stores.uri import is_local
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.cli.context import Context
     from lakecli.cli.option_groups import LinkOptions, SelectionOptions
-    from lakecli.repository.contract import Repository
     from lakecli.repository.download_tree import DownloadReport
     from lakecli.repository.transfer.ignore_patterns import Selection
     from lakecli.repository.transfer.plan import PathStep, PlanTotals

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.base.model import is_repository_name
 from lakecli.base.uri import SCHEME
+from lakecli.cli.context import Context
 from lakecli.cli.tree import COMMANDS, GROUPS
-
-if TYPE_CHECKING:
-    from lakecli.cli.context import Context
 
 _DOWNLOAD: Final = "lakecli fs download PATH DEST; with -r all below PATH"
 _UPLOAD: Final = "lakecli fs upload FILE PATH; with -r a directory"

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import Commit, Entry
+
 if TYPE_CHECKING:
-    from lakecli.base.model import Commit, Entry
     from lakecli.repository.reading.outside_counts import CountedPlace
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
