@@ -27,12 +27,8 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Change, claim_values, uploaded_changes
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, values_on
-from lakecli.repository.transfer.ingest import (
-    ExpectedObject,
-    Ingest,
-    Ingested,
-    SpecialFile,
-)
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
+from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested, SpecialFile
 from lakecli.repository.transfer.parallel import CheckedProgress, Memory, Workers, part_retries
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.staging.area import TOMBSTONE
@@ -41,14 +37,12 @@ from lakecli.stores.capabilities import PART_SIZE, clear_temporaries, uploads_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.transfer.ignore_patterns import Selection
-
 
 class UploadOptions(NamedTuple):
     """How to upload, and what to record with the objects.
 
     Attributes:
-        selection: of the files in a directory; ``None`` takes all.
+        selection: of the files in a directory.
         content_type: of every object, instead of the one that its suffix implies.
         metadata: user metadata of every object. An object of lakeFS keeps its content type and
             metadata if the file has its contents and none are given here.
@@ -60,7 +54,7 @@ class UploadOptions(NamedTuple):
             also those that the namespace holds already.
     """
 
-    selection: Selection | None = None
+    selection: Selection = EVERYTHING
     content_type: str | None = None
     metadata: Mapping[str, str] = MappingProxyType({})
     links: LinkPolicy = LinkPolicy.FAIL

@@ -28,7 +28,7 @@ from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import values_on
-from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
+from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.ingest import SMALL, Ingested, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
@@ -96,7 +96,6 @@ def upload_tree(
     names: Sequence[bytes] | None = None,
     delete: bool = False,
     max_delete: int | None = None,
-    report: UploadReport | None = None,
 ) -> UploadReport:
     """Upload every file below a directory; report files that fail, and upload the others.
 
@@ -104,7 +103,8 @@ def upload_tree(
     name below `source`. With `delete`, other objects below the prefix are deleted in the same
     operation, together with the last files. If a file fails, nothing is deleted, because its object
     may be meant to stay. Objects that the selection leaves out stay, and so do objects that
-    somebody else changes meanwhile, and markers of directories that exist.
+    somebody else changes meanwhile, and markers of directories that exist. If the upload ends
+    early, a notice tells how many objects are staged.
 
     Args:
         repository: to upload to.
@@ -116,7 +116,6 @@ def upload_tree(
         names: of the files below the directory, if not all are meant.
         delete: delete the objects below the prefix that the directory lacks.
         max_delete: refuse to delete more objects than this.
-        report: filled while the upload runs, so that the caller of an interrupted one has it.
 
     Raises:
         NotFound: no such directory or branch.
@@ -125,7 +124,6 @@ def upload_tree(
             branch and a second walk differs. Nothing is staged.
         UsageError: two files have the same name.
     """
-    report = report or UploadReport()
     target = _UploadTarget(repository, branch, as_directory(prefix), options)
     with _files(target, source, names, delete=delete) as files:
         count = len(files.surplus)
@@ -134,8 +132,7 @@ def upload_tree(
                 f"{count:,} objects would be deleted, more than {max_delete:,}",
                 hint="list them: --dry-run",
             )
-        _StagedUpload(target, files, report).run()
-    return report
+        return _StagedUpload(target, files).run()
 
 
 def plan_upload(
@@ -283,9 +280,8 @@ class _Item(NamedTuple):
 def _items(target: _UploadTarget, found: Iterator[WalkedFile]) -> Iterator[_Item]:
     """Yield files with the entries that the branch has, or with why they are not uploaded."""
     repository, branch, prefix, options = target
-    selection = options.selection or EVERYTHING
     while batch := list(islice(found, LOOK_AHEAD)):
-        refusals = [_refusal(each, prefix, selection) for each in batch]
+        refusals = [_refusal(each, prefix, options.selection) for each in batch]
         taken = [each for each, refusal in zip(batch, refusals, strict=True) if refusal is None]
         sizes = list(map(size_of, taken))
         options.progress.expect(items=len(taken), size=sum(sizes))
@@ -325,10 +321,9 @@ class _StagedUpload:
     Args:
         target: where they become objects.
         files: what is uploaded.
-        report: counts them.
     """
 
-    def __init__(self, target: _UploadTarget, files: _UploadFiles, report: UploadReport) -> None:
+    def __init__(self, target: _UploadTarget, files: _UploadFiles) -> None:
         self._target = target
         self._repository, branch, self._prefix, self._options = target
         self._workers = Workers(self._options.parallelism)
@@ -337,27 +332,34 @@ class _StagedUpload:
         self._budget = FailureBudget()
         self._is_local = is_local(target.repository.store.uri)
         self._chunk = CHUNK if self._is_local else BUCKET_CHUNK
-        self._report = report
+        self._report = UploadReport()
         self._lock = Lock()
         self._staging = Lock()
         self._pending: list[tuple[bytes, Ingested, bytes | None]] = []
         self._pending_bytes = 0
 
-    def run(self) -> None:
+    def run(self) -> UploadReport:
         """Upload the files."""
-        items = self._taken()
-        if self._is_local:
-            items = self._large(items)
+        report, items = self._report, self._taken()
         try:
-            self._workers.for_each(items, self._one)
+            if self._is_local:
+                self._small_first(items)
+            else:
+                self._workers.for_each(items, self._one)
+            surplus = () if report.failures else self._files.absent(self._prefix)
+            self._stage_pending(surplus)
+            self._upload.finish()
         except BaseException:
             # Stage what arrived, so that the repeated command does not send it again.
             with suppress(LakeError):
                 self._stage_pending()
+            if staged := report.uploaded + report.unchanged:
+                self._repository.notify(
+                    Notice(f"{staged} objects are staged", hint="run the same command to continue")
+                )
             raise
-        self._stage_pending(() if self._report.failures else self._files.absent(self._prefix))
-        self._upload.finish()
-        self._report.failures.sort()
+        report.failures.sort()
+        return report
 
     def _taken(self) -> Iterator[_Item]:
         """Yield the files that are uploaded; record the others."""
@@ -372,17 +374,18 @@ class _StagedUpload:
             else:
                 self._report.excluded += 1
 
-    def _large(self, items: Iterator[_Item]) -> Iterator[_Item]:
-        """Bring in small files as they are drawn, one after the other, and yield the others.
+    def _small_first(self, items: Iterator[_Item]) -> None:
+        """Bring in the small files of each batch in this thread, then the others in several.
 
         In a local namespace, threads with small files wait for the interpreter and for the
         directory in which all of them create files: one is as fast as several.
         """
-        for item in items:
-            if item.size <= SMALL:
-                self._one(item)
-            else:
-                yield item
+        while batch := list(islice(items, LOOK_AHEAD)):
+            for item in batch:
+                if item.size <= SMALL:
+                    self._one(item)
+            if large := [item for item in batch if item.size > SMALL]:
+                self._workers.for_each(large, self._one)
 
     def _one(self, item: _Item) -> None:
         """Bring in one file; an error that concerns only this file is recorded.
@@ -505,7 +508,7 @@ class _Listing:
     def __init__(self, source: Path, options: UploadOptions) -> None:
         self.source = source
         self._options = options
-        self.takes = (options.selection or EVERYTHING).takes
+        self.takes = options.selection.takes
         from tempfile import TemporaryFile
 
         self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `__exit__`

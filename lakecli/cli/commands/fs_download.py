@@ -32,7 +32,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions, download_object, plan_object
 from lakecli.repository.download_tree import download_tree, plan_download
 from lakecli.repository.reading.addresses import full_address
-from lakecli.repository.transfer.ignore_patterns import EVERYTHING, IGNORE_FILE, Ignore
+from lakecli.repository.transfer.ignore_patterns import IGNORE_FILE, Ignore
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.stores.capabilities import PART_SIZE
 
@@ -158,7 +158,7 @@ def fs_download(
     repository = context.synced_repository(path, at_op=at_op)
     with context.out.progress("download", hidden=transfer.no_progress) as shown:
         options = DownloadOptions(
-            selection=matching or EVERYTHING,
+            selection=matching,
             deletes=_deletes(Path(destination)) if delete else None,
             max_delete=max_delete,
             part_size=part_size or PART_SIZE,

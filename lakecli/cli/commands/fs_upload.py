@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Sequence
+from typing import TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, read_names
@@ -32,9 +31,6 @@ from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
-
-if TYPE_CHECKING:
-    from lakecli.repository.upload_tree import UploadReport
 
 
 class UploadJson(TypedDict):
@@ -175,12 +171,7 @@ def fs_upload(
             return
         from pathlib import Path
 
-        from lakecli.repository.upload_tree import (
-            UploadReport,
-            plan_file,
-            plan_upload,
-            upload_tree,
-        )
+        from lakecli.repository.upload_tree import plan_file, plan_upload, upload_tree
 
         branch, files = ref_of(target), [Path(each) for each in sources]
         where = (repository, branch, target.path or b"")
@@ -198,17 +189,14 @@ def fs_upload(
             return
         if is_tree:
             tell_directory(context, sources[0], target)
-        report = UploadReport()
-        with telling_what_is_staged(context, report):
-            upload_tree(
-                *where,
-                source=source_files,
-                options=options,
-                names=listed,
-                delete=deletes,
-                max_delete=max_delete,
-                report=report,
-            )
+        report = upload_tree(
+            *where,
+            source=source_files,
+            options=options,
+            names=listed,
+            delete=deletes,
+            max_delete=max_delete,
+        )
     answer_transfer(
         context,
         "upload",
@@ -295,18 +283,6 @@ def _path_for(target: LakeUri, source: str, *, is_whole: bool) -> bytes:
     if not path or path.endswith(b"/"):
         return path + os.fsencode(os.path.basename(os.path.normpath(source)))
     return path
-
-
-@contextmanager
-def telling_what_is_staged(context: Context, report: UploadReport) -> Iterator[None]:
-    """If the upload of the block ends early, note what its report says is staged."""
-    try:
-        yield
-    except BaseException:
-        if report.uploaded or report.unchanged:
-            done = report.uploaded + report.unchanged
-            context.out.note(f"{done} objects are staged; run the same command to continue")
-        raise
 
 
 def tell_directory(context: Context, source: str, target: LakeUri) -> None:

@@ -249,10 +249,8 @@ def _plan_record(plan: PlanTotals) -> dict[str, object]:
     return record | {"failed": len(plan.failures), "failures": failure_records(plan.failures)}
 
 
-def selection(
-    options: SelectionOptions, *, recursive: bool, may_plan: bool = False
-) -> Selection | None:
-    """Return the selection of ``--include`` and ``--exclude``; ``None``: neither is given.
+def selection(options: SelectionOptions, *, recursive: bool, may_plan: bool = False) -> Selection:
+    """Return the selection of ``--include`` and ``--exclude``.
 
     Args:
         options: as given.
@@ -264,9 +262,7 @@ def selection(
     """
     if options.dry_run and not (recursive or may_plan):
         raise UsageError("--dry-run needs -r", hint="add -r")
-    if not options.include and not options.exclude:
-        return None
-    if not recursive:
+    if (options.include or options.exclude) and not recursive:
         raise UsageError("--include and --exclude need -r", hint="add -r")
     from lakecli.repository.transfer.ignore_patterns import Selection
 
