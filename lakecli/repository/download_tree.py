@@ -323,6 +323,7 @@ class _Writing:
 
     def __init__(self, place: _Place, report: DownloadReport) -> None:
         self._place = place
+        self._cut = len(place.below)
         self._report = report
         self._download = Downloader(place.view.repository, place.options)
         self.workers = self._download.workers
@@ -338,14 +339,14 @@ class _Writing:
                 report.unchanged += 1
         elif step.action is PathAction.FAILED:
             report.failures.append((step.path, step.error))
-        elif is_own(self._name(step)):
+        elif is_own(step.path[self._cut :]):
             report.left_out.append(step.path)
         else:
             report.excluded += 1
 
     def write(self, step: PathStep, entry: Entry) -> None:
         """Write an object that is new or changed."""
-        size = self._download.fetch(self._place.destination, self._name(step), entry)
+        size = self._download.fetch(self._place.destination, step.path[self._cut :], entry)
         with self._lock:
             self._report.downloaded += 1
             self._report.size += size
@@ -367,9 +368,6 @@ class _Writing:
             )
         except LakeError as error:
             self._report.failures.append((below + name, error.message))
-
-    def _name(self, step: PathStep) -> bytes:
-        return step.path[len(self._place.below) :]
 
 
 class _Listing:
