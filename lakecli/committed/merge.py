@@ -24,11 +24,11 @@ known unread; otherwise its records are compared, except where base and source a
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, is_md5
-from lakecli.base.model import MergeStrategy, MetarangeId
+from lakecli.base.model import MetarangeId
 from lakecli.committed.metaranges import ID_PART, Metarange
 from lakecli.committed.scan import Cursor, iter_pairs, iter_windows
 from lakecli.committed.tree_store import TreeStore
@@ -43,7 +43,7 @@ def merge(
     base: MetarangeId,
     source: MetarangeId,
     destination: MetarangeId,
-    strategy: MergeStrategy,
+    source_wins: bool,
 ) -> MetarangeId:
     """Merge `source` into `destination` and return the result, which is durable by then.
 
@@ -54,10 +54,10 @@ def merge(
         base: the common ancestor.
         source: the tree whose changes since the base are merged.
         destination: the tree they are merged into.
-        strategy: how conflicts are resolved.
+        source_wins: whether conflicts take the source's side; otherwise they keep the
+            destination's. `refuse_conflicts` is for those who want neither.
 
     Raises:
-        MergeConflict: there are conflicts and `strategy` resolves none; nothing was written.
         IntegrityError: a table that had to be read is missing or damaged.
     """
     if source in {base, destination}:
@@ -66,46 +66,47 @@ def merge(
     if destination == base:
         return source
     ours = canonical(trees, destination)  # only this tree has to be cut as lakecli does it
-    if strategy == MergeStrategy.FAIL:
-        _refuse_conflicts(trees, segments(before, theirs, ours))
     application = Application(trees, bases=(ours, theirs))
-    writer = application.writer
     for segment in segments(before, theirs, ours):
         more = not segment.is_last
         if segment.keeps_destination:
-            writer.copy_ranges(*segment.destination, more=more)
+            application.run(*segment.destination, (), more=more)
         elif segment.base.is_same(segment.destination):
-            application.is_changed = True
-            writer.copy_ranges(*segment.source, more=more)
+            application.take(*segment.source, more=more)
         else:
-            changes = _iter_changes(iter_candidates(trees, segment), strategy)
+            changes = (
+                (candidate.path, candidate.source)
+                for candidate in iter_candidates(trees, segment)
+                if source_wins or not candidate.is_conflict
+            )
             application.run(*segment.destination, changes, more=more)
     merged = application.finish(destination)
     return destination if merged == ours.id else merged
 
 
-def _iter_changes(
-    candidates: Iterable[Candidate], strategy: MergeStrategy
-) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield the changes that the merge makes to the destination."""
-    for candidate in candidates:
-        if strategy == MergeStrategy.SOURCE_WINS or not candidate.is_conflict:
-            yield candidate.path, candidate.source
-
-
-def _refuse_conflicts(trees: TreeStore, all_segments: Iterable[Segment]) -> None:
-    """Refuse a merge with conflicts, before anything is written.
+def refuse_conflicts(
+    trees: TreeStore,
+    *,
+    base: MetarangeId,
+    source: MetarangeId,
+    destination: MetarangeId,
+    hint: str,
+) -> None:
+    """Refuse a merge with conflicts; nothing is written.
 
     Raises:
-        MergeConflict: there are conflicts.
+        MergeConflict: there are conflicts; it has the hint.
+        IntegrityError: a table that had to be read is missing or damaged.
     """
+    if source in {base, destination} or destination == base:
+        return
     conflicts = Conflicts()
-    for segment in all_segments:
+    for segment in segments(*(find_canonical(trees, each) for each in (base, source, destination))):
         if segment.is_contested:
             for candidate in iter_candidates(trees, segment):
                 if candidate.is_conflict:
                     conflicts.add(candidate.path, unlike_checksums=may_be_none(candidate))
-    conflicts.check()
+    conflicts.check(hint=hint)
 
 
 class Slice(NamedTuple):
@@ -312,6 +313,8 @@ class _Finder:
 
 MAX_CONFLICTS_LISTED: Final = 1_000
 
+ONE_SIDE: Final = "change them on one side, or merge with --strategy source-wins or dest-wins"
+
 
 class MergeConflict(ConflictError):
     """Both sides changed the same paths differently.
@@ -322,11 +325,16 @@ class MergeConflict(ConflictError):
     """
 
     def __init__(
-        self, paths: Sequence[bytes], count: int, *, unlike: Sequence[bytes] = (), unlikes: int = 0
+        self,
+        paths: Sequence[bytes],
+        count: int,
+        *,
+        hint: str = ONE_SIDE,
+        unlike: Sequence[bytes] = (),
+        unlikes: int = 0,
     ) -> None:
         what = "1 path was" if count == 1 else f"{count:,} paths were"
         message = f"merge conflict: {what} changed differently on both sides"
-        hint = "change them on one side, or merge with --strategy source-wins or dest-wins"
         if unlikes:
             those = "it" if count == 1 else f"{unlikes:,} of them"
             message += (
@@ -355,15 +363,15 @@ class Conflicts:
             if unlike_checksums:
                 self._unlike.append(path)
 
-    def check(self) -> None:
-        """Raise an error if there are conflicts.
+    def check(self, *, hint: str = ONE_SIDE) -> None:
+        """Raise an error if there are conflicts, with a hint what to do.
 
         Raises:
             MergeConflict: there are.
         """
         if self._count:
             raise MergeConflict(
-                self._paths, self._count, unlike=self._unlike, unlikes=self._unlikes
+                self._paths, self._count, hint=hint, unlike=self._unlike, unlikes=self._unlikes
             )
 
 

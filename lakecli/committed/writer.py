@@ -115,19 +115,21 @@ class Application:
         trees: the store that holds the trees.
         bases: as of `TreeWriter`.
 
-    Attributes:
-        writer: writes the new tree.
-        is_changed: whether a path differs so far.
     """
 
     def __init__(self, trees: TreeStore, *, bases: Sequence[Metarange]) -> None:
         self._trees = trees
-        self.writer = TreeWriter(trees, bases=bases)
-        self.is_changed = False
+        self._writer = TreeWriter(trees, bases=bases)
+        self._is_changed = False
 
     def finish(self, before: MetarangeId) -> MetarangeId:
         """Return the new tree, durable by then, or `before` if no path differs from it."""
-        return self.writer.finish() if self.is_changed else before
+        return self._writer.finish() if self._is_changed else before
+
+    def take(self, tree: Metarange, first: int, last: int, *, more: bool) -> None:
+        """Write ranges of another tree, unchanged, in place of those of the changed tree."""
+        self._is_changed = True
+        self._writer.copy_ranges(tree, first, last, more=more)
 
     def run(
         self,
@@ -148,7 +150,7 @@ class Application:
                 ranges unless it is the last of the tree.
             more: whether anything is written afterwards.
         """
-        writer = self.writer
+        writer = self._writer
         pending = Changes(changes)
         while first < last:
             key = pending.key
@@ -172,8 +174,8 @@ class Application:
         """Write changes to paths that the tree does not have."""
         for chunk in changes.before(limit):
             added = [(key, value) for key, value in chunk if value is not None]
-            self.writer.add_many([key for key, _ in added], [value for _, value in added])
-            self.is_changed = self.is_changed or bool(added)
+            self._writer.add_many([key for key, _ in added], [value for _, value in added])
+            self._is_changed = self._is_changed or bool(added)
 
     def _rewrite(self, record: RangeRecord, changes: Changes) -> None:
         """Write a range with the changes up to its last key."""
@@ -185,7 +187,7 @@ class Application:
             while (key := changes.key) is not None and key <= last:
                 number = run.block_of(bisect_left(run.keys, key, done))
                 done = self._rewrite_block(run, number, changes, done, verbatim=verbatim)
-            self.writer.add_run(run, done, verbatim=verbatim)
+            self._writer.add_run(run, done, verbatim=verbatim)
 
     def _rewrite_block(
         self, run: Run, number: int, changes: Changes, done: int, *, verbatim: bool
@@ -214,8 +216,8 @@ class Application:
             elif present and identity_of(value) == identity_of(values[at]):
                 continue  # keep the existing record, including its times
             if not differs:
-                self.writer.add_run(run, done, start, verbatim=verbatim)
-                differs = self.is_changed = True
+                self._writer.add_run(run, done, start, verbatim=verbatim)
+                differs = self._is_changed = True
             new_keys += keys[written:at]
             new_values += values[written:at]
             written = at + present
@@ -223,11 +225,11 @@ class Application:
                 new_keys.append(key)
                 new_values.append(value)
                 if len(new_keys) >= CHUNK_SIZE:
-                    self.writer.add_many(new_keys, new_values)
+                    self._writer.add_many(new_keys, new_values)
                     new_keys, new_values = [], []
         if not differs:
             return done
-        self.writer.add_many(new_keys + keys[written:], new_values + values[written:])
+        self._writer.add_many(new_keys + keys[written:], new_values + values[written:])
         return stop
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakecli.base.model import Commit, MergeStrategy, MetarangeId
-from lakecli.committed.merge import MergeConflict, merge
+from lakecli.base.model import Commit, MetarangeId
+from lakecli.committed.merge import merge, refuse_conflicts
 from lakecli.errors import NotFound, NothingToDo, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
@@ -103,21 +103,15 @@ def apply_change(
         NothingToDo: the tree would stay the same, and `allow_empty` is not set.
     """
     head = view.commit.metarange_id
-    try:
-        merged = merge(
-            view.repository.trees,
-            base=before,
-            source=after,
-            destination=head,
-            strategy=MergeStrategy.FAIL,
-        )
-    except MergeConflict as conflict:
-        uri = f"{view.repository.uri}/{view.name}"
-        conflict.hint = (
-            f"{view.name} has other changes of these paths, which would be lost: change them there "
-            f"by hand; see who made them: lakecli log --objects PATH {uri}"
-        )
-        raise
+    trees = view.repository.trees
+    sides = {"base": before, "source": after, "destination": head}
+    uri = f"{view.repository.uri}/{view.name}"
+    hint = (
+        f"{view.name} has other changes of these paths, which would be lost: change them there "
+        f"by hand; see who made them: lakecli log --objects PATH {uri}"
+    )
+    refuse_conflicts(trees, **sides, hint=hint)
+    merged = merge(trees, **sides, source_wins=False)
     if merged == head and not allow_empty:
         raise NothingToDo(
             f"no effect on {view.name}: it already has this content",

@@ -9,8 +9,8 @@ from typing import Final
 
 from lakecli.base.model import ChangeType, Commit, Difference, MergeStrategy
 from lakecli.committed.diff import compare
-from lakecli.committed.merge import MergeConflict
 from lakecli.committed.merge import merge as merge_trees
+from lakecli.committed.merge import refuse_conflicts
 from lakecli.committed.scan import type_of
 from lakecli.errors import NothingToDo
 from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
@@ -59,21 +59,20 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
             points = _points(repository, view, source, options)
             head = claim_head(view)
             merged_commit = claim_commit(view.txn, repository, points.source)
-            try:
-                merged = merge_trees(
-                    repository.trees,
-                    base=points.base.metarange_id,
-                    source=points.source.metarange_id,
-                    destination=points.destination.metarange_id,
-                    strategy=options.strategy,
-                )
-            except MergeConflict as conflict:
+            sides = {
+                "base": points.base.metarange_id,
+                "source": points.source.metarange_id,
+                "destination": points.destination.metarange_id,
+            }
+            if options.strategy == MergeStrategy.FAIL:
                 refs = f"{repository.uri}/{source} {repository.uri}/{destination}"
-                conflict.hint = (
+                hint = (
                     "let one side win with --strategy source-wins or dest-wins; see all changes: "
                     f"lakecli merge --dry-run {refs}"
                 )
-                raise
+                refuse_conflicts(repository.trees, **sides, hint=hint)
+            source_wins = options.strategy == MergeStrategy.SOURCE_WINS
+            merged = merge_trees(repository.trees, **sides, source_wins=source_wins)
         parents = [head] if options.squash else [head, merged_commit]
         message = options.message
         if message is None:

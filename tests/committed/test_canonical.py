@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy
 from lakecli.committed.diff import diff
-from lakecli.committed.merge import merge
 from lakecli.committed.writer import apply
 from tests.committed.trees import (
     Changes,
@@ -22,6 +21,7 @@ from tests.committed.trees import (
     iter_ranges,
     key,
     large_model,
+    merge,
     models,
     new_trees,
     reopened,

@@ -8,7 +8,6 @@ import pytest
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed.diff import compare, diff
-from lakecli.committed.merge import merge
 from lakecli.committed.point_reads import find
 from lakecli.committed.writer import apply
 from lakecli.sstable.reader import Block, SSTable
@@ -23,6 +22,7 @@ from tests.committed.trees import (
     iter_ranges,
     key,
     large_model,
+    merge,
     new_trees,
     put_foreign_metarange,
     put_foreign_range,

@@ -9,7 +9,6 @@ import pytest
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed.diff import compare, diff
-from lakecli.committed.merge import merge
 from lakecli.committed.metaranges import Mismatch, RangeRecord, WrongTable, iter_runs
 from lakecli.committed.point_reads import find
 from lakecli.committed.scan import scan
@@ -24,6 +23,7 @@ from tests.committed.trees import (
     iter_ranges,
     key,
     large_model,
+    merge,
     new_trees,
     put_foreign_metarange,
     put_foreign_range,

@@ -13,7 +13,6 @@ from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
 from lakecli.base.progress import NoProgress
 from lakecli.committed.check import Problem, check_metarange, check_range
 from lakecli.committed.diff import diff
-from lakecli.committed.merge import merge
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.point_reads import find
 from lakecli.committed.tree_store import TreeStore
@@ -33,6 +32,7 @@ from tests.committed.trees import (
     iter_ranges,
     key,
     large_model,
+    merge,
     models,
     new_trees,
     put_foreign,

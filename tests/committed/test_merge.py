@@ -16,7 +16,6 @@ from lakecli.committed.merge import (
     MergeConflict,
     have_unlike_checksums,
     may_be_none,
-    merge,
 )
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import encode_entry
@@ -29,6 +28,7 @@ from tests.committed.trees import (
     edits,
     key,
     large_model,
+    merge,
     models,
     new_trees,
     put_foreign,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from lakecli.base.identity import h
-from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
+from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
+from lakecli.committed import merge as tree_merge
 from lakecli.committed.metaranges import RangeRecord, encode_range_record, name_of_table
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import TreeStore
@@ -58,6 +59,22 @@ def build(trees: TreeStore, model: Model) -> MetarangeId:
 
 def change(trees: TreeStore, tree: MetarangeId, changes: Changes) -> MetarangeId:
     return apply(trees, tree, sorted(changes.items()))
+
+
+def merge(
+    trees: TreeStore,
+    *,
+    base: MetarangeId,
+    source: MetarangeId,
+    destination: MetarangeId,
+    strategy: MergeStrategy,
+) -> MetarangeId:
+    """Merge as `lakecli.repository.merge` does it: without a strategy, conflicts are refused."""
+    sides = {"base": base, "source": source, "destination": destination}
+    if strategy == MergeStrategy.FAIL:
+        tree_merge.refuse_conflicts(trees, **sides, hint="")
+    source_wins = strategy == MergeStrategy.SOURCE_WINS
+    return tree_merge.merge(trees, **sides, source_wins=source_wins)
 
 
 def changed(model: Model, changes: Changes) -> Model:
