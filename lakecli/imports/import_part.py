@@ -49,6 +49,7 @@ from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.plan import PathAction
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.read_only import at_version
 from lakecli.stores.uri import is_local
 
@@ -151,9 +152,8 @@ def import_rows(
     verifier = Verifier(task.choice, task.prefix, failures, task.location.account)
     copier = None
     if task.copies:
-        # Files of a directory are opened as they were walked.
-        opener = part.source.opener() if isinstance(part.source, FilesSource) else os.open
-        copier = Copier(task, failures, tell, opener)
+        source = part.source if isinstance(part.source, FilesSource) else None
+        copier = Copier(task, failures, tell, source)
     duplicates: list[bytes] = []
     last: bytes | None = None
     prefix = task.prefix
@@ -234,22 +234,24 @@ class Copier:
         task: shared by all parts.
         failures: receives those that cannot be copied.
         tell: called with 1 and the bytes of each object that was copied, by several threads.
-        opener: opens files of this machine, as `os.open` does.
+        files: those of a directory, which are opened as they were walked; ``None``: others.
     """
 
     _task: Task
     _failures: Failures
     _tell: Callable[[int, int], None]
-    _opener: Callable[[bytes, int], int]
+    _files: FilesSource | None
 
     def copy(self, rows: Rows) -> tuple[Rows, list[bytes]]:
         """Copy objects; leave out those that fail, and record why."""
         location, writes = self._task.location, self._task.writes
-        # It follows symbolic links: the listing leaves out those that must not be followed.
+        files = self._files
         ingest = Ingest(
             location.store(),
             guard=location.guard() if writes else None,
-            follow=True,
+            root=None if files is None else files.root,
+            # The listing leaves out links that must not be followed.
+            links=LinkPolicy.FOLLOW if files is None else files.links,
             memory=Memory(),
         )
 
@@ -302,7 +304,7 @@ class Copier:
         if is_local(uri):
             path = os.fsencode(f"{uri.removeprefix('local://').rstrip('/')}/{key}")
             bring_in = ingest.file if writes else ingest.look
-            done = bring_in(path, opener=self._opener)
+            done = bring_in(path)
         else:
             store = store_of(uri, account=self._task.location.account)
             with at_version(store, version_id).open(key) as source:

@@ -6,7 +6,7 @@ A directory of this machine is walked by the driver, and hashed by the parts.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from lakecli.base.model import Account
@@ -21,7 +21,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import unpinned_bytes
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.own_names import is_own
-from lakecli.repository.transfer.walk import LinkPolicy, WalkedFile, opener_below, walk
+from lakecli.repository.transfer.walk import LinkPolicy, WalkedFile, walk
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.uri import is_local, parse
 
@@ -198,21 +198,18 @@ class FilesSource(NamedTuple):
     files: tuple[File, ...]
     links: LinkPolicy
 
-    def opener(self) -> Callable[[bytes, int], int]:
-        """Return what opens the files, and follows no link where the walk followed none."""
-        return opener_below(self.root, self.links)
-
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
         """Yield the files; hash each one unless it will be copied."""
-        ingest = None if task.copies else Ingest(task.location.store(), follow=True)
-        opener = self.opener()
+        ingest = None
+        if not task.copies:
+            ingest = Ingest(task.location.store(), root=self.root, links=self.links)
         start = b"local://" + self.root.rstrip(b"/") + b"/"
         rows = Rows([], [], [], [], [])
         for file in self.files:
             problem, checksum, size = file.problem, "", file.size
             if ingest is not None and not problem:
                 try:
-                    done = ingest.look(os.path.join(self.root, file.name), opener=opener)
+                    done = ingest.look(os.path.join(self.root, file.name))
                     checksum, size = done.digest, done.size
                 except OSError as error:
                     problem = (error.strerror or str(error)).lower()

@@ -164,6 +164,7 @@ class Uploader:
         repository: to upload to.
         branch: to stage on.
         options: of the upload.
+        root: the directory of the files; ``None``: they are in several.
         workers: the threads that bring files in; ``None``: only one file is uploaded at a time.
         writes: bring in what is found; else only compare.
 
@@ -177,6 +178,7 @@ class Uploader:
         branch: str,
         options: UploadOptions,
         *,
+        root: bytes | None = None,
         workers: Workers | None = None,
         writes: bool = True,
     ) -> None:
@@ -214,7 +216,8 @@ class Uploader:
             repository.store,
             guard=repository.guard if writes else None,
             lake=repository.lake,
-            follow=options.links is LinkPolicy.FOLLOW,
+            root=root,
+            links=options.links,
             sender=sender,
             memory=memory,
             progress=progress,

@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -39,7 +39,6 @@ from lakecli.repository.transfer.walk import (
     WalkedFile,
     by_own_names,
     named,
-    opener_below,
     size_of,
     walk,
 )
@@ -195,13 +194,13 @@ class _UploadFiles(NamedTuple):
 
     Attributes:
         found: the files, in byte order of their names.
-        opener: opens them, as `os.open` does.
+        root: their directory; ``None``: they are in several.
         surplus: the objects to delete, as far as is known at the start.
         listing: of the directory, if it says what to delete.
     """
 
     found: Iterator[WalkedFile]
-    opener: Callable[[bytes, int], int] = os.open
+    root: bytes | None = None
     surplus: _Records = ()
     listing: _Listing | None = None
 
@@ -228,13 +227,13 @@ def _files(
         raise NotFound(f"no such directory: {source}")
     check_branch(repository, branch)
     _check_outside(repository, source, names)
-    opener = opener_below(os.fsencode(source), options.links)
+    root = os.fsencode(source)
     if not delete:
-        yield _UploadFiles(files_of(source, names, options), opener)
+        yield _UploadFiles(files_of(source, names, options), root)
         return
     with _Listing(source, options) as listing:
         surplus = _surplus(repository, branch, prefix, listing)
-        yield _UploadFiles(iter(listing), opener, surplus, listing)
+        yield _UploadFiles(iter(listing), root, surplus, listing)
 
 
 def _check_outside(repository: Repository, source: Path, names: Sequence[bytes] | None) -> None:
@@ -327,7 +326,9 @@ class _StagedUpload:
         self._target = target
         self._repository, branch, self._prefix, self._options = target
         self._workers = Workers(self._options.parallelism)
-        self._upload = Uploader(self._repository, branch, self._options, workers=self._workers)
+        self._upload = Uploader(
+            self._repository, branch, self._options, root=files.root, workers=self._workers
+        )
         self._files = files
         self._budget = FailureBudget()
         self._is_local = is_local(target.repository.store.uri)
@@ -395,9 +396,8 @@ class _StagedUpload:
         """
         found, present, _, _ = item
         expected = self._upload.expected(present)
-        opener = self._files.opener
         try:
-            ingested = self._upload.ingest.file(found.path, expected=expected, opener=opener)
+            ingested = self._upload.ingest.file(found.path, expected=expected)
         except _OF_ONE_FILE as error:
             self._report.failures.append((found.path, _reason(error)))
             self._budget.failed(error)
@@ -460,7 +460,12 @@ class _UploadPlan:
         self._files = files
         self._workers = Workers(target.options.parallelism)
         self._upload = Uploader(
-            target.repository, target.branch, target.options, workers=self._workers, writes=False
+            target.repository,
+            target.branch,
+            target.options,
+            root=files.root,
+            workers=self._workers,
+            writes=False,
         )
         self._steps: list[tuple[bytes, PathStep]] = []
 
@@ -482,9 +487,8 @@ class _UploadPlan:
         action = PathAction.NEW if present is None else PathAction.CHANGED
         expected = self._upload.expected(present)
         if expected is not None and expected.size == size:
-            opener = self._files.opener
             try:
-                ingested = self._upload.ingest.look(found.path, expected=expected, opener=opener)
+                ingested = self._upload.ingest.look(found.path, expected=expected)
             except _OF_ONE_FILE as error:
                 return PathStep(PathAction.FAILED, found.path, error=_reason(error))
             now = self._target.repository.lake.runtime.now()

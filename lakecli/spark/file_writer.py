@@ -33,6 +33,7 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.ingest import Ingest, Ingested
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.spark.partitions import NO_VALUE
 from lakecli.spark.schemas import arrow_schema, nullable, serialised
 from lakecli.spark.sessions import check_format, quoted
@@ -263,7 +264,9 @@ class _TaskFiles:
         self._schema = pa.ipc.read_schema(pa.py_buffer(self._layout.schema))
         self._task = task
         self._path = path
-        self._ingest = Ingest(writer.location.store(), guard=writer.location.guard(), follow=True)
+        self._ingest = Ingest(
+            writer.location.store(), guard=writer.location.guard(), links=LinkPolicy.FOLLOW
+        )
         self._done: list[tuple[str, Ingested, int]] = []
         self._directory: str | None = None
         self._file: _ParquetFile | _TextFile | None = None

@@ -22,7 +22,7 @@ from lakecli.repository.staged.changes import unstage_equal
 from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.ingest import Ingested, SpecialFile
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.repository.transfer.walk import FileChanged, opener_below
+from lakecli.repository.transfer.walk import FileChanged
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.worktree.checkout import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.index import state_of
@@ -106,7 +106,6 @@ class _Committing:
                 hint="go to a branch first: lakecli checkout BRANCH",
             )
         self._branch = branch
-        self._opener = opener_below(os.fsencode(worktree.root), options.uploading.links)
         self._left: list[tuple[bytes, str]] = []
         self._values: dict[bytes, bytes | None] = {}
         """What the commit changes, by path in the repository, in path order."""
@@ -195,7 +194,8 @@ class _Committing:
         prefix = self._worktree.link.prefix
         options = self._options.uploading
         workers = Workers(options.parallelism)
-        upload = Uploader(self._repository, self._branch, options, workers=workers)
+        root = os.fsencode(self._worktree.root)
+        upload = Uploader(self._repository, self._branch, options, root=root, workers=workers)
         files = [path for path, change in chosen.items() if change.type is not ChangeType.REMOVED]
         for path in files:
             check_path(prefix + path)
@@ -223,7 +223,7 @@ class _Committing:
         """Bring in a file, if it still is as the scan has seen it; else leave it out."""
         problem = "the file changed while it was committed"
         try:
-            ingested = upload.ingest.file(self._worktree.path_of(path), opener=self._opener)
+            ingested = upload.ingest.file(self._worktree.path_of(path))
         except (FileChanged, SpecialFile) as error:
             problem = error.message
         except LakeError as error:

@@ -25,7 +25,6 @@ from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard import Change, uploaded_changes
 from lakecli.repository.journal import operation_log
 from lakecli.repository.transfer.ingest import Ingested
-from lakecli.repository.transfer.walk import opener_below
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.staging import area
 from lakecli.worktree.index import FileState, root_of, state_of
@@ -110,13 +109,10 @@ def keep(
 
 def _bring_in(worktree: Worktree, paths: Sequence[bytes], options: UploadOptions) -> list[Change]:
     """Bring files into the namespace, and return their encoded entries by path."""
-    upload = Uploader(worktree.repository, worktree.link.ref, options)
-    opener = opener_below(os.fsencode(worktree.root), options.links)
-    return claimed_files(
-        worktree,
-        upload,
-        {path: upload.ingest.file(worktree.path_of(path), opener=opener) for path in paths},
-    )
+    root = os.fsencode(worktree.root)
+    upload = Uploader(worktree.repository, worktree.link.ref, options, root=root)
+    files = {path: upload.ingest.file(worktree.path_of(path)) for path in paths}
+    return claimed_files(worktree, upload, files)
 
 
 def claimed_files(

@@ -37,7 +37,7 @@ from lakecli.repository.transfer.destination import has_digest
 from lakecli.repository.transfer.ignore_patterns import Ignore, Selection
 from lakecli.repository.transfer.ingest import OpenFile, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
-from lakecli.repository.transfer.walk import FileChanged, LinkPolicy, opener_below
+from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy
 from lakecli.worktree.index import (
     DIRECTORIES,
     NO_DIGEST,
@@ -356,9 +356,8 @@ class Worktree:
         if digest is None:
             return mtime_ns // 1_000_000_000 == entry.file_mtime
         try:
-            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-            opener = opener_below(os.fsencode(self.root), self.links)
-            with OpenFile(self.path_of(relative), flags, opener) as file:
+            opener = FileOpener(os.fsencode(self.root), self.links)
+            with OpenFile(opener.open(self.path_of(relative))) as file:
                 return has_digest(file.descriptor, digest)
         except (OSError, SpecialFile, FileChanged):
             return False

@@ -16,6 +16,7 @@ from lakecli.cli.params import NewPathUri
 from lakecli.engine.runner import StoreLocation
 from lakecli.repository.guard import GcGuard, claim_values
 from lakecli.repository.transfer.ingest import Ingest
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.spark.file_writer import UploadedFile, new_entries
 from lakecli.spark.target import WriteTarget
 from tests.meetings.arguments import SPARK_WRITE
@@ -43,7 +44,7 @@ def spark_write(
     repository.lake.runtime.on_step("rows")
     # Its own guard lives as long as the process, whose clock does not pass with that of the world.
     guard = GcGuard(location.store())
-    ingest = Ingest(location.store(), follow=True, guard=guard)
+    ingest = Ingest(location.store(), links=LinkPolicy.FOLLOW, guard=guard)
     ingested = ingest.file(os.fsencode(file))
     ingest.flush([ingested])
     repository.lake.runtime.on_step("written")

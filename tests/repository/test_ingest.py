@@ -19,7 +19,7 @@ from lakecli.repository.transfer.ingest import (
     Ingest,
     SpecialFile,
 )
-from lakecli.repository.transfer.walk import FileChanged
+from lakecli.repository.transfer.walk import FileChanged, LinkPolicy
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore
@@ -311,9 +311,9 @@ def test_a_directory_a_pipe_and_a_link_are_refused(store: ObjectStore, tmp_path:
             Ingest(store).file(os.fsencode(tmp_path / name))
     with pytest.raises(OSError, match="symbolic links"):
         Ingest(store).file(os.fsencode(tmp_path / "link"))
-    assert Ingest(store, follow=True).file(os.fsencode(tmp_path / "link")).digest == digest(
-        b"there"
-    )
+    assert Ingest(store, links=LinkPolicy.FOLLOW).file(
+        os.fsencode(tmp_path / "link")
+    ).digest == digest(b"there")
 
 
 def test_a_full_disk_is_reported_as_an_error_of_the_namespace(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from io import FileIO
 from itertools import chain
@@ -35,7 +35,7 @@ from lakecli.kv.file_digests import FileKey
 from lakecli.repository.contract import AddressResolver, ObjectGuard, OwnLake
 from lakecli.repository.reading.addresses import is_outside
 from lakecli.repository.reading.contents import PIECE, md5_of
-from lakecli.repository.transfer.walk import changed
+from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, changed, check_unchanged
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, WriteBatch, put_content
 from lakecli.stores.local.files import sync_all_published
 from lakecli.stores.streams import PieceReader, read_exactly
@@ -68,38 +68,21 @@ class OpenFile:
 
     Attributes:
         descriptor: of the file.
-        status: of the file when it was opened.
+        status: of the file when this was made.
 
     Raises:
         SpecialFile: it is not a regular file.
         FileChanged: at the end of the block, if the file was written to meanwhile.
-        OSError: it cannot be opened.
     """
 
     __slots__ = ("descriptor", "status")
 
-    def __init__(
-        self, path: bytes, flags: int, opener: Callable[[bytes, int], int] = os.open
-    ) -> None:
-        self.descriptor = opener(path, flags)
-        self.status = os.fstat(self.descriptor)
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.status = os.fstat(descriptor)
         if not stat.S_ISREG(self.status.st_mode):
             os.close(self.descriptor)
             raise SpecialFile("not a regular file")
-
-    def check(self) -> None:
-        """Check that the file has not changed.
-
-        Raises:
-            FileChanged: it has.
-        """
-        now, before = os.fstat(self.descriptor), self.status
-        if (
-            now.st_mtime_ns != before.st_mtime_ns
-            or now.st_ctime_ns != before.st_ctime_ns
-            or now.st_size != before.st_size
-        ):
-            raise changed("read")
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +90,7 @@ class OpenFile:
     def __exit__(self, kind: object, *_: object) -> None:
         try:
             if kind is None:
-                self.check()
+                check_unchanged(self.descriptor, self.status)
         finally:
             os.close(self.descriptor)
 
@@ -228,7 +211,8 @@ class Ingest:
             the caller claims them.
         lake: remembers the digests of large files, so that an unchanged one is not read again;
             ``None``: they are not remembered.
-        follow: follow symbolic links.
+        root: the directory of the files; ``None``: they are in several.
+        links: how to treat symbolic links.
         sender: sends large files to a bucket in parts; ``None`` sends each in one call.
         memory: limits the bytes of files that several threads send whole at a time; ``None``: one
             thread brings files in.
@@ -242,7 +226,8 @@ class Ingest:
         *,
         guard: ObjectGuard | None = None,
         lake: OwnLake | None = None,
-        follow: bool = False,
+        root: bytes | None = None,
+        links: LinkPolicy = LinkPolicy.FAIL,
         sender: Sender | None = None,
         memory: Memory | None = None,
         progress: Progress = NO_PROGRESS,
@@ -260,44 +245,29 @@ class Ingest:
         self._sender = sender
         self._memory = memory
         self._whole = SMALL if sender is None else max(SMALL, sender.part_size)
-        self._flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-        if not follow:
-            self._flags |= os.O_NOFOLLOW
+        self._opener = FileOpener(root, links)
 
-    def file(
-        self,
-        path: bytes,
-        *,
-        expected: ExpectedObject | None = None,
-        opener: Callable[[bytes, int], int] = os.open,
-    ) -> Ingested:
+    def file(self, path: bytes, *, expected: ExpectedObject | None = None) -> Ingested:
         """Bring in one file.
 
         Args:
             path: of the file.
             expected: the object whose contents the file probably has, because the branch has it
                 at the path. If the file has them and the object exists, nothing is written.
-            opener: opens the path with some flags, as `os.open` does.
 
         Raises:
             FileChanged: the file was written to meanwhile.
             SpecialFile: it is not a regular file.
             OSError: it cannot be read.
         """
-        with OpenFile(path, self._flags, opener) as file:
+        with OpenFile(self._opener.open(path)) as file:
             if file.status.st_size <= SMALL:
                 return self._read(file, expected)
             return self._large(file, path, expected)._replace(status=file.status)
 
-    def look(
-        self,
-        path: bytes,
-        *,
-        expected: ExpectedObject | None = None,
-        opener: Callable[[bytes, int], int] = os.open,
-    ) -> Ingested:
+    def look(self, path: bytes, *, expected: ExpectedObject | None = None) -> Ingested:
         """Return what `file` would bring in, without writing anything; raises as it does."""
-        with OpenFile(path, self._flags, opener) as opened:
+        with OpenFile(self._opener.open(path)) as opened:
             status = opened.status
             size = status.st_size
             digests = Digests(expected, size)
@@ -362,7 +332,7 @@ class Ingest:
             done = self._read(opened, expected)
         else:
             with os.fdopen(os.dup(opened.descriptor), "rb", buffering=0) as file:
-                done = self._whole_file(file, size, expected, opened.check)
+                done = self._whole_file(file, opened.status, expected)
         self._hashed.append((key, done.digest, hashed_at))
         return done
 
@@ -374,15 +344,12 @@ class Ingest:
             return file_digests.find_digest(txn, key)
 
     def _whole_file(
-        self,
-        file: BinaryIO,
-        size: int,
-        expected: ExpectedObject | None,
-        check: Callable[[], None] = lambda: None,
+        self, file: BinaryIO, status: os.stat_result, expected: ExpectedObject | None
     ) -> Ingested:
         """Copy or send a file, unless it has the expected contents."""
+        size = status.st_size
         if self._batch is None:
-            return self._send(file, size, Digests(expected, size), check)
+            return self._send(file, status, Digests(expected, size))
         if expected is not None and expected.size == size:
             digests = Digests(expected, size)
             digest = self._hash(file, digests)
@@ -412,9 +379,8 @@ class Ingest:
 
         with tempfile.TemporaryFile() as file:
             file.writelines(pieces)
-            size = file.tell()
             file.seek(0)
-            return self._whole_file(cast("BinaryIO", file), size, expected)
+            return self._whole_file(cast("BinaryIO", file), os.fstat(file.fileno()), expected)
 
     def known(self, pieces: Iterator[bytes], digest: str, size: int) -> Ingested:
         """Bring in an object whose digest is known, in one pass.
@@ -482,17 +448,16 @@ class Ingest:
                 hint="free some space and repeat the command; nothing was half-written",
             ) from error
 
-    def _send(
-        self, file: BinaryIO, size: int, digests: Digests, check: Callable[[], None]
-    ) -> Ingested:
+    def _send(self, file: BinaryIO, status: os.stat_result, digests: Digests) -> Ingested:
         """Hash a file, then send it to a bucket; the second reading is verified."""
+        size = status.st_size
         contents = None if self._sender is None else self._sender.read(file, size, digests)
         digest = self._hash(file, digests) if contents is None else contents.digest
         if digests.are_expected():
             self._progress.advance(size=size)
             return Ingested(digest, size, is_kept=True)
         if self._sender is not None and contents is not None:
-            self._sender.send(file.fileno(), contents, check=check)
+            self._sender.send(file.fileno(), contents, status=status)
         elif self.has(digest, size):
             self._progress.advance(size=size)
         else:

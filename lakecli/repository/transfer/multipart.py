@@ -22,7 +22,7 @@ data objects are considered.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -45,7 +45,7 @@ from lakecli.repository.reading.addresses import locate
 from lakecli.repository.reading.contents import PIECE, Hasher, damaged, digest_of, gone
 from lakecli.repository.transfer.destination import Destination, Partial
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.repository.transfer.walk import FileChanged, changed
+from lakecli.repository.transfer.walk import FileChanged, changed, check_unchanged
 from lakecli.stores.capabilities import (
     PartUploads,
     UnfinishedUpload,
@@ -199,13 +199,13 @@ class Sender:
             raise changed("read")
         return FileContents(digests.hexdigest(), size, part_size, sections)
 
-    def send(self, descriptor: int, contents: FileContents, *, check: Callable[[], None]) -> None:
+    def send(self, descriptor: int, contents: FileContents, *, status: os.stat_result) -> None:
         """Send a file, unless the namespace holds its contents.
 
         Args:
             descriptor: of the open file.
             contents: returned by `read`.
-            check: raises `FileChanged` if the file was written to.
+            status: of the file before `read`.
 
         Raises:
             FileChanged: the file was written to since `read`.
@@ -218,18 +218,18 @@ class Sender:
                     self._forget(contents.digest)
                 return
             try:
-                self._upload(descriptor, contents, check)
+                self._upload(descriptor, contents, status)
             except UploadNotFound:
                 # Another process completed it, or the store dropped it: look, and start over once.
                 self._forget(contents.digest)
                 if self._is_present(contents):
                     return
                 try:
-                    self._upload(descriptor, contents, check)
+                    self._upload(descriptor, contents, status)
                 except UploadNotFound as error:
                     raise Unreachable(f"the store has lost parts: {error.message}") from error
 
-    def _upload(self, descriptor: int, contents: FileContents, check: Callable[[], None]) -> None:
+    def _upload(self, descriptor: int, contents: FileContents, status: os.stat_result) -> None:
         key = data_key(contents.digest)
         upload, arrived = self._resume(contents) or self._begin(contents)
         missing = [each for each in contents.sections if each.number not in arrived]
@@ -249,7 +249,7 @@ class Sender:
 
         try:
             self.workers.share(missing, send)
-            check()
+            check_unchanged(descriptor, status)
         except FileChanged:
             with suppress(LakeError):
                 self.uploads.abort(key, upload)

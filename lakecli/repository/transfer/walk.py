@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,9 +17,26 @@ if TYPE_CHECKING:
 
 OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 
+_OPEN_FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+
 
 class FileChanged(LostRace):
     """The file was written to while it was read; nothing of it was recorded."""
+
+
+def check_unchanged(descriptor: int, before: os.stat_result) -> None:
+    """Check that an open file has not changed since its status was read.
+
+    Raises:
+        FileChanged: it has.
+    """
+    now = os.fstat(descriptor)
+    if (
+        now.st_mtime_ns != before.st_mtime_ns
+        or now.st_ctime_ns != before.st_ctime_ns
+        or now.st_size != before.st_size
+    ):
+        raise changed("read")
 
 
 def changed(what: str) -> FileChanged:
@@ -149,27 +166,38 @@ def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False
         os.close(current)
 
 
-def opener_below(root: bytes, policy: LinkPolicy) -> Callable[[bytes, int], int]:
-    """Return what opens the files that `walk` and `named` yield, in place of `os.open`.
+class FileOpener:
+    """Opens files for reading, such as those that `walk` and `named` yield.
 
     Between the walk and the reading, another process may put a link in the place of a directory.
     Unless the policy is to follow links, such a file is not opened. Each thread holds the directory
     of its last file open, because the next file is in it as a rule.
+
+    Args:
+        root: the directory of the files; ``None``: links are followed above a file.
+        policy: how to treat symbolic links.
     """
-    if policy is LinkPolicy.FOLLOW:
-        return os.open
-    lead = os.path.join(root, b"")
-    mine = threading.local()
 
-    def open_file(path: bytes, flags: int) -> int:
-        directory, _, name = path.removeprefix(lead).rpartition(b"/")
-        held: _HeldDirectory | None = getattr(mine, "held", None)
+    def __init__(self, root: bytes | None, policy: LinkPolicy) -> None:
+        follows = policy is LinkPolicy.FOLLOW
+        self._flags = _OPEN_FILE if follows else _OPEN_FILE | os.O_NOFOLLOW
+        self._lead = None if follows or root is None else os.path.join(root, b"")
+        self._mine = threading.local()
+
+    def open(self, path: bytes) -> int:
+        """Open a file, and return its descriptor.
+
+        Raises:
+            OSError: it cannot be opened; with ``ELOOP`` or ``ENOTDIR``, because of a link.
+        """
+        if self._lead is None:
+            return os.open(path, self._flags)
+        directory, _, name = path.removeprefix(self._lead).rpartition(b"/")
+        held: _HeldDirectory | None = getattr(self._mine, "held", None)
         if held is None or held.relative != directory:
-            descriptor = open_below(lead, directory, OPEN_DIRECTORY)
-            held = mine.held = _HeldDirectory(directory, descriptor)
-        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=held.descriptor)
-
-    return open_file
+            descriptor = open_below(self._lead, directory, OPEN_DIRECTORY)
+            held = self._mine.held = _HeldDirectory(directory, descriptor)
+        return os.open(name, self._flags, dir_fd=held.descriptor)
 
 
 class _HeldDirectory:
