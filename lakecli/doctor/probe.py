@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from io import BufferedReader
 from itertools import islice
 from typing import ClassVar, Final, NamedTuple
 
@@ -56,6 +57,7 @@ MAX_BODY: Final = 1 << 16
 """Bytes of a response that are read, at most."""
 
 _CODE: Final = re.compile(rb"<Code>([A-Za-z]{1,64})</Code>")
+_HEADERS: Final = {"User-Agent": "lakecli"}
 _OK: Final = 200
 _DENIED: Final = frozenset({400, 401, 403})
 _SERVER_FAULT: Final = 500
@@ -94,7 +96,7 @@ def fetch(url: str) -> FetchedUrl:
         Unreachable: no response. The message does not contain the URL, which is a secret.
         UsageError: it is no HTTP URL.
     """
-    from urllib3.exceptions import HTTPError, IncompleteRead
+    from urllib3.exceptions import HTTPError
 
     from lakecli.stores.proxies import open_connections, proxy_of  # loads urllib3
 
@@ -102,22 +104,15 @@ def fetch(url: str) -> FetchedUrl:
         raise UsageError("a signed URL is no HTTP URL")
     try:
         with (
-            open_connections(proxy_of(url), timeout=TIMEOUT) as connections,
+            open_connections(proxy_of(url), timeout=TIMEOUT, headers=_HEADERS) as connections,
             connections.request(
-                "GET",
-                url,
-                headers={"User-Agent": "lakecli"},
-                retries=False,
-                redirect=False,
-                preload_content=False,
-                decode_content=False,
+                "GET", url, retries=False, preload_content=False, decode_content=False
             ) as answer,
         ):
+            # Without retries there are no redirects either. The reader reads on until nothing
+            # comes, so that urllib3 finds an answer that was cut short.
+            body = BufferedReader(answer).read(MAX_BODY)
             headers = {name.lower(): value for name, value in answer.headers.items()}
-            body = answer.read(MAX_BODY)
-            announced = headers.get("content-length", "")
-            if announced.isdecimal() and len(body) < min(int(announced), MAX_BODY):
-                raise IncompleteRead(len(body), int(announced) - len(body))
             return FetchedUrl(answer.status, body, headers)
     except HTTPError as error:
         raise Unreachable(

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-import urllib3
+from urllib3 import PoolManager, ProxyManager, make_headers
 
 
 def proxy_of(url: str) -> str:
@@ -16,26 +16,17 @@ def proxy_of(url: str) -> str:
     return "" if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme, "")
 
 
-def open_connections(
-    proxy: str,
-    *,
-    ssl_context: SSLContext | None = None,
-    **options: Any,  # noqa: ANN401 - those of urllib3
-) -> urllib3.PoolManager:
+def open_connections(proxy: str, context: SSLContext | None = None, **options: Any) -> PoolManager:  # noqa: ANN401 - those of urllib3
     """Return connections to servers, by a proxy unless it is ``""``.
 
     Args:
         proxy: see `proxy_of`.
-        ssl_context: the certificates to trust, also of the proxy; ``None``: those of the system.
+        context: the certificates to trust, also of the proxy; ``None``: those of the system.
         options: of `urllib3.PoolManager`.
     """
+    options["ssl_context"] = context
     if not proxy:
-        return urllib3.PoolManager(ssl_context=ssl_context, **options)
+        return PoolManager(**options)
     user = unquote(urlsplit(proxy).netloc.rpartition("@")[0])
-    return urllib3.ProxyManager(
-        proxy,
-        proxy_headers=urllib3.make_headers(proxy_basic_auth=user) if ":" in user else None,
-        proxy_ssl_context=ssl_context,
-        ssl_context=ssl_context,
-        **options,
-    )
+    headers = make_headers(proxy_basic_auth=user) if ":" in user else None
+    return ProxyManager(proxy, proxy_headers=headers, proxy_ssl_context=context, **options)

@@ -71,7 +71,7 @@ class DirectHttp:
     def _open_pool(self) -> urllib3.HTTPConnectionPool:
         return open_connections(
             self._proxy,
-            ssl_context=self._context,
+            self._context,
             timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT),
             maxsize=CONNECTIONS,
             block=True,
