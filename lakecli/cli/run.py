@@ -158,7 +158,7 @@ def _parse(
             else _find_plugin(words, rest, given, environ)
         )
 
-    action = find_action(joined, rest, given)
+    action = find_action(joined, rest, given, _synopsis)
     return action or (lambda context: _show_command(context, joined, topic))
 
 
@@ -220,6 +220,12 @@ def _show_command(context: Context, words: str, topic: Topic | None) -> int:
     from lakecli.cli.manual.help import command_help
 
     return _show_help(context, command_help(describe_command(words)), topic)
+
+
+def _synopsis(words: str) -> str:
+    from lakecli.cli.manual.describe import describe_command
+
+    return describe_command(words).synopsis
 
 
 def _show_group(context: Context, group: str, topic: Topic | None) -> int:

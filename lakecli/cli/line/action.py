@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 _MAX_DIGITS: Final = 18
 
 
-def find_action(words: str, rest: Sequence[str], given: Globals) -> Callable[[Context], int] | None:
+def find_action(
+    words: str, rest: Sequence[str], given: Globals, synopsis: Callable[[str], str]
+) -> Callable[[Context], int] | None:
     """Return the action of a command line, or ``None`` if the line asks for help.
 
     Args:
         words: the words of the command.
         rest: the line after these words.
         given: receives the global options in `rest`.
+        synopsis: returns what follows the words of a command in its usage, for a hint.
 
     Raises:
         UsageError: a global option is malformed.
@@ -50,23 +53,25 @@ def find_action(words: str, rest: Sequence[str], given: Globals) -> Callable[[Co
         if words in PAGED:
             context.out.start_pager()
         if values is None:
-            return _run_by_typer(words, declared, context, arguments)
+            return _run_by_typer(words, declared, context, arguments, synopsis)
         return declared.call(context, values)
 
     return run
 
 
-def _run_by_typer(words: str, declared: Declaration, context: Context, arguments: list[str]) -> int:
+def _run_by_typer(
+    words: str,
+    declared: Declaration,
+    context: Context,
+    arguments: list[str],
+    synopsis: Callable[[str], str],
+) -> int:
     """Let Typer read the line, and run the command.
 
     Raises:
         UsageError: the line has an error; if an option lacks its value, the hint is the usage.
     """
     from lakecli.cli.line.build import build, usage_of
-    from lakecli.cli.manual.describe import describe
-
-    def synopsis() -> str:
-        return describe(declared, words).synopsis
 
     try:
         return build(declared, words).run(context, arguments)

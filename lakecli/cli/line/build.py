@@ -19,7 +19,6 @@ import typer
 from typer.exceptions import TyperException
 from typer.main import get_command
 
-from lakecli.cli.context import Context
 from lakecli.cli.line.argv import GLOBAL_OPTIONS, Option
 from lakecli.cli.line.declare import REQUIRED, Declaration, Parameter
 from lakecli.cli.tree import PROGRAM
@@ -27,6 +26,8 @@ from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
     from typer.core import TyperCommand
+
+    from lakecli.cli.context import Context
 
 
 _TYPER_CONTEXT: Final = inspect.Parameter(
@@ -97,13 +98,13 @@ def _for_typer(parameter: Parameter) -> inspect.Parameter:
     )
 
 
-def usage_of(error: BaseException, words: str, synopsis: Callable[[], str]) -> UsageError | None:
+def usage_of(error: BaseException, words: str, synopsis: Callable[[str], str]) -> UsageError | None:
     """Return Typer's usage error as ours, or ``None`` for another error.
 
     Args:
         error: the error.
         words: the words of the command.
-        synopsis: returns what follows them, as the help of the command says.
+        synopsis: returns what follows them in the usage of the command.
     """
     if not isinstance(error, TyperException):
         return None
@@ -118,7 +119,7 @@ def usage_of(error: BaseException, words: str, synopsis: Callable[[], str]) -> U
         message = error.message
         hint = "did you mean " + " or ".join(sorted(options)) + "?"
     elif getattr(error, "ctx", None) is None:  # the parser itself raised it: a value is missing
-        hint = f"{name} {synopsis()}\n  {hint}"
+        hint = f"{name} {synopsis(words)}\n  {hint}"
     elif re.match("Missing|Got unexpected", message):
-        hint = f"{name} {synopsis()}"
+        hint = f"{name} {synopsis(words)}"
     return UsageError(message[:1].lower() + message[1:], hint=hint)
