@@ -15,7 +15,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.changes import iter_staged_conflicts
-from lakecli.repository.staged.partial_commit import StagedPart
+from lakecli.repository.staged.partial_commit import StagedPart, copy_rest
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
@@ -61,7 +61,7 @@ def commit(
         LostRace: another commit took the staged changes.
     """
     for attempt in staged_attempts(repository, branch, kind="commit"):
-        with attempt.view() as view:
+        with attempt.sealed_view() as view:
             head = claim_head(view)
             changes = _changes(view, branch, strategy, only)
             tree = apply(repository.trees, view.commit.metarange_id, changes)
@@ -76,7 +76,8 @@ def commit(
                 else f"list what is staged: lakecli diff {uri}",
             )
         draft = Draft(tree, [head], message, committer, metadata or {}, created_at)
-        made = attempt.move(draft, only=only)
+        left = () if only is None else copy_rest(repository, attempt.branch, only)
+        made = attempt.move(draft, left=left)
         if made is not None:
             return made
     raise kept_moving(branch)

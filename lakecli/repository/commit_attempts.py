@@ -65,7 +65,7 @@ from lakecli.repository.journal import intents, operation_log
 from lakecli.repository.journal.operation_log import is_built_from, newer_than
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.staged.changes import check_clean
-from lakecli.repository.staged.partial_commit import StagedPart, copy_rest, drop_copies
+from lakecli.repository.staged.partial_commit import drop_copies
 from lakecli.staging import area
 
 MAX_ATTEMPTS: Final = 64
@@ -219,33 +219,36 @@ class Attempt:
 
     def __init__(self, repository: Repository, branch: Branch, landing: LocalMove) -> None:
         self._repository = repository
-        self._branch = branch
+        self.branch = branch
         self._landing = landing
 
     @contextmanager
-    def view(self) -> Iterator[View]:
-        """Open what to build from: the head, with the sealed changes if they are committed.
-
-        Raises:
-            DirtyBranch: the branch has to be clean, and changes were staged before it was sealed.
-        """
-        repository, name, sealed = self._repository, self._branch.name, self._landing.sealed
+    def sealed_view(self) -> Iterator[View]:
+        """Open the head with the sealed changes on top."""
+        repository, branch = self._repository, self.branch
         repository.lake.runtime.on_step("build")
         with repository.lake.kv.read() as txn:
-            head = RefStore(txn, repository.key).get_commit(self._branch.commit_id)
-            view = View(repository, txn, head, sealed, name)
-            if sealed and not self._landing.from_staging:
-                check_clean(view)
-                view = View(repository, txn, head, (), name)
-            yield view
+            head = RefStore(txn, repository.key).get_commit(branch.commit_id)
+            yield View(repository, txn, head, self._landing.sealed, branch.name)
 
-    def move(self, draft: Draft, *, only: StagedPart | None = None) -> Commit | None:
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Open the head alone.
+
+        Raises:
+            DirtyBranch: the sealed areas hold changes, staged before the branch was sealed.
+        """
+        with self.sealed_view() as view:
+            if view.tokens:
+                check_clean(view)
+            yield View(view.repository, view.txn, view.commit, (), view.name)
+
+    def move(self, draft: Draft, *, left: tuple[StagingToken, ...] = ()) -> Commit | None:
         """Move the branch, in the bucket first where sharing is automatic; return the commit.
 
         Args:
             draft: the commit.
-            only: the part of the staged changes that it has; the rest stays staged. ``None``: it
-                has all of them.
+            left: staging tokens with what stays staged; deleted if the branch does not move.
 
         Returns:
             ``None`` if the branch no longer is what the commit was built from: build it again.
@@ -255,14 +258,13 @@ class Attempt:
             CommitUnderWay: another process is sending a commit of the branch to the bucket.
             LakeError: what `BranchMover.move` raises.
         """
-        repository, branch = self._repository, self._branch
+        repository, branch = self._repository, self.branch
         lake = repository.lake
         if len({parent.id for parent in draft.parents}) < len(draft.parents):
             raise ValueError(f"a commit on {branch.name} would have one parent twice")
         _check_texts(draft)
         dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
         commit = describe_commit(**dated._asdict())
-        left = () if only is None else copy_rest(repository, branch, only)
         landing = self._landing._replace(left=left)
         if repository.mover is None:
             has_moved = intents.land(repository, branch, commit, landing)
@@ -283,7 +285,7 @@ class Attempt:
         Returns:
             Whether the branch still was what would be built from; if not, there may be changes now.
         """
-        repository, branch, sealed = self._repository, self._branch, self._landing.sealed
+        repository, branch, sealed = self._repository, self.branch, self._landing.sealed
         if not sealed:
             return True
         repository.lake.runtime.on_step("discard")
