@@ -84,7 +84,7 @@ def forge_lists(
     lines = [json.dumps({"key": key, "size": 1, "kind": kind}) for key, kind in others]
     shared.store.put(prefix + "others", "\n".join(lines).encode(), ANY)
     if claim_read:
-        # Earlier versions believed these lists of what was followed already.
+        # A clone that believed these lists would take all of it for followed already.
         tables = b"".join(bytes.fromhex(key.rpartition("/")[2]) for key in sorted(shared.tables))
         for name in ("trees", "ranges"):
             shared.store.put(prefix + name, tables, ANY)
