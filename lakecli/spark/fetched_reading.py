@@ -1,8 +1,11 @@
 """Read a table's files on executors, which fetch them through lakecli's stores.
 
-This is for sessions without a connector to the store. The files of a table may have other types
-than the schema: those of a later commit may have narrower numbers. They are converted only where
-Spark converts them, too, and no value can change; anything else is refused.
+This is for sessions without a connector to the store. With the schema of the table alone,
+`pyarrow.dataset` would show wrong values without an error: null in columns and fields whose names
+differ from the schema's in case only; timestamps without the time of day if the schema says date,
+and doubles with fewer digits if it says float. Spark finds the former, and refuses the latter. So
+this finds names as Spark does, and refuses types that `_READ_AS` does not list; Arrow casts the
+others, and stops at values that do not fit.
 
 Rows of CSV and JSON are lines, which Spark parses.
 """
@@ -16,7 +19,6 @@ from operator import itemgetter
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import StringType, StructField, StructType
@@ -67,20 +69,41 @@ _LEGACY: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyI
 
 is_type: Final = pa.types
 
-_CONVERTED: Final = (
-    (is_type.is_float32, is_type.is_float64),
-    (is_type.is_duration, is_type.is_int64),
-    (is_type.is_duration, is_type.is_duration),
-    (is_type.is_time, is_type.is_time),
-    (is_type.is_fixed_size_binary, is_type.is_binary),
-)
-"""Predicates of the types of files that are read as others."""
-
 _BYTES: Final = (
     *(pa.string(), pa.large_string(), pa.string_view()),
     *(pa.binary(), pa.large_binary(), pa.binary_view()),
 )
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return kind in _BYTES
+
+
+def _is_small(kind: pa.DataType) -> bool:
+    # Parquet stores all integers of up to 32 bits alike.
+    return bool(is_type.is_integer(kind) and kind.bit_width <= _INT)
+
+
+def _is_local(kind: pa.DataType) -> bool:
+    return bool(is_type.is_timestamp(kind) and kind.tz is None)
+
+
 _INT: Final = 32
+_READ_AS: Final = (
+    (_is_small, is_type.is_integer),
+    (_is_small, is_type.is_float64),
+    (is_type.is_integer, is_type.is_int64),
+    (is_type.is_integer, is_type.is_decimal),
+    (is_type.is_float32, is_type.is_float64),
+    (is_type.is_decimal, is_type.is_decimal),
+    (is_type.is_timestamp, is_type.is_timestamp),
+    (is_type.is_date, _is_local),
+    (is_type.is_temporal, is_type.is_integer),
+    (is_type.is_time, is_type.is_time),
+    (is_type.is_fixed_size_binary, is_type.is_binary),
+    (_is_bytes, _is_bytes),
+)
+"""Predicates of the types of files, and of the types of a schema that they are read as."""
 
 
 def check_options(options: Mapping[str, str]) -> None:
@@ -308,43 +331,9 @@ def _offsets(array: Any) -> pa.Array:  # noqa: ANN401 - a list or a map
 
 
 def _conform_leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    own = array.type
+    if not any(before(array.type) and after(kind) for before, after in _READ_AS):
+        raise TypeMismatch(f"it is {array.type}, not {kind}")
     try:
-        if own in _BYTES and kind in _BYTES:
-            stored = array.cast(pa.binary())
-            # Spark's strings need not be UTF-8, so they are not checked.
-            return stored.view(pa.string()) if is_type.is_string(kind) else stored
-        if _is_converted(own, kind):
-            return pc.cast(array, options=pc.CastOptions(kind, allow_time_truncate=True))
+        return array.cast(kind)
     except pa.ArrowException as error:
         raise TypeMismatch(str(error)) from None
-    raise TypeMismatch(f"it is {own}, not {kind}")
-
-
-def _is_converted(own: pa.DataType, kind: pa.DataType) -> bool:
-    """Return whether Spark reads one type of a file as another, without a change of values."""
-    if is_type.is_integer(own):
-        return _is_integer_converted(own, kind)
-    if is_type.is_decimal(own) and is_type.is_decimal(kind):
-        whole = kind.precision - kind.scale
-        return bool(kind.scale >= own.scale and whole >= own.precision - own.scale)
-    if is_type.is_timestamp(own):
-        # Spark takes the numbers of a moment and of a local time for one another.
-        return bool(is_type.is_timestamp(kind) or (own.unit == "ns" and is_type.is_int64(kind)))
-    if is_type.is_date(own):
-        return bool(is_type.is_date32(kind) or (is_type.is_timestamp(kind) and kind.tz is None))
-    return any(before(own) and after(kind) for before, after in _CONVERTED)
-
-
-def _is_integer_converted(own: pa.DataType, kind: pa.DataType) -> bool:
-    width = own.bit_width
-    if is_type.is_decimal(kind):
-        return bool(kind.precision - kind.scale >= (10 if width <= _INT else 20))
-    if is_type.is_unsigned_integer(own):
-        return bool(is_type.is_signed_integer(kind) and kind.bit_width > width)
-    if is_type.is_signed_integer(kind):
-        # Parquet stores all numbers of up to 32 bits alike; those out of range are refused.
-        return bool(kind.bit_width >= width or width <= _INT)
-    return bool(
-        (is_type.is_float64(kind) and width <= _INT) or (is_type.is_duration(kind) and width > _INT)
-    )
