@@ -25,7 +25,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import Unsupported, UsageError
-from lakecli.spark.partitions import Partitions, split_directory
+from lakecli.spark.partition_values import Partitions, split_directory
 from lakecli.spark.schemas import (
     GIVE_SCHEMA,
     Fold,

@@ -34,7 +34,7 @@ from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.walk import LinkPolicy
-from lakecli.spark.partitions import NO_VALUE
+from lakecli.spark.partition_values import NO_VALUE
 from lakecli.spark.schemas import arrow_schema, nullable, serialised
 from lakecli.spark.sessions import check_format, quoted
 

@@ -20,7 +20,7 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.errors import Unsupported
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import split_pin
-from lakecli.spark.partitions import KEY, Partitions
+from lakecli.spark.partition_values import KEY, Partitions
 from lakecli.spark.schemas import (
     first_file,
     infer_parquet,

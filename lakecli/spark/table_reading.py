@@ -23,7 +23,7 @@ from lakecli.errors import Unsupported, UsageError
 from lakecli.repository.contract import Notice
 from lakecli.spark.fetched_reading import FetchedReading, check_options
 from lakecli.spark.native_reading import NativeReading
-from lakecli.spark.partitions import find_partitions, prune
+from lakecli.spark.partition_values import find_partitions, prune
 from lakecli.spark.sessions import (
     check_format,
     explained,

@@ -26,7 +26,7 @@ from lakecli.repository.upload_tree import upload_tree
 from lakecli.spark import fetched_reading, read_entries, read_table
 from lakecli.spark.fetched_reading import FileReader
 from lakecli.spark.native_reading import NativeReading
-from lakecli.spark.partitions import Partitions, find_partitions, prune, split_directory
+from lakecli.spark.partition_values import Partitions, find_partitions, prune, split_directory
 from lakecli.spark.schemas import recorded_schema, schema_of_json, serialised
 from lakecli.spark.sessions import check_planner, read_parts
 from lakecli.spark.table_files import TableFile
