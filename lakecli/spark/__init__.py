@@ -3,8 +3,8 @@
 In reading order::
 
     sessions          what a session is, its options and errors, and tasks on executors
-    table_reading     `read_table`; then partitions, schemas, table_files, and the two ways of
-                      reading: native_reading by Spark itself, fetched_reading by lakecli
+    table_reading     `read_table`; then partition_values, schemas, table_files, private_names, and
+                      the two ways: native_reading by Spark itself, fetched_reading by lakecli
     write             `write_table`; then schema_check, file_writer and target
     data_source       ``format("lakefs")``; then entries and record_columns
 

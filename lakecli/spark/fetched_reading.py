@@ -25,7 +25,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import Unsupported, UsageError
-from lakecli.spark.partition_values import Partitions, split_directory
+from lakecli.spark.partition_values import PartitionValues, split_directory
 from lakecli.spark.schemas import (
     GIVE_SCHEMA,
     Fold,
@@ -147,7 +147,7 @@ class FetchedReading:
             raise Unsupported(
                 f"Spark Connect cannot infer the schema of {self._format}", hint=GIVE_SCHEMA
             )
-        every = Partitions(StructType([]), {})
+        every = PartitionValues(StructType([]), {})
         first = self._mapped(files, [LINE], every, skip=False).take(1)
         sample = self._spark.sparkContext.parallelize([row[0] for row in first], 1)
         if self._format == "json" or self._flags.get("inferschema") == "true":
@@ -162,7 +162,7 @@ class FetchedReading:
         return schema
 
     def rows(
-        self, files: Sequence[TableFile], stored: StructType, partitions: Partitions
+        self, files: Sequence[TableFile], stored: StructType, partitions: PartitionValues
     ) -> DataFrame:
         """Return the rows of files: the columns of a schema, and the partition columns."""
         if self._format == "parquet":
@@ -185,7 +185,7 @@ class FetchedReading:
         self,
         files: Sequence[TableFile],
         fields: Sequence[StructField],
-        partitions: Partitions,
+        partitions: PartitionValues,
         *,
         skip: bool = True,
     ) -> DataFrame:
@@ -267,24 +267,14 @@ def _parquet_batches(
         )
     wanted = {fold(field.name) for field in schema}
     names = [each for each in stored.names if fold(each) in wanted]
-    name = ""
     try:
         # Spark gives a task one core, so a thread for each column only has it wait more often.
         for batch in table.iter_batches(columns=names, use_threads=False):
-            columns = []
-            present = positions_of(batch.schema.names, fold)
-            for field in schema:
-                name = field.name
-                at = present.get(fold(name))
-                if at is None:
-                    columns.append(pa.nulls(batch.num_rows, field.type))
-                else:
-                    columns.append(conform(batch.column(at), field.type, fold))
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            rows = conform(batch.to_struct_array(), pa.struct(list(schema)), fold)
+            yield pa.RecordBatch.from_struct_array(rows)
     except TypeMismatch as error:
         raise Unsupported(
-            f"Spark does not read column {name} of {file.name} with the schema of the table: "
-            f"{error}",
+            f"Spark does not read {file.name} with the schema of the table: {error}",
             hint="give a schema that fits all files, or read the files separately",
         ) from None
 
@@ -308,11 +298,11 @@ def conform(array: pa.Array, kind: pa.DataType, fold: Fold) -> pa.Array:
         children = []
         for field in kind:
             at = positions.get(fold(field.name))
-            children.append(
-                pa.nulls(len(array), field.type)
-                if at is None
-                else conform(array.field(at), field.type, fold)
-            )
+            try:
+                child = pa.nulls(len(array)) if at is None else array.field(at)
+                children.append(conform(child, field.type, fold))
+            except TypeMismatch as error:
+                raise TypeMismatch(f"column {field.name}: {error}") from None
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
     if is_type.is_map(own) and is_type.is_map(kind):
         keys = conform(array.keys, kind.key_type, fold)

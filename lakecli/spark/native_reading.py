@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from py4j.protocol import Py4JJavaError
@@ -20,7 +20,8 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.errors import Unsupported
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import split_pin
-from lakecli.spark.partition_values import KEY, Partitions
+from lakecli.spark.partition_values import KEY, PartitionValues
+from lakecli.spark.private_names import jvm_of, session_state
 from lakecli.spark.schemas import (
     first_file,
     infer_parquet,
@@ -84,7 +85,7 @@ class NativeReading:
         return schema_of_frame(reader.load(self._paths(files)), files[0].name)
 
     def rows(
-        self, files: Sequence[TableFile], stored: StructType, partitions: Partitions
+        self, files: Sequence[TableFile], stored: StructType, partitions: PartitionValues
     ) -> DataFrame:
         """Return the rows of files: the columns of a schema, and the partition columns.
 
@@ -167,8 +168,8 @@ def _find_scheme(spark: SparkSession, store: str) -> str:
     schemes = _SCHEMES[store]
     if is_connect(spark):
         return schemes[0]  # the server refuses it when the rows are read
-    hadoop: Any = spark._jvm.org.apache.hadoop  # type: ignore[union-attr]  # noqa: SLF001
-    conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+    hadoop = jvm_of(spark).org.apache.hadoop
+    conf = session_state(spark).newHadoopConf()
     for scheme in schemes:
         try:
             hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)

@@ -1,7 +1,8 @@
-"""The partition columns of a table, from the names of its directories.
+"""The values of a table's partition columns, from the names of its directories.
 
-Spark infers their names and types itself, from a directory tree of tiny files on the driver; this
-lists directories, and runs no job. The values are texts, which Spark converts to these types.
+The paths of objects lack these names, so a table's columns are joined by the file. Spark infers the
+types, from a directory tree of tiny files on the driver; this lists directories, and runs no job.
+The values are texts, which Spark converts to these types.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, NullType, StringType, StructField, StructType
 
 from lakecli.errors import Unsupported
+from lakecli.spark.private_names import analyzed_plan, jvm_of
 from lakecli.spark.sessions import is_case_sensitive, is_connect, quoted, unlogged
 
 Texts = tuple[str | None, ...]
@@ -46,7 +48,7 @@ _COMPARISONS: Final = frozenset(
 _ESCAPED: Final = re.compile("%([0-9A-Fa-f]{2})")
 
 
-class Partitions(NamedTuple):
+class PartitionValues(NamedTuple):
     """The partition columns of a table, and their values in each directory that Spark reads."""
 
     columns: StructType
@@ -74,9 +76,9 @@ class Partitions(NamedTuple):
         return spark.createDataFrame(rows, schema).select(KEY, *self.typed())
 
 
-def find_partitions(
+def infer_partition_values(
     spark: SparkSession, directories: Sequence[str], given: StructType | None
-) -> Partitions:
+) -> PartitionValues:
     """Return the directories of a table that Spark reads, and their partition columns.
 
     Types of a given schema come before inferred ones. Directories that are not those of a table are
@@ -85,13 +87,13 @@ def find_partitions(
     found = {name: split_directory(name) for name in directories}
     if not any(found.values()):
         own: dict[str, Texts] = {name: () for name in directories if not name}
-        return Partitions(StructType([]), own)
+        return PartitionValues(StructType([]), own)
     inferred = _inferred(spark, directories, found, given)
     fold = str if is_case_sensitive(spark) else str.lower
     types = {fold(each.name): each.dataType for each in (given.fields if given else ())}
     columns = [StructField(name, types.get(fold(name), kind)) for name, kind in inferred.items()]
     texts = {name: tuple(text for _, text in pairs) for name, pairs in found.items() if pairs}
-    return Partitions(StructType(columns), texts)
+    return PartitionValues(StructType(columns), texts)
 
 
 def _inferred(
@@ -149,12 +151,16 @@ def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 
-def prune(spark: SparkSession, partitions: Partitions, data: StructType, where: str) -> Partitions:
+def prune(
+    spark: SparkSession, partitions: PartitionValues, data: StructType, where: str
+) -> PartitionValues:
     """Return the directories whose rows can satisfy a condition in SQL, if there is one.
 
-    Spark resolves the condition, and applies those of its parts, joined by AND, that compare
-    partition columns with constants, and call no function. Through Spark Connect, which shows no
-    parts, all directories are returned. `data` has the other columns.
+    Without this, ``where="day = '2026-10-31'"`` would read the files of all days: Spark does not
+    know which files have a joined column's value. Spark resolves the condition, and applies those
+    of its parts, joined by AND, that compare partition columns with constants, and call no
+    function, whose result may be another one when the rows are read. Through Spark Connect, which
+    shows no parts, all directories are returned. `data` has the other columns.
     """
     names = {name.lower() for name in partitions.columns.names}
     if not where or not names or is_connect(spark):
@@ -164,8 +170,8 @@ def prune(spark: SparkSession, partitions: Partitions, data: StructType, where: 
     try:
         with unlogged():
             whole = rows.select("*", *others).where(where)
-            waiting: list[Any] = [whole._jdf.queryExecution().analyzed().condition()]  # noqa: SLF001
-            utils: Any = spark._jvm.org.apache.spark.sql.classic.ExpressionUtils  # type: ignore[union-attr]  # noqa: SLF001
+            waiting = [analyzed_plan(whole).condition()]
+            utils = jvm_of(spark).org.apache.spark.sql.classic.ExpressionUtils
             while waiting:
                 part = waiting.pop()
                 if part.nodeName() == "And":

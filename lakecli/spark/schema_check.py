@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession, functions
-from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructField,
+    StructType,
+)
 
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import StoreLocation
@@ -22,7 +29,7 @@ from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View
 from lakecli.spark.fetched_reading import FetchedReading
-from lakecli.spark.schemas import merged_type, recorded_in, same_type
+from lakecli.spark.schemas import recorded_in
 from lakecli.spark.sessions import lower_case, option_text, quoted
 from lakecli.spark.table_files import TableFile, is_read
 
@@ -170,7 +177,7 @@ class SchemaCheck:
         return result
 
     def _common(self, field: StructField, own: StructField) -> StructField:
-        if same_type(field.dataType, own.dataType):
+        if _same_type(field.dataType, own.dataType):
             return field
         common = merged_type(field.dataType, own.dataType) if self._merges else None
         if common is None:
@@ -200,3 +207,39 @@ def _newest(view: View, prefix: bytes) -> TableFile | None:
     entry = decode_entry(value)
     name = path[len(prefix) :].decode(errors="replace")
     return TableFile(name, entry.physical_address, entry.size)
+
+
+def merged_type(left: DataType, right: DataType) -> DataType | None:
+    """Return the type that Spark's ``mergeSchema`` makes of two; ``None`` if it refuses them."""
+    if _same_type(left, right):
+        return left
+    if isinstance(left, DecimalType) and isinstance(right, DecimalType):
+        precision = max(left.precision, right.precision)
+        return DecimalType(precision, left.scale) if left.scale == right.scale else None
+    if isinstance(left, ArrayType) and isinstance(right, ArrayType):
+        item = merged_type(left.elementType, right.elementType)
+        return item and ArrayType(item)
+    if isinstance(left, MapType) and isinstance(right, MapType):
+        key = merged_type(left.keyType, right.keyType)
+        value = merged_type(left.valueType, right.valueType)
+        return MapType(key, value) if key and value else None
+    if isinstance(left, StructType) and isinstance(right, StructType):
+        return _merged_struct(left, right)
+    return None
+
+
+def _merged_struct(left: StructType, right: StructType) -> StructType | None:
+    others = {each.name.lower(): each for each in right.fields}
+    fields = []
+    for field in left.fields:
+        other = others.pop(field.name.lower(), None)
+        common = field.dataType if other is None else merged_type(field.dataType, other.dataType)
+        if common is None:
+            return None
+        fields.append(StructField(field.name, common))
+    return StructType([*fields, *others.values()])
+
+
+def _same_type(left: DataType, right: DataType) -> bool:
+    """Return whether two types are the same but for nulls and the case of names."""
+    return left.simpleString().lower() == right.simpleString().lower()

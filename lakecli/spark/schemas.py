@@ -1,10 +1,9 @@
-"""Schemas of tables: what Spark infers from files, what it recorded in them, and what it merges.
+"""Schemas of tables: what Spark infers from files, and what it recorded in them.
 
 The schema of Parquet depends on the footers alone. Spark's own converter in the driver's JVM reads
 them: the one by which ``spark.read.parquet`` infers, but without a job on executors, which do not
-see these files. It is no public interface of Spark, which has none for this;
-`tests/spark/test_shapes.py` compares it with ``spark.read.parquet``. Through Spark Connect there is
-no JVM; there the schema must be recorded in the file, as Spark and lakecli do.
+see these files. `tests/spark/test_shapes.py` compares it with ``spark.read.parquet``. Through Spark
+Connect there is no JVM; there the schema must be recorded in the file, as Spark and lakecli do.
 """
 
 from __future__ import annotations
@@ -23,11 +22,12 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from lakecli.base.retry import DRIVERS, Retries
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import Unsupported, UsageError
+from lakecli.spark.private_names import analyzed_plan, jvm_of, session_state
 from lakecli.spark.sessions import is_case_sensitive, is_connect
 from lakecli.spark.table_files import AT_ONCE, TableFile, read_footer
 
@@ -99,10 +99,9 @@ def infer_parquet(
 def _by_converter(
     spark: SparkSession, location: StoreLocation, files: Sequence[TableFile]
 ) -> StructType:
-    jvm: Any = spark._jvm  # noqa: SLF001 - as the module says
-    session: Any = spark._jsparkSession  # noqa: SLF001
-    conf = session.sessionState().conf()
-    hadoop = session.sessionState().newHadoopConf()
+    jvm = jvm_of(spark)
+    conf = session_state(spark).conf()
+    hadoop = session_state(spark).newHadoopConf()
     package = jvm.org.apache.spark.sql.execution.datasources.parquet
     converter = package.ParquetToSparkSchemaConverter(conf)
 
@@ -205,7 +204,7 @@ def schema_of_frame(frame: DataFrame, name: str) -> StructType:
     """
     if is_connect(frame.sparkSession):
         return cast("StructType", nullable(frame.schema))
-    return schema_of_json(frame._jdf.schema().json(), name)  # noqa: SLF001 - before PySpark takes it
+    return schema_of_json(analyzed_plan(frame).schema().json(), name)
 
 
 def _check_classes(parsed: Any, name: str) -> None:  # noqa: ANN401 - JSON
@@ -235,39 +234,3 @@ def nullable(kind: DataType) -> DataType:
         fields = ((each.name, nullable(each.dataType), each.metadata) for each in kind.fields)
         return StructType([StructField(name, of, metadata=more) for name, of, more in fields])
     return kind
-
-
-def merged_type(left: DataType, right: DataType) -> DataType | None:
-    """Return the type that Spark's ``mergeSchema`` makes of two; ``None`` if it refuses them."""
-    if same_type(left, right):
-        return left
-    if isinstance(left, DecimalType) and isinstance(right, DecimalType):
-        precision = max(left.precision, right.precision)
-        return DecimalType(precision, left.scale) if left.scale == right.scale else None
-    if isinstance(left, ArrayType) and isinstance(right, ArrayType):
-        item = merged_type(left.elementType, right.elementType)
-        return item and ArrayType(item)
-    if isinstance(left, MapType) and isinstance(right, MapType):
-        key = merged_type(left.keyType, right.keyType)
-        value = merged_type(left.valueType, right.valueType)
-        return MapType(key, value) if key and value else None
-    if isinstance(left, StructType) and isinstance(right, StructType):
-        return _merged_struct(left, right)
-    return None
-
-
-def _merged_struct(left: StructType, right: StructType) -> StructType | None:
-    others = {each.name.lower(): each for each in right.fields}
-    fields = []
-    for field in left.fields:
-        other = others.pop(field.name.lower(), None)
-        common = field.dataType if other is None else merged_type(field.dataType, other.dataType)
-        if common is None:
-            return None
-        fields.append(StructField(field.name, common))
-    return StructType([*fields, *others.values()])
-
-
-def same_type(left: DataType, right: DataType) -> bool:
-    """Return whether two types are the same but for nulls and the case of names."""
-    return left.simpleString().lower() == right.simpleString().lower()

@@ -28,6 +28,7 @@ from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import no_such_path, open_view
+from lakecli.spark.private_names import analyzed_plan, sent_plan
 from lakecli.spark.sessions import is_connect
 from lakecli.stores.contract import ObjectNotFound
 
@@ -243,7 +244,7 @@ def origins(frame: DataFrame) -> list[Origin]:
 
 def _aliases(frame: DataFrame) -> Iterator[str]:
     """Yield the aliases in a DataFrame's query plan and its subqueries."""
-    waiting: list[Any] = [frame._jdf.queryExecution().analyzed()]  # noqa: SLF001
+    waiting: list[Any] = [analyzed_plan(frame)]
     while waiting:
         node = waiting.pop()
         if node.nodeName() == _NODE:
@@ -257,7 +258,7 @@ def _aliases_sent(frame: Any) -> Iterator[str]:  # noqa: ANN401 - a DataFrame of
 
     Views of the server are only names in it, so their rows come from an unknown commit.
     """
-    waiting: list[Any] = [frame._plan.to_proto(frame.sparkSession.client)]  # noqa: SLF001
+    waiting: list[Any] = [sent_plan(frame)]
     while waiting:
         node = waiting.pop()
         if node.DESCRIPTOR.name == _NODE:

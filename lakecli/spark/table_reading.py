@@ -1,9 +1,10 @@
 """Read a table's data at any ref, with the schema and partition columns that Spark infers.
 
-Spark infers the partition columns from the names of the directories (`partitions`). If it has a
-connector to the store, or all machines have the directory, it infers the schema of the other
-columns, and reads the objects by their addresses (`native_reading`). Otherwise executors fetch
-them, and convert them to the schema that Spark infers from footers and lines (`fetched_reading`).
+Spark infers the types of partition columns from the names of the directories (`partition_values`).
+If it has a connector to the store, or all machines have the directory, it infers the schema of the
+other columns, and reads the objects by their addresses (`native_reading`). Otherwise executors
+fetch them, and convert them to the schema that Spark infers from footers and lines
+(`fetched_reading`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lakecli.errors import Unsupported, UsageError
 from lakecli.repository.contract import Notice
 from lakecli.spark.fetched_reading import FetchedReading, check_options
 from lakecli.spark.native_reading import NativeReading
-from lakecli.spark.partition_values import find_partitions, prune
+from lakecli.spark.partition_values import infer_partition_values, prune
 from lakecli.spark.sessions import (
     check_format,
     explained,
@@ -126,7 +127,7 @@ def _rows(
     """Return the rows of a table; the caller applies `where`, and selects `columns`."""
     present = [file for file in files if file.size]  # Spark ignores empty files
     directories = sorted({file.directory for file in present})
-    partitions = find_partitions(spark, directories, schema)
+    partitions = infer_partition_values(spark, directories, schema)
     if not partitions.columns.fields:
         present = [file for file in present if not file.directory]
     if schema is None and not present:
@@ -152,7 +153,7 @@ def _rows(
 
 
 def _is_named(name: str, columns: Sequence[str], where: str) -> bool:
-    """Return whether a text in SQL may name a column; one with ``*`` names all."""
+    """Return whether a text in SQL may name a column; one too many is only decoded in vain."""
     spelled = name.lower().replace("`", "``")
     return any(
         name.lower() in text or spelled in text or "*" in text

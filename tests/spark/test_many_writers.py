@@ -20,8 +20,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.reading.view import commit_at
 from lakecli.spark import read_table, write_table
-from lakecli.spark.schema_check import SchemaMismatch
-from lakecli.spark.schemas import merged_type
+from lakecli.spark.schema_check import SchemaMismatch, merged_type
 from lakecli.spark.table_files import Origin, origins
 from lakecli.spark.target import APP, MODES, TABLE, VERSION, StreamBatch, TableChanged, TableExists
 from tests.support.lakes import read, stage

@@ -26,7 +26,12 @@ from lakecli.repository.upload_tree import upload_tree
 from lakecli.spark import fetched_reading, read_entries, read_table
 from lakecli.spark.fetched_reading import FileReader
 from lakecli.spark.native_reading import NativeReading
-from lakecli.spark.partition_values import Partitions, find_partitions, prune, split_directory
+from lakecli.spark.partition_values import (
+    PartitionValues,
+    infer_partition_values,
+    prune,
+    split_directory,
+)
 from lakecli.spark.schemas import recorded_schema, schema_of_json, serialised
 from lakecli.spark.sessions import check_planner, read_parts
 from lakecli.spark.table_files import TableFile
@@ -46,7 +51,7 @@ def test_directories_that_a_condition_rules_out(spark: Any) -> None:
     columns = spark.createDataFrame([], "k int, d date").schema
     data = spark.createDataFrame([], "id int, `k.x` int").schema
     texts = {f"{k}": (k, "2026-01-01") for k in ("1", "2", None)}
-    partitions = Partitions(columns, texts)
+    partitions = PartitionValues(columns, texts)
     everything = {"1", "2", "None"}
     cases = {
         "": everything,
@@ -81,7 +86,7 @@ def test_directories_are_listed_without_a_job(spark: Any) -> None:
     before = spark.conf.get(threshold)
     context.setJobGroup("places", "places")
     try:
-        found = find_partitions(spark, [f"k={at}" for at in range(100)], None)
+        found = infer_partition_values(spark, [f"k={at}" for at in range(100)], None)
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
     assert found.columns.simpleString() == "struct<k:int>"

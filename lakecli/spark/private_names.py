@@ -1,0 +1,32 @@
+"""The private names of PySpark that lakecli uses; no other module of this package uses one.
+
+PySpark has no public way to the plan of a DataFrame, which shows the commit that rows come from and
+the parts of a condition; to the schema of a DataFrame before PySpark imports the classes that it
+names; to Spark's schema of a Parquet footer; and to Hadoop's list of connectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, SparkSession
+
+
+def jvm_of(spark: SparkSession) -> Any:  # noqa: ANN401 - here and below: of the JVM
+    """Return the driver's JVM."""
+    return spark._jvm  # noqa: SLF001
+
+
+def session_state(spark: SparkSession) -> Any:  # noqa: ANN401
+    """Return the settings of a session in the JVM, and those of Hadoop."""
+    return cast("Any", spark)._jsparkSession.sessionState()  # noqa: SLF001
+
+
+def analyzed_plan(frame: DataFrame) -> Any:  # noqa: ANN401
+    """Return the plan of a DataFrame with all names resolved."""
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+
+
+def sent_plan(frame: Any) -> Any:  # noqa: ANN401
+    """Return the plan that a client of Spark Connect sends for its DataFrame."""
+    return frame._plan.to_proto(frame.sparkSession.client)  # noqa: SLF001
