@@ -227,6 +227,8 @@ def _pairs() -> dict[str, tuple[pa.Array, pa.Array]]:
             pa.array([2**31 - 1], pa.int32()),
         ),
         "timestamp of date": (moment, pa.array([date(2026, 1, 1)])),
+        "long of timestamp": (pa.array([1], pa.int64()), moment),
+        "int of date": (pa.array([1], pa.int32()), pa.array([date(2026, 1, 1)])),
         "float of double": (pa.array([1.5], pa.float32()), pa.array([2.5])),
         "int of long": (pa.array([1], pa.int32()), pa.array([2], pa.int64())),
         "int of bool": (pa.array([1], pa.int32()), pa.array([True])),
