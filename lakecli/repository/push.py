@@ -21,7 +21,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import MoveOutcome, find_ref
-from lakecli.repository.contract import Finished, Repository
+from lakecli.repository.contract import Finished, Notice, Repository
 from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import WantedMove, finish_pending
@@ -128,7 +128,7 @@ def push(
         AlreadyExists: the tag is in the bucket already, on another commit.
         CannotShare, NewerRepository, NotInBucket, OutcomeUnknown, …: as `publish` does.
     """
-    finished = finish_pending(repository)
+    finished = _finish(repository)
     check_readable(repository)
     with repository.lake.kv.read() as txn:
         try:
@@ -157,7 +157,7 @@ def push_all(
     Raises:
         OutcomeUnknown, Unreachable, PermissionDenied, …: the store failed.
     """
-    finish_pending(repository)
+    _finish(repository)
     expected = _all_tracked(repository)
     fetch(repository)
     present = _all_tracked(repository)
@@ -197,7 +197,7 @@ def push_deletion(
         StaleLease: somebody else has moved it since, or it does not stand where the lease says.
         OutcomeUnknown, Unreachable, …: as `publish` does.
     """
-    finish_pending(repository)
+    _finish(repository)
     check_readable(repository)
     with repository.lake.kv.read() as txn:
         kinds = NAMED_KINDS if kind is None else (kind,)
@@ -230,6 +230,14 @@ def push_deletion(
         if publish(repository, move).outcome != MoveOutcome.APPLIED:
             raise stale(repository, name, before)
     return RefPush(remote.kind, name, before, None, Pushing.DELETED)
+
+
+def _finish(repository: Repository) -> list[Finished]:
+    """Find out what became of moves that interrupted commands began, and leave notices of it."""
+    finished = finish_pending(repository)
+    for each in finished:
+        repository.notify(Notice(each.text()))
+    return finished
 
 
 def _push(

@@ -85,6 +85,16 @@ def test_push_of_one_commit_takes_few_requests(clones: tuple[Repository, ...]) -
     assert sent(one) == {"get": 2}
 
 
+def test_push_of_a_new_branch_reads_it_twice(clones: tuple[Repository, ...]) -> None:
+    one, _ = clones
+    branch.create(one, "new", source="main")
+    sent(one)
+    push(one, "new", options=ME)
+    # What the repository is, twice; the ref that does not exist, twice; collection, twice. This
+    # clone has never fetched, so the commit is looked for as if it were new.
+    assert sent(one) == {"get": 6, "head": 3, "list": 1, "put": 1}
+
+
 def test_a_clone_of_a_thousand_branches_reads_each_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,6 @@ from lakecli.cli.commands.moved_refs import (
     UP_TO_DATE,
     MovedRef,
     RefNameJson,
-    finish_interrupted,
     pushed_line,
     read_lease,
     ref_of,
@@ -107,7 +106,6 @@ def push(
             "--delete needs a branch or a tag", hint=f"lakefs://{ref.repository}/BRANCH-OR-TAG"
         )
     repository = context.repository(ref)
-    finish_interrupted(context, repository)
     options = pushing.PushOptions(
         who=context.committer(),
         lease=read_lease(repository, force_with_lease),

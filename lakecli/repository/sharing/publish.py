@@ -61,8 +61,7 @@ def publish(repository: Repository, wanted: WantedMove) -> MoveResult:
 
     Args:
         repository: the repository of the ref.
-        wanted: the move. If the sequence number of the ref is unknown, it is read and compared
-            first.
+        wanted: the move. If the ref was not compared with it yet, it is read and compared first.
 
     Returns:
         As `lakecli.repository.journal.intents.make_move` does.
@@ -79,7 +78,7 @@ def publish(repository: Repository, wanted: WantedMove) -> MoveResult:
         PermissionDenied: writing there is not allowed; nothing was moved.
     """
     check_writable(repository)
-    if not wanted.since:
+    if wanted.since is None:
         # Where many commit to one branch, this saves most of the cost of a lost race.
         ref = find_ref(repository.store, wanted.kind, wanted.name)
         if _is_lost(repository, wanted, ref):
