@@ -14,7 +14,7 @@ from operator import attrgetter
 from lakecli.base.layout import SHORTEST_GRACE
 from lakecli.engine.runner import Runner, location_for
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.errors import LakeError, UsageError
+from lakecli.errors import UsageError
 from lakecli.gc.data_objects import DigestSet, LiveSet
 from lakecli.gc.known_refs import (
     DamagedObservation,
@@ -323,21 +323,12 @@ def _sweep(work: Work, options: GcOptions, seen: ObservedState, present: GcStatu
             except LostMarks as error:
                 _check_unmoved(repository, seen, error)
                 raise
-        lease = SweepLease(repository, seen)
-        try:
+        with SweepLease(repository, seen, now) as lease:
             _check_age(marks, work.times)
             write_fields(store, work.epoch, "sweeping", fields_of(sweep.find()), now)
             report = sweep.run(lease, present)
             write_report(store, work.epoch, report, now)
             put_last(store, sweep.refs)
-        except (Exception, KeyboardInterrupt):
-            # All writers wait for the end of a sweep. If a deletion may be under way, they have
-            # to wait for the end of the lease.
-            if not lease.is_unsure:
-                with suppress(LakeError):
-                    lease.end(now)
-            raise
-    lease.end(now)
     return report._replace(status=status(repository, grace=options.grace))
 
 

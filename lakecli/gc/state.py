@@ -32,15 +32,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.layout import GC
 from lakecli.base.parsing import parse_json_object
-from lakecli.errors import IntegrityError, NothingToDo, PermissionDenied, Refused, Unreachable
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    NothingToDo,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+)
 from lakecli.gc.report import KINDS, MAX_SUMMARY_SIZE, Doomed, Summary, dump_summary, parse_summary
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import (
@@ -255,27 +262,46 @@ class SweepTooSlow(Unreachable):
 class SweepLease:
     """The lease of one sweep, which begins with this object. Safe to share between threads.
 
+    As a context manager it ends the sweep, as all writers wait for that. After a failure it does so
+    only if no deletion may still be under way; otherwise they wait for the end of the lease.
+
     Args:
         repository: the repository.
         seen: the state, which becomes *sweeping*.
+        now: time by the store's clock.
 
     Attributes:
         state: the state as this process wrote it last.
-        is_unsure: whether a deletion may still be under way, so that the sweep must not end before
-            the lease does.
 
     Raises:
         StateMoved: another machine moved the state at the same time.
     """
 
-    def __init__(self, repository: Repository, seen: ObservedState) -> None:
+    def __init__(self, repository: Repository, seen: ObservedState, now: datetime) -> None:
         self._repository = repository
+        self._now = now
         self._store = repository.store
         self._elapsed = repository.lake.runtime.elapsed
         self._lock = Lock()
         self._taken_at = self._elapsed()  # before the request that writes the state
         self.state = move_state(repository, seen, phase=Phase.SWEEPING)
-        self.is_unsure = False
+        self._is_unsure = False
+
+    def __enter__(self) -> Self:
+        """Return the lease."""
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """End the sweep.
+
+        Raises:
+            StateMoved: another machine has taken over or ended the sweep; only after success.
+        """
+        if error is None:
+            self._end()
+        elif isinstance(error, (Exception, KeyboardInterrupt)) and not self._is_unsure:
+            with suppress(LakeError):
+                self._end()
 
     def check(self) -> None:
         """Check that a deletion may begin now; renew the lease if needed.
@@ -314,28 +340,21 @@ class SweepLease:
         except PermissionDenied:
             raise  # the store refused, so nothing is under way
         except BaseException:
-            self.is_unsure = True
+            self._is_unsure = True
             raise
         if self._elapsed() - begun > LONGEST_DELETE.total_seconds():
-            self.is_unsure = True
+            self._is_unsure = True
             raise SweepTooSlow(
                 f"a deletion in {self._store.uri} took longer than "
                 f"{LONGEST_DELETE.total_seconds() / 60:.0f} minutes, so the sweep ended",
                 hint=self._continue_hint(),
             )
 
-    def end(self, now: datetime) -> None:
-        """End the sweep: move the state to idle, and delete what no phase needs any more.
-
-        Args:
-            now: time by the store's clock.
-
-        Raises:
-            StateMoved: another machine has taken over or ended the sweep.
-        """
+    def _end(self) -> None:
+        """Move the state to idle, and delete what no phase needs any more."""
         seen = gc_protocol.look(self._store)
         self._check_owner(seen.state)
-        end_state(self._repository, seen, now)
+        end_state(self._repository, seen, self._now)
 
     def _check_owner(self, state: GcState) -> None:
         """Check that the state is as this process wrote it."""

@@ -330,7 +330,7 @@ def take_lease(store: MemoryStore, elapsed: Callable[[], float]) -> SweepLease:
     lake = SimpleNamespace(runtime=runtime)
     repository = SimpleNamespace(store=store, uri="lakefs://demo", lake=lake)
     condemned = GcState(Phase.CONDEMNED, 1, "1-" + "5f" * 16)
-    return SweepLease(cast("Repository", repository), ObservedState(condemned, None, None))
+    return SweepLease(cast("Repository", repository), ObservedState(condemned, None, None), START)
 
 
 def test_no_deletion_begins_if_renewing_the_lease_takes_too_long() -> None:
@@ -353,9 +353,11 @@ def test_no_deletion_begins_if_renewing_the_lease_takes_too_long() -> None:
     with pytest.raises(SweepTooSlow, match="takes too long to answer"), lease.deletion():
         deletions.append(now)
     assert deletions == [0.0]
-    assert not lease.is_unsure
-    # The lease was renewed, so the sweep can be ended.
+    # The lease was renewed and no deletion is under way, so a failure ends the sweep.
     assert read_state(store) == lease.state != taken
+    with pytest.raises(SweepTooSlow), lease:
+        raise SweepTooSlow("the store takes too long to answer")
+    assert read_state(store).phase is Phase.IDLE
 
 
 def test_a_state_that_another_machine_has_written_stops_even_a_young_lease() -> None:
