@@ -44,9 +44,8 @@ from lakecli.gc.report import (
     tables_left,
 )
 from lakecli.gc.roots import Roots, gather
-from lakecli.gc.state import DIGEST, Marks, total_of
+from lakecli.gc.state import DIGEST, total_of
 from lakecli.remote.gc_protocol import iter_expired
-from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Notice
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, SSTable
@@ -66,68 +65,61 @@ _PART_KINDS: Final = 64
 
 
 class Mark:
-    """One mark: finds everything that may be condemned now; writes the lists of data objects only.
+    """One mark: finds everything that may be condemned now, and writes nothing.
 
     Args:
-        work: what the collection works with.
-        live: receives the data objects in use; empty at first.
-        marks: gets the lists of condemned data objects; ``None``: nothing is written.
+        reach: has followed the roots.
+        roots: the roots.
 
     Attributes:
-        refs: the refs in the bucket, as they were read.
         others: condemned objects other than data.
         foreign: number of objects that lakecli did not write, by kind.
     """
 
-    def __init__(self, work: Work, live: LiveSet, marks: Marks | None) -> None:
-        self.refs: tuple[RemoteRef, ...] = ()
+    def __init__(self, reach: Reach, roots: Roots) -> None:
         self.others: list[Doomed] = []
         self.foreign: Counter[str] = Counter()
-        self._work = work
-        self._live = live
-        self._marks = marks
-        self._reach = Reach(work, live)
+        self._work = reach.work
+        self._reach = reach
+        self._roots = roots
         self._garbage = GarbageCounter()
+        self._tables_left = self._objects = self._size = 0
 
-    def run(self, status: GcStatus) -> GcReport:
-        """Return the report of what may be condemned.
-
-        Args:
-            status: for the report.
+    def run(self) -> Iterator[tuple[str, bytes]]:
+        """Find what may be condemned; yield the parts of data objects that have some, with records.
 
         Raises:
-            LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged, so
-                the objects that it needs are unknown.
+            IntegrityError: a table is damaged.
             LakeFsWrites: lakeFS has not stopped.
             LakeFsAhead: it has written since the last refs dump.
         """
-        work, reach = self._work, self._reach
-        roots = reach.follow_roots()
-        self.refs = roots.refs
-        tables = self._tables()
-        objects, size = self._data()
-        for each in iter_rest(work, roots):
+        self._tables()
+        yield from self._data()
+        for each in iter_rest(self._work, self._roots):
             self._doom(each)
-        for _ in abandoned(work.store, work.times.cutoff):
+        for _ in abandoned(self._work.store, self._work.times.cutoff):
             self._garbage.add("upload")
-        garbage = self._garbage
-        total = garbage.objects("data", "lakefs")
+
+    def report(self, status: GcStatus) -> GcReport:
+        """Return the report of what `run` has found."""
+        reach, roots, garbage = self._reach, self._roots, self._garbage.totals()
+        total = self._garbage.objects("data", "lakefs")
         return GcReport(
-            Action.CONDEMNED if garbage.totals() else Action.FOUND_NOTHING,
+            Action.CONDEMNED if garbage else Action.FOUND_NOTHING,
             status,
-            garbage.totals(),
+            garbage,
             commits=roots.commits,
             entries=reach.entries,
             ranges=len(reach.ranges),
-            objects=objects,
-            size=size,
+            objects=self._objects,
+            size=self._size,
             lost=tuple(sorted(reach.lost)),
-            tables=tables,
-            summary=summary_of(work, roots, self.others, total) if garbage.totals() else None,
+            tables=self._tables_left,
+            summary=summary_of(self._work, roots, self.others, total) if garbage else None,
         )
 
-    def _tables(self) -> int:
-        """Follow recent tables that no root reaches yet, condemn old ones; return the number."""
+    def _tables(self) -> None:
+        """Follow recent tables that no root reaches yet, and condemn old ones."""
         work, reach = self._work, self._reach
         tables, self.foreign["file"] = list_tables(work)
         unreached = tables.keys() - reach.tables
@@ -145,28 +137,25 @@ class Mark:
             if each in kinds and tables[each].is_old and kinds[each] in KINDS_OF_TABLES:
                 kind = KINDS_OF_TABLES[kinds[each]]
                 self._doom(Doomed(SSTABLES + each, tables[each].size, kind))
-        return len(tables)
+        self._tables_left = len(tables)
 
-    def _data(self) -> tuple[int, int]:
-        """Condemn old data objects that are not in use; return how many all are, and their size."""
-        work = self._work
+    def _data(self) -> Iterator[tuple[str, bytes]]:
+        """Condemn old data objects that are not in use; count all."""
+        work, live = self._work, self._reach.live
         parts = all_parts(work)
         later: set[str] = set()
-        objects = size = 0
-        for listed in self._live.iter_unreached(work, parts):
+        for listed in live.iter_unreached(work, parts):
             if listed.later:
                 later.add(listed.name)
             check_stopped(work, listed.newest)
-            objects += listed.objects
-            size += listed.size
+            self._objects += listed.objects
+            self._size += listed.size
             self.foreign["object"] += listed.foreign
             if listed.records:
                 number, total = total_of(listed.records)
                 self._garbage.add(kind_of_part(listed.name), total, objects=number)
-                if self._marks is not None:
-                    self._marks.put_data(listed.name, listed.records)
-        check_not_ahead(work, self._live, [part for part in parts if part.name in later])
-        return objects, size
+                yield listed.name, listed.records
+        check_not_ahead(work, live, [part for part in parts if part.name in later])
 
     def _doom(self, doomed: Doomed) -> None:
         """Condemn an object other than data."""
@@ -203,9 +192,11 @@ class Reach:
 
     Args:
         work: what the collection works with; its progress counts the tables that are read.
-        live: receives the data objects in use.
+        live: receives the data objects in use; empty at first.
 
     Attributes:
+        work: as above.
+        live: as above.
         trees: hex IDs of the metaranges read.
         ranges: hex IDs of the ranges read.
         dumps: hex IDs of the tables of refs dumps that are kept.
@@ -215,8 +206,8 @@ class Reach:
     """
 
     def __init__(self, work: Work, live: LiveSet) -> None:
-        self._work = work
-        self._live = live
+        self.work = work
+        self.live = live
         self.trees: set[str] = set()
         self.ranges: set[str] = set()
         self.dumps: frozenset[str] = frozenset()
@@ -235,9 +226,9 @@ class Reach:
         Raises:
             LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
         """
-        roots = gather(self._work, self._live)
+        roots = gather(self.work, self.live)
         # No rule lets go the tree of a branch or tag, whatever the list of deleted trees says.
-        collected = frozenset(iter_expired(self._work.store)) - roots.heads
+        collected = frozenset(iter_expired(self.work.store)) - roots.heads
         self.follow(roots.trees | roots.dumped_trees, must_exist=True, collected=collected)
         self.dumps = roots.dumps
         self.follow(roots.own_trees, must_exist=False)
@@ -267,26 +258,26 @@ class Reach:
         for ids, read in self._read(read_trees, set(trees) - self.trees):
             for tree in read.missing:
                 if must_exist and tree not in collected:
-                    raise MissingTable(sstable_key(tree), self._work.store.uri)
+                    raise MissingTable(sstable_key(tree), self.work.store.uri)
             self.trees.update(ids)
             wanted.update(_ids_of(read.references))
-        lakefs = self._work.lakefs
+        lakefs = self.work.lakefs
         old_layout = lakefs is not None and lakefs.old_layout
         task = partial(
-            read_ranges, must_exist=must_exist, old_layout=old_layout, scratch=self._live.scratch
+            read_ranges, must_exist=must_exist, old_layout=old_layout, scratch=self.live.scratch
         )
         for ids, read in self._read(task, wanted - self.ranges):
             self.ranges.update(ids)
             self.entries += read.entries
-            self._live.add(read.references)
+            self.live.add(read.references)
             if read.kept is not None:
-                self._live.add_written(read.kept)
+                self.live.add_written(read.kept)
 
     def _read(
         self, task: Callable[..., TablesRead], ids: Collection[str]
     ) -> Iterator[tuple[Sequence[str], TablesRead]]:
         """Yield the parts of some tables as they are read; count what is missing or foreign."""
-        work = self._work
+        work = self.work
         work.progress.expect(parts=len(ids))
         parts = batches(sorted(ids), PART_TABLES)
         for part, read in work.runner.run(partial(task, location=work.location), parts):

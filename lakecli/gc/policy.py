@@ -257,15 +257,14 @@ class LakeFsAhead(SharedNamespace):
         )
 
 
-def check_not_shared(work: Work, foreign: Counter[str]) -> None:
-    """Refuse a namespace with objects that lakecli never writes.
+def find_sharing(work: Work, foreign: Counter[str]) -> SharedNamespace | None:
+    """Return the refusal of a namespace with objects that lakecli never writes, if it is refused.
+
+    It is not refused if somebody has confirmed that lakeFS, which wrote them, has stopped.
 
     Args:
         work: what the collection works with.
         foreign: number of such objects, by kind.
-
-    Raises:
-        SharedNamespace: there are such objects, and nobody has confirmed that lakeFS has stopped.
     """
     uri, taken = work.store.uri, work.taken
     found = [
@@ -278,15 +277,15 @@ def check_not_shared(work: Work, foreign: Counter[str]) -> None:
         if foreign[kind]
     ]
     if not found or work.lakefs is not None:
-        return
+        return None
     if taken is not None:
-        raise NotConfirmed(
+        return NotConfirmed(
             f"{uri} was taken over from lakeFS on {taken.dump.since:%Y-%m-%d} and has objects of "
             f"lakeFS: {', '.join(found)}",
             hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
             f"it, once: lakecli gc run --lakefs-stopped {work.uri}",
         )
-    raise SharedNamespace(
+    return SharedNamespace(
         f"{uri} has objects that lakecli did not write: {', '.join(found)}",
         hint="lakeFS may use the namespace and refer to objects that look like garbage here; "
         "if it does not, force the collection: --force-shared",

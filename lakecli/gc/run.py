@@ -24,15 +24,15 @@ from lakecli.gc.known_refs import (
     observe,
     put_last,
 )
-from lakecli.gc.mark import Mark
+from lakecli.gc.mark import Mark, Reach
 from lakecli.gc.policy import (
     GcOptions,
     SharedNamespace,
     Times,
     Work,
-    check_not_shared,
     check_published,
     find_rules,
+    find_sharing,
 )
 from lakecli.gc.report import (
     Action,
@@ -143,20 +143,23 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
         options.progress,
         state.epoch,
     )
-    if state.phase is Phase.IDLE:
-        return _condemn(work, options, seen, present)._replace(accepted=accepted)
-    if options.dry_run:
-        with open_live(runner) as live:
-            sweep = Sweep(work, Marks(store, state.mark), live)
+    if state.phase is not Phase.IDLE and not options.dry_run:
+        if options.lakefs_stopped:
+            confirm_stopped(store)
+        at = present.sweep_at or present.resume_at
+        assert at is not None
+        if now <= at:
+            return GcReport(Action.WAITS, present)
+    with open_live(runner) as live:
+        reach = Reach(work, live)
+        if state.phase is Phase.IDLE:
+            return _condemn(reach, options, seen, present)._replace(accepted=accepted)
+        sweep = Sweep(reach, Marks(store, state.mark))
+        if options.dry_run:
             sweep.find()
-            return sweep.run(None, present)
-    if options.lakefs_stopped:
-        confirm_stopped(store)
-    at = present.sweep_at or present.resume_at
-    assert at is not None
-    if now <= at:
-        return GcReport(Action.WAITS, present)
-    return _sweep(work, options, seen, present)
+            sweep.preview()
+            return sweep.report(present)
+        return _sweep(sweep, options, seen, present)
 
 
 def undo(
@@ -267,8 +270,9 @@ def _accept_refs(
     return gc_protocol.look(store), KnownRefs.of(repository), lost
 
 
-def _condemn(work: Work, options: GcOptions, seen: ObservedState, present: GcStatus) -> GcReport:
+def _condemn(reach: Reach, options: GcOptions, seen: ObservedState, present: GcStatus) -> GcReport:
     """Mark garbage, and condemn it."""
+    work = reach.work
     repository, store, now = work.repository, work.store, work.times.now
     runtime = repository.lake.runtime
     check_published(work)
@@ -277,20 +281,21 @@ def _condemn(work: Work, options: GcOptions, seen: ObservedState, present: GcSta
     epoch, mark_id = work.epoch + 1, runtime.new_id().hex()
     marks = Marks(store, f"{epoch}-{mark_id}")
     runtime.on_step("gc:mark")
-    with open_live(work.runner) as live:
-        mark = Mark(work, live, None if options.dry_run else marks)
-        report = mark.run(present)
-    if not options.force_shared:
-        try:
-            check_not_shared(work, mark.foreign)
-        except SharedNamespace:
-            if not options.dry_run:
-                marks.delete()
-            raise
+    roots = reach.follow_roots()
+    mark = Mark(reach, roots)
+    for part, records in mark.run():
+        if not options.dry_run:
+            marks.put_data(part, records)
+    report = mark.report(present)
+    shared = None if options.force_shared else find_sharing(work, mark.foreign)
+    if shared is not None:
+        if not options.dry_run:
+            marks.delete()
+        raise shared
     if options.lakefs_stopped and not options.dry_run:
         confirm_stopped(store)
     if not options.dry_run:
-        put_last(store, mark.refs)
+        put_last(store, roots.refs)
     if report.summary is not None and not options.dry_run:
         runtime.on_step("gc:write-marks")
         marks.put_others(mark.others)
@@ -307,28 +312,28 @@ def _condemn(work: Work, options: GcOptions, seen: ObservedState, present: GcSta
     return report._replace(status=_status(repository, gc_protocol.look(store), options.grace))
 
 
-def _sweep(work: Work, options: GcOptions, seen: ObservedState, present: GcStatus) -> GcReport:
+def _sweep(sweep: Sweep, options: GcOptions, seen: ObservedState, present: GcStatus) -> GcReport:
     """Delete condemned objects that are still unreached."""
+    work = sweep.work
     repository, store, now = work.repository, work.store, work.times.now
     marks = Marks(store, seen.state.mark)
     what = "" if present.summary is None else f" ({present.summary})"
     options.confirm(f"permanently delete the garbage in {store.uri}{what}")
-    with open_live(work.runner) as live:
-        sweep = Sweep(work, marks, live)
-        if seen.state.phase is Phase.CONDEMNED:
-            # Before the sweep begins, as writers wait for its end. A failure changes nothing.
-            repository.lake.runtime.on_step("gc:prepare")
-            try:
-                sweep.prepare()
-            except LostMarks as error:
-                _check_unmoved(repository, seen, error)
-                raise
-        with SweepLease(repository, seen, now) as lease:
-            _check_age(marks, work.times)
-            write_fields(store, work.epoch, "sweeping", fields_of(sweep.find()), now)
-            report = sweep.run(lease, present)
-            write_report(store, work.epoch, report, now)
-            put_last(store, sweep.refs)
+    if seen.state.phase is Phase.CONDEMNED:
+        # Before the sweep begins, as writers wait for its end. A failure changes nothing.
+        repository.lake.runtime.on_step("gc:prepare")
+        try:
+            sweep.prepare()
+        except LostMarks as error:
+            _check_unmoved(repository, seen, error)
+            raise
+    with SweepLease(repository, seen, now) as lease:
+        _check_age(marks, work.times)
+        write_fields(store, work.epoch, "sweeping", fields_of(sweep.find()), now)
+        sweep.run(lease)
+        report = sweep.report(present)
+        write_report(store, work.epoch, report, now)
+        put_last(store, sweep.refs)
     return report._replace(status=status(repository, grace=options.grace))
 
 

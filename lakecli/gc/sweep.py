@@ -6,16 +6,16 @@ the refs again, and checks each candidate by the rules that condemned it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from lakecli.base.identity import h
 from lakecli.base.layout import SSTABLES, data_digest, lakefs_object
 from lakecli.gc.data_objects import (
     Garbage,
-    LiveSet,
     check_not_ahead,
     kind_of_part,
     list_part,
@@ -32,7 +32,7 @@ from lakecli.gc.mark import (
     list_tables,
     summary_of,
 )
-from lakecli.gc.policy import Work, check_stopped
+from lakecli.gc.policy import check_stopped
 from lakecli.gc.report import Action, Doomed, GarbageCounter, GcReport, GcStatus, Summary
 from lakecli.gc.roots import Roots
 from lakecli.gc.state import RECORD, Marks, SweepLease, add_expired
@@ -54,22 +54,21 @@ class Sweep:
     """One sweep, or its preview.
 
     Args:
-        work: what the collection works with.
+        reach: has followed nothing yet.
         marks: the lists of condemned objects.
-        live: receives the data objects in use; empty at first.
 
     Attributes:
+        work: what the collection works with.
         refs: the refs in the bucket, as they were read last.
     """
 
-    def __init__(self, work: Work, marks: Marks, live: LiveSet) -> None:
+    def __init__(self, reach: Reach, marks: Marks) -> None:
         self.refs: tuple[RemoteRef, ...] = ()
-        self._work = work
-        self._store = work.store
+        self.work = reach.work
+        self._store = reach.work.store
         self._marks = marks
-        self._live = live
-        self._reach = Reach(work, live)
-        self._by_version = isinstance(self._store, DeletesMatching)
+        self._live = reach.live
+        self._reach = reach
         self._garbage = GarbageCounter()
         self._spared = 0
         self._others: list[Doomed] = []
@@ -104,32 +103,44 @@ class Sweep:
         self._others = [*self._tables(tables), *self._rest(roots)]
         self._left = len(tables) - self._garbage.objects("range", "metarange")
         condemned = self._marks.summary() or Summary()
-        self._summary = summary_of(self._work, roots, self._others, condemned.objects)
+        self._summary = summary_of(self.work, roots, self._others, condemned.objects)
         return self._summary
 
-    def run(self, lease: SweepLease | None, status: GcStatus) -> GcReport:
-        """Delete what `find` has found, and the data objects that are garbage.
+    def preview(self) -> None:
+        """Count the data objects and the uploads in parts that are garbage.
+
+        Raises:
+            LostMarks: a list of condemned objects is missing or damaged.
+        """
+        for _ in chain(self._data(), self._uploads()):
+            pass
+
+    def run(self, lease: SweepLease) -> None:
+        """Delete what `find` has found, and the data objects and uploads that are garbage.
 
         Args:
-            lease: the right to delete; ``None``: only count.
-            status: for the report.
+            lease: the right to delete.
 
         Raises:
             LostMarks: a list of condemned objects is missing or damaged.
             StateMoved: another machine has taken over or ended the sweep.
             SweepTooSlow: a deletion took so long that the sweep must end.
         """
-        if lease is not None:
-            trees = [each for each in self._others if each.kind == "metarange"]
-            names = (each.key.removeprefix(SSTABLES) for each in trees)
-            add_expired(self._store, self._work.epoch, names)
-            # A tree is deleted before the objects that it refers to.
-            self._delete(_garbage(trees), lease)
-            self._delete(_garbage(each for each in self._others if each.kind != "metarange"), lease)
-        for objects in self._data(lease):
-            if lease is not None:
-                self._delete(objects, lease)
-        self._uploads(really=lease is not None)
+        trees = [each for each in self._others if each.kind == "metarange"]
+        names = (each.key.removeprefix(SSTABLES) for each in trees)
+        add_expired(self._store, self.work.epoch, names)
+        # A tree is deleted before the objects that it refers to.
+        self._delete(_garbage(trees), lease)
+        self._delete(_garbage(each for each in self._others if each.kind != "metarange"), lease)
+        for objects in self._data(beat=lease.check):
+            self._delete(objects, lease)
+        uploads = uploads_of(self._store)
+        for key, upload in self._uploads():
+            if uploads is not None:
+                uploads.abort(key, UploadId(upload))
+
+    def report(self, status: GcStatus) -> GcReport:
+        """Return the report of what `run` has deleted, or `preview` has counted."""
         return GcReport(
             Action.SWEPT,
             status,
@@ -147,7 +158,7 @@ class Sweep:
         """
         with ThreadPoolExecutor(_PARALLELISM) as pool:
             for several in batches(objects, BATCH * _PARALLELISM):
-                self._work.repository.lake.runtime.on_step("gc:delete")
+                self.work.repository.lake.runtime.on_step("gc:delete")
                 task = partial(self._delete_batch, lease)
                 self._spared += sum(pool.map(task, batches(several, BATCH)))
 
@@ -161,7 +172,7 @@ class Sweep:
 
     def _check_lakefs(self) -> None:
         """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""
-        work = self._work
+        work = self.work
         if work.lakefs is None:
             return
         later = []
@@ -174,7 +185,7 @@ class Sweep:
 
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
         """Follow what came into use since: refs, recent tables, and keeps, in this order."""
-        work, reach = self._work, self._reach
+        work, reach = self.work, self._reach
         roots = reach.follow_roots()
         tables, _ = list_tables(work)
         kept = self._keep()
@@ -216,7 +227,7 @@ class Sweep:
             else:
                 found.append(each._replace(size=tables[name].size, version=tables[name].version))
         names = [each.key.removeprefix(SSTABLES) for each in found]
-        kinds = kinds_of(self._work, tables, names)
+        kinds = kinds_of(self.work, tables, names)
         may_go = []
         for name, each in zip(names, found, strict=True):
             if KINDS_OF_TABLES.get(kinds.get(name, "")) == each.kind:
@@ -235,38 +246,33 @@ class Sweep:
         }
         if not doomed:
             return []
-        found = [each for each in iter_rest(self._work, roots) if (each.key, each.kind) in doomed]
+        found = [each for each in iter_rest(self.work, roots) if (each.key, each.kind) in doomed]
         for each in found:
             self._garbage.add(each.kind, each.size)
         return found
 
-    def _data(self, lease: SweepLease | None) -> Iterator[Iterable[Garbage]]:
-        """Yield the data objects that are garbage, part by part; renew the lease meanwhile."""
-        work, parts = self._work, []
+    def _data(self, beat: Callable[[], None] = lambda: None) -> Iterator[Iterable[Garbage]]:
+        """Yield the data objects that are garbage, part by part; `beat` renews the lease."""
+        work, parts = self.work, []
         for name in self._marks.data_parts():
             kind = kind_of_part(name)
             if kind == "lakefs" and work.lakefs is None:
                 self._spared += len(self._marks.data(name)) // RECORD
             else:
-                keys = kind == "lakefs" or self._by_version
+                keys = kind == "lakefs" or isinstance(self._store, DeletesMatching)
                 parts.append(part_named(work, name, keys=keys))
         if not parts:
             return
-        beat = (lambda: None) if lease is None else lease.check
         for found in self._live.iter_garbage(work, self._marks, parts, beat=beat):
             self._spared += found.spared
             self._garbage.add(kind_of_part(found.name), found.size, objects=found.objects)
             yield found.garbage
 
-    def _uploads(self, *, really: bool) -> None:
-        """Abort abandoned uploads in parts, or only count them."""
-        uploads = uploads_of(self._store)
-        if uploads is None:
-            return
-        for key, upload in list(abandoned(self._store, self._work.times.cutoff)):
+    def _uploads(self) -> Iterator[tuple[str, str]]:
+        """Yield key and ID of abandoned uploads in parts."""
+        for each in list(abandoned(self._store, self.work.times.cutoff)):
             self._garbage.add("upload")
-            if really:
-                uploads.abort(key, UploadId(upload))
+            yield each
 
 
 def _digest_of(key: str) -> bytes | None:
