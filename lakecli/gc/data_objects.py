@@ -444,8 +444,7 @@ def digests_of(addresses: set[bytes]) -> bytes:
     digests = bytes.fromhex(joined.decode("ascii"))
     if len(own) == len(addresses):
         return digests
-    size = DIGEST
-    found = [digests[at : at + size] for at in range(0, len(digests), size)]
+    found = [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
     found += [h(each) for each in addresses if len(each) != _OWN_ADDRESS]
     return b"".join(sorted(found))
 

@@ -79,7 +79,6 @@ class Mark:
     def __init__(self, reach: Reach, roots: Roots) -> None:
         self.others: list[Doomed] = []
         self.foreign: Counter[str] = Counter()
-        self._work = reach.work
         self._reach = reach
         self._roots = roots
         self._garbage = GarbageCounter()
@@ -95,9 +94,9 @@ class Mark:
         """
         self._tables()
         yield from self._data()
-        for each in iter_rest(self._work, self._roots):
+        for each in iter_rest(self._reach.work, self._roots):
             self._doom(each)
-        for _ in abandoned(self._work.store, self._work.times.cutoff):
+        for _ in abandoned(self._reach.work.store, self._reach.work.times.cutoff):
             self._garbage.add("upload")
 
     def report(self, status: GcStatus) -> GcReport:
@@ -115,12 +114,12 @@ class Mark:
             size=self._size,
             lost=tuple(sorted(reach.lost)),
             tables=self._tables_left,
-            summary=summary_of(self._work, roots, self.others, total) if garbage else None,
+            summary=summary_of(self._reach.work, roots, self.others, total) if garbage else None,
         )
 
     def _tables(self) -> None:
         """Follow recent tables that no root reaches yet, and condemn old ones."""
-        work, reach = self._work, self._reach
+        work, reach = self._reach.work, self._reach
         tables, self.foreign["file"] = list_tables(work)
         unreached = tables.keys() - reach.tables
         kinds = kinds_of(work, tables, unreached)
@@ -135,13 +134,12 @@ class Mark:
         self.foreign["table"] += reach.foreign
         for each in sorted(unreached - reach.tables):
             if each in kinds and tables[each].is_old and kinds[each] in KINDS_OF_TABLES:
-                kind = KINDS_OF_TABLES[kinds[each]]
-                self._doom(Doomed(SSTABLES + each, tables[each].size, kind))
+                self._doom(Doomed(SSTABLES + each, tables[each].size, KINDS_OF_TABLES[kinds[each]]))
         self._tables_left = len(tables)
 
     def _data(self) -> Iterator[tuple[str, bytes]]:
         """Condemn old data objects that are not in use; count all."""
-        work, live = self._work, self._reach.live
+        work, live = self._reach.work, self._reach.live
         parts = all_parts(work)
         later: set[str] = set()
         for listed in live.iter_unreached(work, parts):
@@ -397,7 +395,7 @@ def list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
             f"{len(tables):,} ranges and metaranges are listed in {work.store.uri}, but "
             f"the last garbage collection left {before:,}; they were listed twice, and "
             f"{len(both):,} count",
-            hint=f"check that nothing is missing: lakecli fsck {work.uri}",
+            hint=f"check that nothing is missing: lakecli fsck {work.repository.uri}",
         )
     )
     return both, files

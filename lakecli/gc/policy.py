@@ -80,7 +80,6 @@ class Work(NamedTuple):
     Attributes:
         repository: the repository.
         store: its namespace.
-        uri: its URI, for hints.
         known: the refs in the bucket, and what was seen of them.
         runner: runs the parts.
         location: where parts find the namespace.
@@ -94,7 +93,6 @@ class Work(NamedTuple):
 
     repository: Repository
     store: ObjectStore
-    uri: str
     known: KnownRefs
     runner: Runner
     location: StoreLocation | OpenStore
@@ -240,7 +238,7 @@ class LakeFsWrites(SharedNamespace):
             f"lakeFS has written to {work.store.uri} since it was confirmed on "
             f"{stopped_at:%Y-%m-%d} that it has stopped: {key}",
             hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
-            f"it again: lakecli gc run --lakefs-stopped {work.uri}",
+            f"it again: lakecli gc run --lakefs-stopped {work.repository.uri}",
         )
 
 
@@ -253,7 +251,7 @@ class LakeFsAhead(SharedNamespace):
             f"lakecli wrote or restored, of {since:%Y-%m-%dT%H:%M:%SZ}: {key}",
             hint="bring its commits into this repository by a new dump of lakeFS: "
             "lakectl refs-dump "
-            f"lakefs://REPOSITORY | lakecli refs-restore --update {work.uri}",
+            f"lakefs://REPOSITORY | lakecli refs-restore --update {work.repository.uri}",
         )
 
 
@@ -283,7 +281,7 @@ def find_sharing(work: Work, foreign: Counter[str]) -> SharedNamespace | None:
             f"{uri} was taken over from lakeFS on {taken.dump.since:%Y-%m-%d} and has objects of "
             f"lakeFS: {', '.join(found)}",
             hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
-            f"it, once: lakecli gc run --lakefs-stopped {work.uri}",
+            f"it, once: lakecli gc run --lakefs-stopped {work.repository.uri}",
         )
     return SharedNamespace(
         f"{uri} has objects that lakecli did not write: {', '.join(found)}",
@@ -303,7 +301,8 @@ def check_published(work: Work) -> None:
     raise NothingPublished(
         f"{work.store.uri} was taken over from lakeFS, and no branch of it was pushed, so "
         "everything of lakeFS looks like garbage",
-        hint=f"push all branches in the clone that took over: lakecli push --all {work.uri}",
+        hint="push all branches in the clone that took over: "
+        f"lakecli push --all {work.repository.uri}",
     )
 
 

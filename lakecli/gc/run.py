@@ -125,14 +125,12 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
         put_last(store, refs)
         observe(store, runtime.new_id().hex(), refs, now=now, cutoff=cutoff)
     state, present = seen.state, _status(repository, seen, options.grace)
-    grace = options.grace
-    if state.phase is not Phase.IDLE:
-        # Nothing younger than this machine's grace period is garbage, whatever the state says.
-        grace = max(grace, state.grace)
+    is_idle = state.phase is Phase.IDLE
+    # Nothing younger than this machine's grace period is garbage, whatever the state says.
+    grace = options.grace if is_idle else max(options.grace, state.grace)
     work = Work(
         repository,
         store,
-        repository.uri,
         known,
         runner,
         location_for(repository, runner),
@@ -143,7 +141,7 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
         options.progress,
         state.epoch,
     )
-    if state.phase is not Phase.IDLE and not options.dry_run:
+    if not is_idle and not options.dry_run:
         if options.lakefs_stopped:
             confirm_stopped(store)
         at = present.sweep_at or present.resume_at
@@ -152,7 +150,7 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
             return GcReport(Action.WAITS, present)
     with open_live(runner) as live:
         reach = Reach(work, live)
-        if state.phase is Phase.IDLE:
+        if is_idle:
             return _condemn(reach, options, seen, present)._replace(accepted=accepted)
         sweep = Sweep(reach, Marks(store, state.mark))
         if options.dry_run:

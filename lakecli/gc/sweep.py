@@ -67,7 +67,6 @@ class Sweep:
         self.work = reach.work
         self._store = reach.work.store
         self._marks = marks
-        self._live = reach.live
         self._reach = reach
         self._garbage = GarbageCounter()
         self._spared = 0
@@ -181,7 +180,7 @@ class Sweep:
         ):
             check_stopped(work, listed.newest)
             later += [part] * bool(listed.later)
-        check_not_ahead(work, self._live, later)
+        check_not_ahead(work, self._reach.live, later)
 
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
         """Follow what came into use since: refs, recent tables, and keeps, in this order."""
@@ -207,11 +206,11 @@ class Sweep:
             if digest is not None:
                 digests.add(digest)
                 if len(digests) >= _KEPT:
-                    self._live.add(b"".join(sorted(digests)))
+                    self._reach.live.add(b"".join(sorted(digests)))
                     digests.clear()
             elif key.startswith(SSTABLES):
                 tables.add(key.removeprefix(SSTABLES))
-        self._live.add(b"".join(sorted(digests)))
+        self._reach.live.add(b"".join(sorted(digests)))
         return tables
 
     def _tables(self, tables: dict[str, TableInfo]) -> list[Doomed]:
@@ -263,7 +262,7 @@ class Sweep:
                 parts.append(part_named(work, name, keys=keys))
         if not parts:
             return
-        for found in self._live.iter_garbage(work, self._marks, parts, beat=beat):
+        for found in self._reach.live.iter_garbage(work, self._marks, parts, beat=beat):
             self._spared += found.spared
             self._garbage.add(kind_of_part(found.name), found.size, objects=found.objects)
             yield found.garbage
