@@ -78,7 +78,7 @@ def upload_file(
     name = os.path.realpath(os.fsencode(source))
     try:
         options.progress.expect(items=1, size=os.stat(name).st_size)
-        ingested = upload.ingest.file(name, expected=upload.expected(present))
+        ingested = upload.file(name, present)
     except FileNotFoundError as error:
         raise NotFound(f"no such file: {source}") from error
     except IsADirectoryError as error:
@@ -89,7 +89,7 @@ def upload_file(
         if os.path.isdir(name):
             raise _is_directory(source) from error
         raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
-    entry = upload.stage_one(path, ingested, present, has_mtime=True)
+    entry = upload.stage_one(BroughtIn(path, ingested, present), has_mtime=True)
     upload.finish()
     return entry
 
@@ -101,7 +101,7 @@ def upload_stream(
     upload, present = _begin(repository, branch, path, options)
     options.progress.expect(items=1)
     ingested = upload.ingest.stream(source, expected=upload.expected(present))
-    return upload.stage_one(path, ingested, present, has_mtime=False)
+    return upload.stage_one(BroughtIn(path, ingested, present), has_mtime=False)
 
 
 def deposit(
@@ -129,17 +129,13 @@ def deposit(
         FileChanged: the file changed.
     """
     upload, present = _begin(repository, branch, path, options)
-    expected = upload.expected(present)
     if isinstance(source, os.PathLike):
-        ingested = upload.ingest.file(os.fsencode(source), expected=expected)
+        ingested = upload.file(os.fsencode(source), present)
     else:
-        ingested = upload.ingest.stream(source, expected=expected)
-    if ingested.is_kept and present is not None:
-        return present
+        ingested = upload.ingest.stream(source, expected=upload.expected(present))
     upload.ingest.flush()
-    return encode_entry(
-        upload.entry(path, ingested, at=repository.lake.runtime.now(), has_mtime=False)
-    )
+    at = repository.lake.runtime.now()
+    return upload.value(BroughtIn(path, ingested, present), at=at, has_mtime=False)
 
 
 def _is_directory(source: StrPath) -> UsageError:
@@ -153,6 +149,20 @@ def _begin(
     check_path(path)
     (present,) = values_on(repository, branch, [path])
     return Uploader(repository, branch, options), present
+
+
+class BroughtIn(NamedTuple):
+    """An object that the namespace now holds, and where it is to be staged.
+
+    Attributes:
+        path: of the object.
+        ingested: the object.
+        present: the encoded entry that the branch had at the path when the upload began.
+    """
+
+    path: bytes
+    ingested: Ingested
+    present: bytes | None
 
 
 class Uploader:
@@ -223,6 +233,10 @@ class Uploader:
             progress=progress,
         )
 
+    def file(self, path: bytes, present: bytes | None) -> Ingested:
+        """Bring in a file, unless it has the contents that the branch has; raises as `Ingest`."""
+        return self.ingest.file(path, expected=self.expected(present))
+
     def expected(self, present: bytes | None) -> ExpectedObject | None:
         """Return the object of an encoded entry of the branch, if a file may turn out to be it."""
         if present is None:
@@ -262,53 +276,51 @@ class Uploader:
             metadata=metadata,
         )
 
-    def stage_one(
-        self, path: bytes, ingested: Ingested, present: bytes | None, *, has_mtime: bool
-    ) -> Entry:
-        """Stage the entry of one object, if it changes anything; return what the path has then.
+    def value(self, brought: BroughtIn, *, at: datetime, has_mtime: bool) -> bytes:
+        """Return the encoded entry of an object; the present one if that is kept."""
+        path, ingested, present = brought
+        if ingested.is_kept and present is not None:
+            return present
+        return encode_entry(self.entry(path, ingested, at=at, has_mtime=has_mtime))
 
-        Args:
-            path: of the object.
-            ingested: the object.
-            present: the encoded entry that the branch had there when the upload began.
-            has_mtime: record the file's own time.
-        """
-        changes = []
-        if ingested.is_kept:
-            assert present is not None
-            claim_values(self._repository, [(path, present)])
-            entry = decode_entry(present)
-        else:
-            at = self._repository.lake.runtime.now()
-            entry = self.entry(path, ingested, at=at, has_mtime=has_mtime)
-            value = encode_entry(entry)
-            if not is_same(present, value):
-                changes.append((path, value))
-        self.ingest.flush([ingested])
-        self.stage(changes)
+    def stage_one(self, brought: BroughtIn, *, has_mtime: bool) -> Entry:
+        """Stage the entry of one object, if it changes anything; return what the path has then."""
+        value = self.value(brought, at=self._repository.lake.runtime.now(), has_mtime=has_mtime)
+        changes = [] if is_same(brought.present, value) else [(brought.path, value)]
+        self.ingest.flush([brought.ingested])
+        self.stage([brought], changes)
         self._options.progress.advance(items=1)
-        return entry
+        return decode_entry(value)
 
     def stage(
         self,
+        brought: Sequence[BroughtIn],
         changes: list[tuple[bytes, bytes]],
         surplus: Sequence[tuple[bytes, bytes]] = (),
     ) -> int:
         """Stage encoded entries by path, whose objects were flushed.
 
         Args:
-            changes: the entries.
+            brought: all objects that were flushed; those that are kept are claimed.
+            changes: the entries that differ from those on the branch.
             surplus: paths and encoded entries to delete in the same transaction, unless somebody
                 has changed them.
 
         Returns:
             How many were deleted.
         """
-        claimed = uploaded_changes(changes)
+        kept = [
+            (path, present)
+            for path, ingested, present in brought
+            if ingested.is_kept and present is not None
+        ]
+        claimed, deleted = uploaded_changes(changes), 0
         if surplus:
-            return self._replace(claimed, surplus)
-        self._stager.write(claimed)
-        return 0
+            deleted = self._replace(claimed, surplus)
+        else:
+            self._stager.write(claimed)
+        claim_values(self._repository, kept)
+        return deleted
 
     def _replace(self, claimed: Sequence[Change], surplus: Sequence[tuple[bytes, bytes]]) -> int:
         """Stage changes and deletions together, so that no commit has a part of them."""

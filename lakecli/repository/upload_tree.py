@@ -22,14 +22,13 @@ from typing import Final, NamedTuple, Self
 
 from lakecli.base.model import MAX_PATH_SIZE
 from lakecli.base.uri import as_directory, check_path
-from lakecli.committed.values import decode_entry, encode_entry, is_same
+from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.repository.contract import Notice, Repository
-from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import values_on
 from lakecli.repository.transfer.ignore_patterns import Selection
-from lakecli.repository.transfer.ingest import SMALL, Ingested, SpecialFile
+from lakecli.repository.transfer.ingest import SMALL, SpecialFile
 from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
 from lakecli.repository.transfer.plan import PathAction, PathStep
@@ -42,7 +41,7 @@ from lakecli.repository.transfer.walk import (
     size_of,
     walk,
 )
-from lakecli.repository.upload import Uploader, UploadOptions
+from lakecli.repository.upload import BroughtIn, Uploader, UploadOptions
 from lakecli.stores.contract import is_much_less
 from lakecli.stores.uri import is_local, parse
 
@@ -336,7 +335,7 @@ class _StagedUpload:
         self._report = UploadReport()
         self._lock = Lock()
         self._staging = Lock()
-        self._pending: list[tuple[bytes, Ingested, bytes | None]] = []
+        self._pending: list[BroughtIn] = []
         self._pending_bytes = 0
 
     def run(self) -> UploadReport:
@@ -395,9 +394,8 @@ class _StagedUpload:
             LakeError: the error concerns all files.
         """
         found, present, _, _ = item
-        expected = self._upload.expected(present)
         try:
-            ingested = self._upload.ingest.file(found.path, expected=expected)
+            ingested = self._upload.file(found.path, present)
         except _OF_ONE_FILE as error:
             self._report.failures.append((found.path, _reason(error)))
             self._budget.failed(error)
@@ -405,7 +403,7 @@ class _StagedUpload:
         self._budget.succeeded()
         self._options.progress.advance(items=1)
         with self._lock:
-            self._pending.append((self._prefix + found.relative, ingested, present))
+            self._pending.append(BroughtIn(self._prefix + found.relative, ingested, present))
             self._pending_bytes += ingested.size
             is_full = len(self._pending) >= self._chunk or self._pending_bytes >= CHUNK_BYTES
         if is_full:
@@ -420,36 +418,20 @@ class _StagedUpload:
                 return
             with ThreadPoolExecutor(1) as pool:  # the disk works meanwhile
                 # An object that is uploaded again must not be collected, even if the branch has it.
-                brought = [ingested for _, ingested, _ in pending]
+                brought = [each.ingested for each in pending]
                 flushed = pool.submit(self._upload.ingest.flush, brought)
-                changes = self._changes(pending)
+                at = self._repository.lake.runtime.now()
+                values = [self._upload.value(each, at=at, has_mtime=True) for each in pending]
+                changes = [
+                    (each.path, value)
+                    for each, value in zip(pending, values, strict=True)
+                    if not is_same(each.present, value)
+                ]
             flushed.result()
-            self._report.deleted += self._upload.stage(changes, surplus)
-            # Objects that the branch has already and that were not uploaded again.
-            claim_values(
-                self._repository,
-                [
-                    (path, present)
-                    for path, ingested, present in pending
-                    if ingested.is_kept and present is not None
-                ],
-            )
+            self._report.deleted += self._upload.stage(pending, changes, surplus)
             self._report.uploaded += len(changes)
             self._report.unchanged += len(pending) - len(changes)
-            self._report.size += sum(ingested.size for _, ingested, _ in pending)
-
-    def _changes(
-        self, pending: list[tuple[bytes, Ingested, bytes | None]]
-    ) -> list[tuple[bytes, bytes]]:
-        """Return the encoded entries that differ from those on the branch, by path."""
-        at, changes = self._repository.lake.runtime.now(), []
-        for path, ingested, present in pending:
-            if ingested.is_kept:
-                continue
-            value = encode_entry(self._upload.entry(path, ingested, at=at, has_mtime=True))
-            if not is_same(present, value):
-                changes.append((path, value))
-        return changes
+            self._report.size += sum(each.size for each in brought)
 
 
 class _UploadPlan:
@@ -492,8 +474,8 @@ class _UploadPlan:
             except _OF_ONE_FILE as error:
                 return PathStep(PathAction.FAILED, found.path, error=_reason(error))
             now = self._target.repository.lake.runtime.now()
-            entry = self._upload.entry(path, ingested, at=now, has_mtime=True)
-            if ingested.is_kept or is_same(present, encode_entry(entry)):
+            brought = BroughtIn(path, ingested, present)
+            if is_same(present, self._upload.value(brought, at=now, has_mtime=True)):
                 action = PathAction.UNCHANGED
         self._target.options.progress.advance(items=1)
         return PathStep(action, path, size)

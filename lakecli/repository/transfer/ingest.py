@@ -59,6 +59,9 @@ SENT_AT_ONCE: Final = 40 << 20
 """Bytes that a store holds of a stream it sends: four parts in flight, and one being read."""
 
 
+_UNLIMITED: Final = nullcontext()
+
+
 class SpecialFile(LakeError):
     """Not a regular file, nor a link to one where links are followed."""
 
@@ -283,7 +286,7 @@ class Ingest:
         """Bring in one file that is read whole."""
         size = file.status.st_size
         # A batch writes one file at a time, so only few wait in memory.
-        with self._held(size) if self._batch is None else nullcontext():
+        with self._held(size) if self._batch is None else _UNLIMITED:
             data = os.read(file.descriptor, size + 1)
             if len(data) != size:
                 raise changed("read")
@@ -301,14 +304,12 @@ class Ingest:
             digests.update(data)
             if digests.are_expected():
                 return Ingested(digest, size, is_kept=True, status=status)
-        found = self._has_expected(expected, digest, size) or self._put(digest, data)
-        return Ingested(digest, size, found, status=status)
+        is_here = expected is not None and self._has_expected(expected, digest, size)
+        return Ingested(digest, size, is_here or self._put(digest, data), status=status)
 
-    def _has_expected(self, expected: ExpectedObject | None, digest: str, size: int) -> bool:
+    def _has_expected(self, expected: ExpectedObject, digest: str, size: int) -> bool:
         """Return whether contents are those expected by their BLAKE3, and their object exists."""
-        if expected is None or (expected.digest, expected.size) != (digest, size):
-            return False
-        return self.has(digest, size)
+        return (expected.digest, expected.size) == (digest, size) and self.has(digest, size)
 
     def _put(self, digest: str, data: bytes) -> bool:
         """Write an object; return whether it existed before, or may have."""
@@ -406,7 +407,7 @@ class Ingest:
         return Ingested(digest, size, found=True)
 
     def _held(self, size: int) -> AbstractContextManager[None]:
-        return nullcontext() if self._memory is None else self._memory.held(size)
+        return _UNLIMITED if self._memory is None else self._memory.held(size)
 
     def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
