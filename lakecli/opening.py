@@ -89,13 +89,12 @@ def open_repository(
         PermissionDenied: the bucket may not be read.
     """
     settings = settings_of(home)
-    if not (settings.sync(name) if sync is None else parse_sync(sync)):
-        return lake.repository(name)
-
-    who = partial(committer, settings, os.environ)
-    mover = SharedMover(lake.runtime.new_id(), who=who, put_back=put_back)
-    repository = lake.repository(name, mover=mover)
-    catch_up(repository)
+    syncs = settings.sync(name) if sync is None else parse_sync(sync)
+    repository = lake.repository(name)
+    if syncs and not repository.record.is_borrowed:
+        who = partial(committer, settings, os.environ)
+        repository.mover = SharedMover(lake.runtime.new_id(), who=who, put_back=put_back)
+        catch_up(repository)
     return repository
 
 

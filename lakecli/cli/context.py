@@ -18,7 +18,6 @@ from lakecli.settings.home import HomePaths, chosen_home, home_paths, read_file
 if TYPE_CHECKING:
     from lakecli.cli.out.logs import Logs
     from lakecli.repository.contract import (
-        BranchMover,
         Finished,
         GivenLater,
         Home,
@@ -243,20 +242,13 @@ class Context:
             on_answer=self._answers.append,
         )
 
-    def repository(
-        self,
-        uri: LakeUri,
-        *others: LakeUri,
-        at_op: str = "",
-        mover: "BranchMover | None" = None,
-    ) -> "Repository":
+    def repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> "Repository":
         """Open the repository that a URI names, as it is on this machine.
 
         Args:
             uri: names the repository.
             others: must name the same one.
             at_op: the ID of an operation: the repository is read as it was right after it.
-            mover: moves its refs in the bucket; ``None``: they move here only.
 
         Raises:
             UsageError: they are of different repositories, or `at_op` is no ID.
@@ -274,7 +266,7 @@ class Context:
             from lakecli.repository.undo.log import repository_at
 
             return repository_at(self.logged_repository(uri, operation=at_op), at_op)
-        return self.keep(self.lake().repository(uri.repository, mover=mover))
+        return self.keep(self.lake().repository(uri.repository))
 
     def repository_in_place(self, namespace: str, *, at_op: str = "") -> "Repository":
         """Open the repository of a storage namespace for reading, once, without a clone.
@@ -301,8 +293,8 @@ class Context:
         Then what moves here moves in the bucket, too. With `at_op` nothing is fetched: the past
         does not change. Arguments and errors are those of `repository`.
         """
-        mover = None if at_op or uri.namespace is not None else self._mover(uri.repository)
-        return self._caught_up(self.repository(uri, *others, at_op=at_op, mover=mover))
+        opened = self.repository(uri, *others, at_op=at_op)
+        return opened if at_op or uri.namespace is not None else self._synced(opened)
 
     def logged_repository(
         self, uri: LakeUri, *, wanted: str = "", operation: str = "", syncs: bool = False
@@ -324,26 +316,27 @@ class Context:
         """
         from lakecli.repository.undo.log import logged_repository
 
-        lake, name = self.lake(), uri.repository
-        mover = self._mover(name) if syncs else None
-        found = logged_repository(lake, name, wanted=wanted, operation=operation, mover=mover)
-        return self._caught_up(self.keep(found))
+        found = logged_repository(self.lake(), uri.repository, wanted=wanted, operation=operation)
+        self.keep(found)
+        return self._synced(found) if syncs else found
 
-    def _mover(self, name: str) -> "BranchMover | None":
-        """Return what moves refs in the bucket; ``None`` without the setting ``sync = auto``."""
-        if not self.settings.sync(name):
-            return None
+    def _synced(self, repository: "Repository") -> "Repository":
+        """With ``sync = auto``, let refs move in the bucket, and catch up; return the repository.
+
+        What an interrupted command left is finished, and told. A namespace that belongs to lakeFS
+        is not written.
+        """
+        if repository.record.is_borrowed or not self.settings.sync(repository.name):
+            return repository
         from lakecli.repository.sharing.automatic import SharedMover
         from lakecli.repository.undo.remote_undo import put_back
 
-        return SharedMover(self.new_id(), who=self.committer, put_back=put_back)
-
-    def _caught_up(self, repository: "Repository") -> "Repository":
-        """Finish what an interrupted command left, fetch, tell about it; return the repository."""
-        if repository.mover is None or not repository.is_here():
+        mover = SharedMover(self.new_id(), who=self.committer, put_back=put_back)
+        repository.mover = mover
+        if not repository.is_here():
             return repository
         try:
-            caught_up = repository.mover.catch_up(repository)
+            caught_up = mover.catch_up(repository)
         except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted
             self.out.warn(f"cannot fetch, using the state of the last fetch: {error.message}")
             return repository

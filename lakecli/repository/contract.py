@@ -161,7 +161,7 @@ class OwnLake(Protocol):
     def close(self) -> None:
         """Close the local store; safe to repeat."""
 
-    def repository(self, name: str, *, mover: "BranchMover | None" = None) -> "Repository":
+    def repository(self, name: str) -> "Repository":
         """Return another repository of this lake.
 
         Raises:
@@ -185,8 +185,6 @@ class Repository(Protocol):
     """``lakefs://name``; of a repository that is read without a clone, that of its namespace."""
     mover: "BranchMover | None"
     """Moves its branches in the bucket first; ``None``: they move here only."""
-    syncs: bool
-    """Whether it has a mover, so that what moves here goes to the bucket without a push."""
     key: bytes
     """The 16 bytes that its rows in the local store begin with."""
     notices: "list[Notice]"
@@ -198,6 +196,10 @@ class Repository(Protocol):
 
     def at(self, ref: str, path: str = "") -> str:
         """Return the URI of a path, or of all of a ref, as it is typed."""
+
+    @property
+    def syncs(self) -> bool:
+        """Whether it has a mover, so that what moves here goes to the bucket without a push."""
 
     def notify(self, notice: "Notice") -> None:
         """Add a notice for the caller, unless it is there already."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from lakecli.cli.context import Context
 from lakecli.gc import known_refs, sweep
 from lakecli.gc.state import SweepLease
 from lakecli.kv.operations import iter_operations
@@ -15,7 +16,7 @@ from lakecli.repository.journal import tracking, unsent_moves
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.sharing import automatic, references
 from lakecli.repository.staged import changes
-from lakecli.repository.undo import log, pushed_refs, remote_undo, undo
+from lakecli.repository.undo import pushed_refs, remote_undo, undo
 from lakecli.repository.undo.take_back import TakeBack
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.team import Team, bucket_copy, days, operations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from lakecli.base.model import Branch
     from lakecli.kv.local_store import ReadTransaction
     from lakecli.remote.ref_records import RecordedMove
-    from lakecli.repository.contract import OwnLake, Repository, UnsentMove
+    from lakecli.repository.contract import Repository, UnsentMove
 
 MAIN: Final = f"{REPOSITORY}/main"
 
@@ -292,15 +293,12 @@ def _undo_of_files_that_is_repeated(team: Team) -> None:
 
 
 def _restores_on_its_own(patch: pytest.MonkeyPatch) -> None:
-    logged_repository = log.logged_repository
+    synced = Context._synced
 
-    def without_deleted(lake: OwnLake, name: str, **options: Any) -> Repository:
-        found = logged_repository(lake, name, **options)
-        if found.is_here():
-            return found
-        return logged_repository(lake, name, **{**options, "mover": None})
+    def unless_deleted(context: Context, repository: Repository) -> Repository:
+        return synced(context, repository) if repository.is_here() else repository
 
-    patch.setattr(log, "logged_repository", without_deleted)
+    patch.setattr(Context, "_synced", unless_deleted)
 
 
 def _restore_of_a_deleted_repository(team: Team) -> None:

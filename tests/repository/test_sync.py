@@ -84,7 +84,8 @@ def test_a_lost_race_is_followed_by_a_pause_that_grows(
     monkeypatch.setattr(type(bob.lake.runtime), "random_number", lambda _runtime: 1.0)
     slept: list[float] = []
     mover = SharedMover(b"bob", who=lambda: "bob", put_back=put_back)
-    shared = LocalRepository(bob.lake, bob.record, mover=mover)
+    shared = LocalRepository(bob.lake, bob.record)
+    shared.mover = mover
     races = 0
 
     def commit_first(step: str) -> None:

@@ -34,7 +34,8 @@ def do(lake: Lake, _killer: Killer, name: str, rounds: int) -> None:
     for number in range(rounds):
         new_id = lake.runtime.new_id
         mover = SharedMover(new_id(), who=lambda: name, put_back=put_back)
-        repository = lake.repository("demo", mover=mover)
+        repository = lake.repository("demo")
+        repository.mover = mover
         mover.catch_up(repository)
         path = f"{name}/{number}".encode()
         repository.store.put_new(data_key(h(path).hex()), path)

@@ -87,7 +87,8 @@ def synced(repository: Repository, who: str) -> Synced:
     lake = repository.lake
     lake.runtime = lake.runtime._replace(sleep=lambda _seconds: None)
     mover = SharedMover(lake.runtime.new_id(), who=lambda: who, put_back=put_back)
-    handle = LocalRepository(repository.lake, repository.record, mover=mover)
+    handle = LocalRepository(repository.lake, repository.record)
+    handle.mover = mover
     handle.notices = repository.notices
     return Synced(handle, mover)
 

@@ -80,7 +80,9 @@ def through(repository: Repository, store: ObjectStore | None = None, **runtime:
     if store is not None:
         runtime["open_store"] = _opening(repository, store)
     changed = Lake(lake.home, lake.kv, lake.runtime._replace(**runtime))
-    return LocalRepository(changed, repository.record, mover=repository.mover)
+    made = LocalRepository(changed, repository.record)
+    made.mover = repository.mover
+    return made
 
 
 def serve(repository: Repository, store: ObjectStore) -> None:

@@ -94,12 +94,8 @@ class Lake:
         with self.kv.read() as txn:
             yield from iter_repositories(txn, prefix=prefix, after=after)
 
-    def repository(self, name: str, *, mover: BranchMover | None = None) -> LocalRepository:
+    def repository(self, name: str) -> LocalRepository:
         """Return a handle to a repository of this lake.
-
-        Args:
-            name: of the repository.
-            mover: moves its branches in the bucket; ``None``: they move here only.
 
         Raises:
             NotFound: no repository has that name.
@@ -115,7 +111,7 @@ class Lake:
             if was_here:
                 hint = f"it was deleted; see the operation log: lakecli op log lakefs://{name}"
             raise NotFound(f"no repository {name!r} on this machine", hint=hint)
-        return LocalRepository(self, record, mover=mover)
+        return LocalRepository(self, record)
 
 
 def _nearest(txn: ReadTransaction, name: str) -> list[str]:
@@ -135,18 +131,17 @@ class LocalRepository:
     Args:
         lake: the lake that it belongs to.
         record: what the local store holds of it.
+
+    Attributes:
         mover: moves its branches in the bucket; ``None``: they move here only.
     """
 
-    def __init__(
-        self, lake: OwnLake, record: RepositoryRecord, *, mover: BranchMover | None = None
-    ) -> None:
+    def __init__(self, lake: OwnLake, record: RepositoryRecord) -> None:
         self.lake = lake.for_repository(record.name)
         self.record = record
         self.name = record.name
         self.uri = f"lakefs://{record.name}"
-        self.mover = None if record.is_borrowed else mover
-        self.syncs = self.mover is not None
+        self.mover: BranchMover | None = None
         self.key = record.uuid.key
         """The 16 bytes that this repository's rows in the local store begin with."""
         self.store_in_use: ObjectStore | None = None
@@ -196,6 +191,11 @@ class LocalRepository:
         from lakecli.repository.reading.reader import open_reader
 
         return open_reader(self, ref, fill=fill)
+
+    @property
+    def syncs(self) -> bool:
+        """Whether it has a mover, so that what moves here goes to the bucket without a push."""
+        return self.mover is not None
 
     def notify(self, notice: Notice) -> None:
         """Add a notice for the caller, unless it is there already."""

@@ -15,7 +15,7 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import FOLLOWED, Operation, PastStore
-from lakecli.repository.contract import BranchMover, OwnLake, Repository
+from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.handle.lake import Lake, LocalRepository, find_repository, iter_forgotten
 from lakecli.repository.undo import interrupted
@@ -182,7 +182,6 @@ def logged_repository(
     *,
     wanted: str = "",
     operation: str = "",
-    mover: BranchMover | None = None,
 ) -> Repository:
     """Return the repository whose log a name means, even if it was deleted on this machine.
 
@@ -194,16 +193,15 @@ def logged_repository(
         wanted: ``undo`` or ``redo``: prefer the deleted repository that has something to undo or
             redo, or where such a command was killed before it answered.
         operation: the beginning of an ID: prefer the repository that has it.
-        mover: moves its refs in the bucket; ``None``: they move here only.
 
     Raises:
         NotFound: this machine never had a repository of that name.
     """
     with lake.kv.read() as txn:
         present = find_repository(txn, name)
-        found = [LocalRepository(lake, record, mover=mover) for record in iter_forgotten(txn, name)]
+        found = [LocalRepository(lake, record) for record in iter_forgotten(txn, name)]
         if present is not None:
-            found.insert(0, LocalRepository(lake, present, mover=mover))
+            found.insert(0, LocalRepository(lake, present))
         if not found:
             raise NotFound(
                 f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
