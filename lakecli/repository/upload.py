@@ -237,6 +237,17 @@ class Uploader:
         """Bring in a file, unless it has the contents that the branch has; raises as `Ingest`."""
         return self.ingest.file(path, expected=self.expected(present))
 
+    def look(self, path: bytes, present: bytes | None, *, size: int) -> Ingested | None:
+        """Return what `file` would bring in; ``None``, without reading it, if it must differ."""
+        expected = self.expected(present)
+        if expected is None or expected.size != size:
+            return None
+        return self.ingest.look(path, expected=expected)
+
+    def flush(self, brought: Sequence[BroughtIn]) -> None:
+        """Make objects durable that were brought in, and claim them."""
+        self.ingest.flush([each.ingested for each in brought])
+
     def expected(self, present: bytes | None) -> ExpectedObject | None:
         """Return the object of an encoded entry of the branch, if a file may turn out to be it."""
         if present is None:
@@ -287,7 +298,7 @@ class Uploader:
         """Stage the entry of one object, if it changes anything; return what the path has then."""
         value = self.value(brought, at=self._repository.lake.runtime.now(), has_mtime=has_mtime)
         changes = [] if is_same(brought.present, value) else [(brought.path, value)]
-        self.ingest.flush([brought.ingested])
+        self.flush([brought])
         self.stage([brought], changes)
         self._options.progress.advance(items=1)
         return decode_entry(value)

@@ -418,8 +418,7 @@ class _StagedUpload:
                 return
             with ThreadPoolExecutor(1) as pool:  # the disk works meanwhile
                 # An object that is uploaded again must not be collected, even if the branch has it.
-                brought = [each.ingested for each in pending]
-                flushed = pool.submit(self._upload.ingest.flush, brought)
+                flushed = pool.submit(self._upload.flush, pending)
                 at = self._repository.lake.runtime.now()
                 values = [self._upload.value(each, at=at, has_mtime=True) for each in pending]
                 changes = [
@@ -431,7 +430,7 @@ class _StagedUpload:
             self._report.deleted += self._upload.stage(pending, changes, surplus)
             self._report.uploaded += len(changes)
             self._report.unchanged += len(pending) - len(changes)
-            self._report.size += sum(each.size for each in brought)
+            self._report.size += sum(each.ingested.size for each in pending)
 
 
 class _UploadPlan:
@@ -467,12 +466,11 @@ class _UploadPlan:
         found, present, size, _ = item
         path = self._target.prefix + found.relative
         action = PathAction.NEW if present is None else PathAction.CHANGED
-        expected = self._upload.expected(present)
-        if expected is not None and expected.size == size:
-            try:
-                ingested = self._upload.ingest.look(found.path, expected=expected)
-            except _OF_ONE_FILE as error:
-                return PathStep(PathAction.FAILED, found.path, error=_reason(error))
+        try:
+            ingested = self._upload.look(found.path, present, size=size)
+        except _OF_ONE_FILE as error:
+            return PathStep(PathAction.FAILED, found.path, error=_reason(error))
+        if ingested is not None:
             now = self._target.repository.lake.runtime.now()
             brought = BroughtIn(path, ingested, present)
             if is_same(present, self._upload.value(brought, at=now, has_mtime=True)):
