@@ -10,7 +10,7 @@ from typing import Final
 from lakecli.base.model import Commit, MergeStrategy
 from lakecli.committed.writer import apply
 from lakecli.errors import ConflictError, NothingToDo
-from lakecli.repository.commit_attempts import Draft, kept_moving, staged_attempts
+from lakecli.repository.commit_attempts import Draft, check_texts, kept_moving, staged_attempts
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.reading.view import View
@@ -76,6 +76,7 @@ def commit(
                 else f"list what is staged: lakecli diff {uri}",
             )
         draft = Draft(tree, [head], message, committer, metadata or {}, created_at)
+        check_texts(draft)  # before what stays staged is copied
         left = () if only is None else copy_rest(repository, attempt.branch, only)
         made = attempt.move(draft, left=left)
         if made is not None:

@@ -262,7 +262,7 @@ class Attempt:
         lake = repository.lake
         if len({parent.id for parent in draft.parents}) < len(draft.parents):
             raise ValueError(f"a commit on {branch.name} would have one parent twice")
-        _check_texts(draft)
+        check_texts(draft)
         dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
         commit = describe_commit(**dated._asdict())
         landing = self._landing._replace(left=left)
@@ -302,7 +302,7 @@ class Attempt:
         return True
 
 
-def _check_texts(draft: Draft) -> None:
+def check_texts(draft: Draft) -> None:
     """Refuse texts of a new commit that other clones would not read.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.errors import NothingToDo
+from lakecli.errors import NothingToDo, UsageError
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import Table
 from lakecli.repository.commit import StagedConflict, commit
@@ -96,6 +96,16 @@ def test_a_part_lands_and_the_rest_stays_staged(
     with suppress(NothingToDo):
         commit_part(staged, None)
     assert committed(staged) == checksums(ALL)
+
+
+def test_a_message_that_is_refused_leaves_no_copies(staged: Repository) -> None:
+    with staged.lake.kv.read() as txn:
+        before = set(txn.scan_keys(Table.TOKENS))
+    with pytest.raises(UsageError, match="has to be UTF-8"):
+        commit(staged, "main", message="\udcff", committer="Ada", only=part(b"a"))
+    with staged.lake.kv.read() as txn:
+        made = set(txn.scan_keys(Table.TOKENS)) - before
+        assert made == {branch_at(staged, txn, "main").staging_token}
 
 
 def test_everything_can_be_undone_in_turn(staged: Repository) -> None:
