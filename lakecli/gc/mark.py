@@ -193,8 +193,8 @@ class Reach:
         live: receives the data objects in use; empty at first.
 
     Attributes:
-        work: as above.
-        live: as above.
+        work: what the collection works with.
+        live: the data objects in use.
         trees: hex IDs of the metaranges read.
         ranges: hex IDs of the ranges read.
         dumps: hex IDs of the tables of refs dumps that are kept.
