@@ -99,6 +99,8 @@ _READ_AS: Final = (
     (is_type.is_timestamp, is_type.is_timestamp),
     (is_type.is_date, _is_local),
     (is_type.is_temporal, is_type.is_integer),
+    (is_type.is_int64, is_type.is_duration),
+    (is_type.is_duration, is_type.is_duration),
     (is_type.is_time, is_type.is_time),
     (is_type.is_fixed_size_binary, is_type.is_binary),
     (_is_bytes, _is_bytes),
