@@ -224,12 +224,12 @@ def test_the_root_may_be_a_symbolic_link(tmp_path: Path) -> None:
 def test_special_files_are_not_objects(store: DirectoryStore, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert list(store.list()) == []
-    before = _open_descriptors()
+    before = _open_below(tmp_path)
     with pytest.raises(ObjectNotFound):
         store.get("pipe")
     with pytest.raises(ObjectNotFound):
         store.head("pipe")
-    assert _open_descriptors() == before
+    assert _open_below(tmp_path) == before
 
 
 def test_a_directory_cannot_hold_an_object_below_another(store: DirectoryStore) -> None:
@@ -757,19 +757,19 @@ def test_listing_ignores_files_that_vanish_meanwhile(store: DirectoryStore, tmp_
     assert list(listing) == []
 
 
-def test_listing_left_early_closes_its_directories(store: DirectoryStore) -> None:
+def test_listing_left_early_closes_its_directories(store: DirectoryStore, tmp_path: Path) -> None:
     for key in ("a/b/c/1", "a/b/c/2"):
         store.put(key, b"", ANY)
-    before = _open_descriptors()
+    before = _open_below(tmp_path)
     listing = store.list()
     next(listing)
-    assert len(_open_descriptors()) > len(before)
+    assert len(_open_below(tmp_path)) > len(before)
     listing.close()  # type: ignore[attr-defined]
-    assert _open_descriptors() == before
+    assert _open_below(tmp_path) == before
 
 
-def test_no_descriptor_stays_open(store: DirectoryStore) -> None:
-    before = _open_descriptors()
+def test_no_descriptor_stays_open(store: DirectoryStore, tmp_path: Path) -> None:
+    before = _open_below(tmp_path)
     store.put("a/b", b"1", ANY)
     store.get("a/b")
     list(store.list())
@@ -796,12 +796,12 @@ def test_no_descriptor_stays_open(store: DirectoryStore) -> None:
     batch.put_new("a/e", b"2")
     batch.spool()[1].close()
     del batch
-    assert _open_descriptors() == before
+    assert _open_below(tmp_path) == before
 
 
 def _open_below(root: Path) -> Sequence[str]:
     """Return the descriptors of what is below a directory; other threads open others."""
-    below = {(status.st_dev, status.st_ino) for status in map(os.lstat, root.rglob("*"))}
+    below = {(status.st_dev, status.st_ino) for status in map(os.lstat, (root, *root.rglob("*")))}
     found = []
     for path in Path("/dev/fd").iterdir():
         with suppress(OSError):
@@ -809,11 +809,6 @@ def _open_below(root: Path) -> Sequence[str]:
             if (status.st_dev, status.st_ino) in below:
                 found.append(path.name)
     return sorted(found)
-
-
-def _open_descriptors() -> Sequence[str]:
-    gc.collect()  # garbage of earlier tests
-    return sorted(path.name for path in Path("/dev/fd").iterdir())
 
 
 def test_the_directories_above_a_new_root_are_durable(
@@ -827,7 +822,7 @@ def test_the_directories_above_a_new_root_are_durable(
         sync(descriptor)
 
     monkeypatch.setattr("lakecli.stores.local.directory.sync_names", sync_names)
-    before = _open_descriptors()
+    before = _open_below(tmp_path)
     root = tmp_path / "a" / "b" / "c"
     directory.RootDirectory(str(root), clock_ns=lambda: 0).make_root()
     assert root.is_dir()
@@ -835,7 +830,7 @@ def test_the_directories_above_a_new_root_are_durable(
     synced.clear()
     directory.RootDirectory(str(root), clock_ns=lambda: 0).make_root()
     assert synced == []
-    assert _open_descriptors() == before
+    assert _open_below(tmp_path) == before
 
 
 @pytest.mark.parametrize("first", ["put", "put_new", "replace", "delete", "renew"])
