@@ -114,6 +114,8 @@ def fetch(url: str) -> FetchedUrl:
             body = BufferedReader(answer).read(MAX_BODY)
             headers = {name.lower(): value for name, value in answer.headers.items()}
             return FetchedUrl(answer.status, body, headers)
+    except ValueError:  # that of `urllib3` has the URL
+        raise UsageError("a signed URL is no HTTP URL") from None
     except HTTPError as error:
         raise Unreachable(
             f"a signed URL cannot be fetched: {error.__cause__ or error}",

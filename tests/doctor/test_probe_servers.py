@@ -269,8 +269,15 @@ def test_an_unreachable_url_shows_no_secret() -> None:
     assert isinstance(caught.value.__cause__, HTTPError)
     with StubServer(Answer(200, b"body", sent=2)) as server, pytest.raises(Unreachable):
         fetch(server.url)
-    with pytest.raises(UsageError):
-        fetch("file:///etc/passwd")
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "http://host:99999/key?sig=secret", "http://[::1/key?sig=secret"]
+)
+def test_what_is_no_http_url_is_not_shown(url: str) -> None:
+    with pytest.raises(UsageError, match=r"^a signed URL is no HTTP URL$") as caught:
+        fetch(url)
+    assert caught.value.__cause__ is None
 
 
 def test_a_redirect_is_not_followed() -> None:
