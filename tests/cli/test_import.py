@@ -6,6 +6,7 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +15,8 @@ import pytest
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.engine import runner
 from lakecli.engine.spark_runner import SparkRunner
+from lakecli.stores import memory
+from lakecli.stores.contract import ANY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,6 +175,20 @@ def test_parts_that_wait_for_nothing_are_imported_one_by_one(
     command = ("import", "--from", manifest, "--to", f"{MAIN}/m", "--verify", "none")
     assert cli(*command, *options).exit_code == 0
     assert started == threads
+
+
+def test_parts_of_a_manifest_in_a_bucket_are_imported_by_threads(
+    cli: Cli, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits for the bucket while another one is at work."""
+    monkeypatch.setitem(memory.BUCKETS, "lists", bucket := memory.MemoryBucket())
+    row = f"a.txt,local://{source}/a.txt,3,e\n"
+    body = f"path,physical_address,size,checksum\n{row}".encode()
+    memory.MemoryStore(bucket, name="lists").put("list.csv", body, ANY)
+    monkeypatch.setattr(runner, "ThreadPoolExecutor", pool := Mock(wraps=ThreadPoolExecutor))
+    listing = "memory://lists/list.csv"
+    cli("import", "--from", listing, "--to", f"{MAIN}/m", "--verify", "none")
+    assert [call.args for call in pool.call_args_list] == [(2,)]
 
 
 def test_objects_of_a_manifest_are_verified(

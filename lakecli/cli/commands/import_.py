@@ -199,6 +199,7 @@ lakefs://demo/main/
     is_busy = (
         transfer.workers is None
         and isinstance(opened, Manifest)
+        and all(is_local(file.uri) for file in opened.files)
         and verify is Verify.NONE
         and not copy
         and is_local(repository.record.storage_namespace)
