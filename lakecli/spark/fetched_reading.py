@@ -3,7 +3,7 @@
 This is for sessions without a connector to the store. With the schema of the table alone,
 `pyarrow.dataset` would show wrong values without an error: null in columns and fields whose names
 differ from the schema's in case only; timestamps without the time of day if the schema says date,
-and doubles with fewer digits if it says float. Spark finds the former, and refuses the latter. So
+and doubles with fewer digits if it says float. Spark finds such names, and refuses such types. So
 this finds names as Spark does, and refuses types that `_READ_AS` does not list; Arrow casts the
 others, and stops at values that do not fit.
 
