@@ -411,12 +411,11 @@ def _encode_key(key: str) -> tuple[bytes, bytes]:
 def encode_external(columns: Columns) -> list[bytes]:
     """Return the whole values that record external objects, in the same order."""
     core = native.core()
-    found = None if core is None else core.encode_external(*columns)
-    if found is None:
+    values = None if core is None else core.encode_external(blake3(), columns)
+    if values is None:
         return _encode_external(columns)
-    identified, messages = found
-    values = list(map(b"".join, zip(repeat(b"\x40"), hashes(identified), messages)))
-    if places := [at for at, text in enumerate(identified) if not text]:
+    if not all(values):
+        places = [at for at, value in enumerate(values) if not value]
         for at, value in zip(places, _encode_external(_rows(columns, places)), strict=True):
             values[at] = value
     return values

@@ -48,21 +48,19 @@ class Core(Protocol):
 
     def encode_external(
         self,
-        addresses: Sequence[bytes],
-        sizes: Sequence[int],
-        checksums: Sequence[bytes],
-        seconds: Sequence[int],
-        content_types: Sequence[bytes] | None,
+        hasher: Any,  # noqa: ANN401
+        columns: tuple[
+            Sequence[bytes], Sequence[int], Sequence[bytes], Sequence[int], Sequence[bytes] | None
+        ],
         /,
-    ) -> tuple[list[bytes], list[bytes]] | None:
-        """Return the parts of what `lakecli.committed.values.encode_external` does.
+    ) -> list[bytes] | None:
+        """As `lakecli.committed.values.encode_external`; a value that is left to the twin is empty.
 
-        They are the texts whose digests are the identities, and the framed messages; both
-        parts of a value that is left to the twin are empty.
+        The hasher has the methods ``update``, ``digest`` and ``reset`` of ``blake3.blake3``.
         """
 
 
-INTERFACE: Final = 6
+INTERFACE: Final = 7
 """The meaning of the functions; a core with another one is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

@@ -6,7 +6,7 @@
    is used.
 
    The limited API of Python 3.11 is used, so one build serves all later versions. No function
-   releases the GIL or calls back into Python. */
+   releases the GIL, and only encode_external calls back into Python: the hasher. */
 
 #ifndef LAKECLI_CORE_H
 #define LAKECLI_CORE_H

@@ -1,7 +1,7 @@
 /* Encoding the entries of external objects.
 
-   The value of an entry is the digest of a text that identifies it, followed by its message. Python
-   computes the digest, so a function here returns both parts of each value. */
+   The value of an entry is the digest of a text that identifies it, followed by its message. A
+   hasher, which is an object of Python, computes the digest. */
 
 #include "core.h"
 
@@ -12,6 +12,10 @@
 #define ROOM_FOR_FRAMES 128
 
 #define BUFFER_SIZE (MAX_TEXTS + ROOM_FOR_FRAMES)
+
+/* The size of an identity, and the byte that announces it. */
+#define DIGEST_SIZE 32
+#define DIGEST_FRAME (2 * DIGEST_SIZE)
 
 /* The frames of the identifying text, as in identity.py: each has the size of its tag and the kind
    of a field, and is followed by a number of eight bytes, the highest first. */
@@ -162,47 +166,79 @@ write_message(uint8_t *to, const External *external)
     return to;
 }
 
-/* Return the text that identifies an entry. */
-static PyObject *
-encode_identifying_text(const External *external)
+/* The methods of a hasher, as the package blake3 has them. */
+typedef struct {
+    PyObject *update;
+    PyObject *digest;
+    PyObject *reset;
+} Hasher;
+
+/* Return 0, with an error, if an object has not all of the methods. */
+static int
+open_hasher(PyObject *object, Hasher *hasher)
 {
-    uint8_t text[BUFFER_SIZE];
-    const uint8_t *end = write_identifying_text(text, external);
-    return new_bytes(text, end - text);
+    hasher->update = PyObject_GetAttrString(object, "update");
+    hasher->digest = PyObject_GetAttrString(object, "digest");
+    hasher->reset = PyObject_GetAttrString(object, "reset");
+    return hasher->update != NULL && hasher->digest != NULL && hasher->reset != NULL;
 }
 
-/* Return the message of an entry, behind twice its size, as lakeFS frames it. */
+static void
+close_hasher(Hasher *hasher)
+{
+    Py_XDECREF(hasher->update);
+    Py_XDECREF(hasher->digest);
+    Py_XDECREF(hasher->reset);
+}
+
+/* Write the digest of a text, and forget the text; return 0, with an error, on failure. */
+static int
+write_digest(const Hasher *hasher, const uint8_t *start, Py_ssize_t size, uint8_t *to)
+{
+    Bytes view = {NULL, 0};
+    PyObject *text = new_bytes(start, size);
+    PyObject *updated = NULL, *digest = NULL, *emptied = NULL;
+
+    if (text != NULL) {
+        updated = PyObject_CallFunctionObjArgs(hasher->update, text, NULL);
+    }
+    if (updated != NULL) {
+        digest = PyObject_CallNoArgs(hasher->digest);
+    }
+    if (digest != NULL) {
+        emptied = PyObject_CallNoArgs(hasher->reset);
+    }
+    int is_done = emptied != NULL;
+    if (is_done && !(view_bytes(digest, &view) && view.size == DIGEST_SIZE)) {
+        PyErr_SetString(PyExc_TypeError, "a digest is not of 32 bytes");
+        is_done = 0;
+    }
+    if (is_done) {
+        write_bytes(to, view.start, view.size);
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(updated);
+    Py_XDECREF(digest);
+    Py_XDECREF(emptied);
+    return is_done;
+}
+
+/* Return the whole value of an entry; NULL, with an error, on failure.
+   The hasher runs last, as what `external` shows may be gone afterwards. */
 static PyObject *
-encode_framed_message(const External *external)
+encode_value(const External *external, const Hasher *hasher)
 {
     uint8_t message[BUFFER_SIZE];
-    uint8_t framed[BUFFER_SIZE];
-    Py_ssize_t size = write_message(message, external) - message;
-    uint8_t *end = write_varint(framed, (uint64_t)size << 1);
-    end = write_bytes(end, message, size);
-    return new_bytes(framed, end - framed);
-}
+    uint8_t text[BUFFER_SIZE];
+    uint8_t value[1 + DIGEST_SIZE + BUFFER_SIZE];
+    uint8_t *identity = value + 1;
 
-/* Append both parts of the value of a row; empty ones if it is unusual.
-   Return 0, with an error, on failure. */
-static int
-append_row(const Columns *columns, Py_ssize_t row, PyObject *texts, PyObject *messages)
-{
-    External external;
-    PyObject *text, *message;
-
-    /* What `external` shows belongs to the lists. They cannot change meanwhile, as nothing else
-       runs until both parts are made. */
-    if (read_external(columns, row, &external)) {
-        text = encode_identifying_text(&external);
-        message = encode_framed_message(&external);
-    }
-    else {
-        text = new_bytes(NULL, 0);
-        message = new_bytes(NULL, 0);
-    }
-    int is_appended = append_owned(texts, text);
-    return append_owned(messages, message) && is_appended;
+    value[0] = DIGEST_FRAME;
+    Py_ssize_t message_size = write_message(message, external) - message;
+    uint8_t *end = write_varint(identity + DIGEST_SIZE, (uint64_t)message_size << 1);
+    end = write_bytes(end, message, message_size);
+    Py_ssize_t text_size = write_identifying_text(text, external) - text;
+    return write_digest(hasher, text, text_size, identity) ? new_bytes(value, end - value) : NULL;
 }
 
 /* Return whether all columns are lists of the same length. */
@@ -224,33 +260,36 @@ are_usual(const Columns *columns)
     return 1;
 }
 
-/* encode_external(addresses, sizes, checksums, seconds, content types or None) -> (identifying
-   texts, framed messages), both empty for rows that are left to the twin, which is
-   `committed.values._encode_external`; None if all are. */
+/* encode_external(hasher, (addresses, sizes, checksums, seconds, content types or None)) -> values;
+   empty ones for rows that are left to the twin, which is `committed.values._encode_external`;
+   None if all are. */
 PyObject *
 encode_external(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Columns columns;
-    PyObject *result = NULL;
+    Hasher hasher;
+    PyObject *object, *lists;
 
-    if (!PyArg_ParseTuple(args, "OOOOO", &columns.addresses, &columns.sizes, &columns.checksums,
-                          &columns.seconds, &columns.content_types))
+    if (!PyArg_ParseTuple(args, "OO!", &object, &PyTuple_Type, &lists)
+        || !PyArg_ParseTuple(lists, "OOOOO", &columns.addresses, &columns.sizes,
+                             &columns.checksums, &columns.seconds, &columns.content_types))
     {
         return NULL;
     }
     if (!are_usual(&columns)) {
         Py_RETURN_NONE;
     }
-    PyObject *texts = PyList_New(0);
-    PyObject *messages = PyList_New(0);
-    int is_complete = texts != NULL && messages != NULL;
+    PyObject *values = PyList_New(0);
+    int is_complete = open_hasher(object, &hasher) && values != NULL;
     for (Py_ssize_t row = 0; is_complete && row < PyList_Size(columns.addresses); row++) {
-        is_complete = append_row(&columns, row, texts, messages);
+        External external;
+        int is_usual = read_external(&columns, row, &external);
+        PyObject *value = is_usual ? encode_value(&external, &hasher) : new_bytes(NULL, 0);
+        is_complete = append_owned(values, value);
     }
-    if (is_complete) {
-        result = PyTuple_Pack(2, texts, messages);
+    close_hasher(&hasher);
+    if (!is_complete) {
+        Py_CLEAR(values);
     }
-    Py_XDECREF(texts);
-    Py_XDECREF(messages);
-    return result;
+    return values;
 }

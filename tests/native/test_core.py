@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -216,6 +217,23 @@ def test_unusual_objects_among_usual_ones(either_core: None) -> None:
     assert encode_external(untyped)[5] == alone[5]
 
 
+@pytest.mark.parametrize(
+    ("hasher", "error"),
+    [
+        (object(), AttributeError),
+        (SimpleNamespace(update=len, digest=lambda: b"short", reset=dict), TypeError),
+        (SimpleNamespace(update=len, digest=lambda: "x" * 32, reset=dict), TypeError),
+        (SimpleNamespace(update=iter(()).__next__, digest=bytes, reset=dict), TypeError),
+        (SimpleNamespace(update=len, digest=iter(()).__next__, reset=dict), StopIteration),
+    ],
+)
+def test_a_hasher_that_fails_is_an_error(
+    core: Core, hasher: object, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        core.encode_external(hasher, Columns([b"s3://b/k"], [1], [b"c"], [5]))
+
+
 def test_nothing_is_leaked(core: Core) -> None:
     rows = {b"%03d" % at: bytes(100) for at in range(30)}
     payload = block_of(rows)
@@ -226,7 +244,7 @@ def test_nothing_is_leaked(core: Core) -> None:
             core.decode_records(block)
             for key in (b"003", b"x"):
                 core.find_value(block, key)
-        core.encode_external(*columns)
+        core.encode_external(blake3(), columns)
 
     use()
     before = sys.getallocatedblocks()
