@@ -314,7 +314,7 @@ def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: A
         keys,
         addresses,
         _sizes(batch.column(layout.size), layout.size),
-        [text.strip(b'"') for text in _texts(batch.column(layout.checksum), layout.checksum)],
+        _without_quotes(_texts(batch.column(layout.checksum), layout.checksum)),
         _times(batch.column(layout.mtime), layout.mtime) if layout.mtime else [now] * len(keys),
         types,
     )
@@ -337,6 +337,13 @@ def _texts(column: Any, name: str) -> list[bytes]:  # noqa: ANN401
         values: list[bytes] = _as_binary(column).to_pylist()
         return values
     return _each(parse_text, column.to_pylist(), name)
+
+
+def _without_quotes(checksums: list[bytes]) -> list[bytes]:
+    """Return checksums without the quotes around an ETag, which few listings have."""
+    if b'"' not in b"".join(checksums):
+        return checksums
+    return [checksum.strip(b'"') for checksum in checksums]
 
 
 def _as_binary(column: Any) -> Any:  # noqa: ANN401
