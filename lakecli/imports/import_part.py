@@ -47,7 +47,6 @@ from lakecli.imports.tree_parts import EMPTY, BaseSlice, PartWriter, Records, Wh
 from lakecli.repository.reading.addresses import split_address, split_pin
 from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.transfer.ingest import Ingest, Ingested
-from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.read_only import at_version
@@ -252,7 +251,6 @@ class Copier:
             root=None if files is None else files.root,
             # The listing leaves out links that must not be followed.
             links=LinkPolicy.FOLLOW if files is None else files.links,
-            memory=Memory(),
         )
 
         def copy_one(at: int) -> Ingested | str:

@@ -58,7 +58,7 @@ from lakecli.repository.reading.contents import (
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, remove_unchanged
 from lakecli.repository.transfer.ingest import Ingest, Ingested
-from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
+from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Workers
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.contract import BucketNotFound, ObjectStore
 from lakecli.stores.streams import PieceReader
@@ -239,9 +239,7 @@ class Across:
         self._places: set[str] = set()
         self._can_copy = can_copy(source.store, target.store)
         self.report = AcrossReport()
-        self.ingest = Ingest(
-            target.store, guard=target.guard, memory=Memory(), progress=self._progress
-        )
+        self.ingest = Ingest(target.store, guard=target.guard, progress=self._progress)
 
     def bring(self, values: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """Bring in the objects of some entries, several at a time; they are claimed then.
@@ -264,7 +262,8 @@ class Across:
             except _OF_ONE_OBJECT as error:
                 with self._lock:
                     self.report.failures.append((path, error.message))
-                self._budget.failed(error)
+                if self._budget.is_used_up_by(error):
+                    raise
                 return
             self._budget.succeeded()
             with self._lock:

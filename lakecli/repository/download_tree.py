@@ -307,7 +307,8 @@ class _TreeDownload:
                 self._fail(path, error.message)
         except (PermissionDenied, Unreachable) as error:
             self._fail(path, error.message)
-            self._budget.failed(error)
+            if self._budget.is_used_up_by(error):
+                raise
         else:
             self._options.progress.advance(items=1)
 

@@ -29,7 +29,7 @@ from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, values_on
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested, SpecialFile
-from lakecli.repository.transfer.parallel import CheckedProgress, Memory, Workers, part_retries
+from lakecli.repository.transfer.parallel import CheckedProgress, Workers, part_retries
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import PART_SIZE, clear_temporaries, uploads_of
@@ -206,12 +206,10 @@ class Uploader:
             )
         self._stager = Stager(repository, branch, kind="upload")
         self._uploads = uploads_of(repository.store)
-        sender, memory, progress = None, None, options.progress
+        workers = workers or Workers(options.parallelism)  # one file has parts
+        progress = CheckedProgress(options.progress, workers)
+        sender = None
         if self._uploads is not None:
-            workers = workers or Workers(options.parallelism)  # one file has parts
-        if workers is not None:
-            memory, progress = Memory(), CheckedProgress(progress, workers)
-        if self._uploads is not None and workers is not None:
             from lakecli.repository.transfer.multipart import Sender
 
             sender = Sender(
@@ -229,7 +227,6 @@ class Uploader:
             root=root,
             links=options.links,
             sender=sender,
-            memory=memory,
             progress=progress,
         )
 

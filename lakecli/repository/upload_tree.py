@@ -398,7 +398,8 @@ class _StagedUpload:
             ingested = self._upload.file(found.path, present)
         except _OF_ONE_FILE as error:
             self._report.failures.append((found.path, _reason(error)))
-            self._budget.failed(error)
+            if self._budget.is_used_up_by(error):
+                raise
             return
         self._budget.succeeded()
         self._options.progress.advance(items=1)

@@ -494,7 +494,8 @@ class Fetcher:
         except (PermissionDenied, Unreachable) as error:
             self._report.can_repeat = True
             self._report.failures.append((wanted.path, error.message))
-            self._budget.failed(error)
+            if self._budget.is_used_up_by(error):
+                raise
             return False
         self._budget.succeeded()
         return True

@@ -35,6 +35,7 @@ from lakecli.kv.file_digests import FileKey
 from lakecli.repository.contract import AddressResolver, ObjectGuard, OwnLake
 from lakecli.repository.reading.addresses import is_outside
 from lakecli.repository.reading.contents import PIECE, md5_of
+from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, changed, check_unchanged
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, WriteBatch, put_content
 from lakecli.stores.local.files import sync_all_published
@@ -43,7 +44,6 @@ from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
     from lakecli.repository.transfer.multipart import Sender
-    from lakecli.repository.transfer.parallel import Memory
 
 
 SMALL: Final = 1 << 20
@@ -217,8 +217,6 @@ class Ingest:
         root: the directory of the files; ``None``: they are in several.
         links: how to treat symbolic links.
         sender: sends large files to a bucket in parts; ``None`` sends each in one call.
-        memory: limits the bytes of files that several threads send whole at a time; ``None``: one
-            thread brings files in.
         progress: counts the bytes that the namespace holds. It is called often, also while a file
             is only read. An error that it raises ends the work on the file.
     """
@@ -232,7 +230,6 @@ class Ingest:
         root: bytes | None = None,
         links: LinkPolicy = LinkPolicy.FAIL,
         sender: Sender | None = None,
-        memory: Memory | None = None,
         progress: Progress = NO_PROGRESS,
     ) -> None:
         self._store = store
@@ -246,7 +243,7 @@ class Ingest:
         self._hashed: list[tuple[FileKey, str, int]] = []
         self._progress = progress
         self._sender = sender
-        self._memory = memory
+        self._memory = Memory()  # of the files that several threads send whole at a time
         self._whole = SMALL if sender is None else max(SMALL, sender.part_size)
         self._opener = FileOpener(root, links)
 
@@ -285,8 +282,7 @@ class Ingest:
     def _read(self, file: OpenFile, expected: ExpectedObject | None) -> Ingested:
         """Bring in one file that is read whole."""
         size = file.status.st_size
-        # A batch writes one file at a time, so only few wait in memory.
-        with self._held(size) if self._batch is None else _UNLIMITED:
+        with self._held(size):
             data = os.read(file.descriptor, size + 1)
             if len(data) != size:
                 raise changed("read")
@@ -407,7 +403,8 @@ class Ingest:
         return Ingested(digest, size, found=True)
 
     def _held(self, size: int) -> AbstractContextManager[None]:
-        return _UNLIMITED if self._memory is None else self._memory.held(size)
+        # A batch writes one file at a time, so only few wait in memory.
+        return self._memory.held(size) if self._batch is None else _UNLIMITED
 
     def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:

@@ -245,14 +245,9 @@ class FailureBudget:
         self._in_a_row = 0
         self._has_succeeded = True
 
-    def failed(self, error: Exception) -> None:
-        """Count an object that was not transferred.
-
-        Raises:
-            LakeError: `error` itself, if the store is unreachable.
-        """
+    def is_used_up_by(self, error: Exception) -> bool:
+        """Count an object that was not transferred; return whether the store is unreachable."""
         if not isinstance(error, Unreachable | PermissionDenied):
-            return
+            return False
         self._in_a_row += 1
-        if not self._has_succeeded or self._in_a_row >= MAX_FAILURES:
-            raise error
+        return not self._has_succeeded or self._in_a_row >= MAX_FAILURES
