@@ -33,7 +33,7 @@ from lakecli.exports.target import WHOLE, BucketTarget, DirectoryTarget, ExportI
 from lakecli.repository.contract import AddressResolver
 from lakecli.repository.reading.contents import Recorded, change_of, read_located
 from lakecli.repository.transfer.destination import FileComparison, NoRoom, UnsafeName
-from lakecli.repository.transfer.own_names import is_own
+from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep
 from lakecli.stores.contract import ObjectInfo, ObjectStore

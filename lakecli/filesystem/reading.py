@@ -30,7 +30,7 @@ from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.reading.contents import damaged, gone, read_located
 from lakecli.repository.reading.reader import Reader, open_reader
 from lakecli.repository.reading.view import View, open_view
-from lakecli.repository.transfer.own_names import LEFT_OUT, is_own
+from lakecli.repository.transfer.ignore_patterns import LEFT_OUT, is_own
 from lakecli.stores.contract import ObjectNotFound
 
 PARALLEL_READS: Final = 16

@@ -19,8 +19,8 @@ from lakecli.imports.manifest import KINDS, Manifest, file_at, files_below, kind
 from lakecli.imports.model import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import unpinned_bytes
+from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.ingest import Ingest
-from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.walk import LinkPolicy, WalkedFile, walk
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.uri import is_local, parse

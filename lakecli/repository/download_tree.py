@@ -42,7 +42,7 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     UnwritableFile,
 )
-from lakecli.repository.transfer.own_names import is_own
+from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.walk import AscendingNames, LinkPolicy, walk
@@ -282,19 +282,7 @@ class _TreeDownload:
                 if name:
                     self._sink.make_directory(name[:-1])
                 return
-            state = self._place.destination.state_of(
-                name,
-                size=entry.size,
-                digest=content_digest(entry),
-                mtime=entry.file_mtime if self._sink.sets_times else None,
-                check=self._workers.check,
-            )
-            step = PathStep(ACTIONS[state], path, entry.size)
-            if step.action is PathAction.UNCHANGED:
-                self._sink.pass_over(step)
-            else:
-                self._sink.write(step, entry)
-                self._budget.succeeded()
+            self._write_unless_there(path, name, entry)
         except NoRoom:
             raise
         except (UnwritableFile, NotFound, IntegrityError, UsageError, Refused) as error:
@@ -311,6 +299,21 @@ class _TreeDownload:
                 raise
         else:
             self._options.progress.advance(items=1)
+
+    def _write_unless_there(self, path: bytes, name: bytes, entry: Entry) -> None:
+        state = self._place.destination.state_of(
+            name,
+            size=entry.size,
+            digest=content_digest(entry),
+            mtime=entry.file_mtime if self._sink.sets_times else None,
+            check=self._workers.check,
+        )
+        step = PathStep(ACTIONS[state], path, entry.size)
+        if step.action is PathAction.UNCHANGED:
+            self._sink.pass_over(step)
+        else:
+            self._sink.write(step, entry)
+            self._budget.succeeded()
 
     def _fail(self, path: bytes, reason: str) -> None:
         self._has_failed = True

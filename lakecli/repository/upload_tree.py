@@ -27,9 +27,8 @@ from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreach
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import values_on
-from lakecli.repository.transfer.ignore_patterns import Selection
+from lakecli.repository.transfer.ignore_patterns import Selection, is_own
 from lakecli.repository.transfer.ingest import SMALL, SpecialFile
-from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.walk import (

@@ -15,8 +15,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.view import commit_at
-from lakecli.repository.transfer.ignore_patterns import Selection
-from lakecli.repository.transfer.own_names import INCOMING, LINK_FILE
+from lakecli.repository.transfer.ignore_patterns import INCOMING, LINK_FILE, Selection
 from lakecli.stores.uri import parse
 from lakecli.worktree.checkout import Brought, Policy, bring
 from lakecli.worktree.link import Link, find_root, read_link, write_link

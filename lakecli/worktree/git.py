@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from lakecli.repository.transfer.own_names import LINK_FILE
+from lakecli.repository.transfer.ignore_patterns import LINK_FILE
 
 MARKER: Final = "# ignored by lakectl local"
 _END: Final = "# end of what lakectl local ignores"

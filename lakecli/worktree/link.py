@@ -35,7 +35,7 @@ from lakecli.base.parsing import Unparsable, parse_yaml
 from lakecli.base.uri import LakeUri, parse_path, ref_of
 from lakecli.base.validation import Invalid, Record, identifier, list_of, optional, or_empty, text
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
-from lakecli.repository.transfer.own_names import LINK_FILE
+from lakecli.repository.transfer.ignore_patterns import LINK_FILE
 from lakecli.stores.local.files import closing
 
 MAX_SIZE: Final = 64 << 20

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType
 from lakecli.repository.reading.contents import hash_rest
-from lakecli.repository.transfer.ignore_patterns import Ignore, Selection
-from lakecli.repository.transfer.own_names import LINK_FILE, is_own
+from lakecli.repository.transfer.ignore_patterns import LINK_FILE, Ignore, Selection, is_own
 from lakecli.repository.transfer.walk import OPEN_DIRECTORY, LinkPolicy, open_below
 from lakecli.stores.local.directory import are_possible
 from lakecli.stores.local.files import closing

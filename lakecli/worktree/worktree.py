@@ -34,9 +34,8 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.contents import content_digest, digest_of
 from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.destination import has_digest
-from lakecli.repository.transfer.ignore_patterns import Ignore, Selection
+from lakecli.repository.transfer.ignore_patterns import Ignore, Selection, is_own
 from lakecli.repository.transfer.ingest import OpenFile, SpecialFile
-from lakecli.repository.transfer.own_names import is_own
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy
 from lakecli.worktree.index import (
     DIRECTORIES,

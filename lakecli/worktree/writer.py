@@ -42,8 +42,8 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     translated,
 )
+from lakecli.repository.transfer.ignore_patterns import INCOMING
 from lakecli.repository.transfer.ingest import SMALL
-from lakecli.repository.transfer.own_names import INCOMING
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.stores.contract import BucketNotFound
 from lakecli.stores.local.files import closing, sync_file, sync_file_system, sync_names, write_all

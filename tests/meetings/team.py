@@ -29,7 +29,7 @@ from lakecli.errors import LakeError, NotFound
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.kv.bucket import TrackingStore
 from lakecli.repository.commit import commit
-from lakecli.repository.transfer.own_names import LINK_FILE
+from lakecli.repository.transfer.ignore_patterns import LINK_FILE
 from lakecli.repository.undo.log import iter_log, logged_repository
 from lakecli.repository.upload import UploadOptions, deposit, stage_together
 from lakecli.stores.contract import ANY

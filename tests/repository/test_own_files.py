@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lakecli.repository.transfer.own_names import is_own
+from lakecli.repository.transfer.ignore_patterns import is_own
 
 OWN = (
     b".git",

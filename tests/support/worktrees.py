@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from lakecli.base.uri import parse_path
 from lakecli.repository.commit import commit as commit_staged
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.transfer.ignore_patterns import EVERYTHING
-from lakecli.repository.transfer.own_names import LINK_FILE
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING, LINK_FILE
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree import create

@@ -15,9 +15,8 @@ from lakecli.base.directories import make_private
 from lakecli.base.uri import parse_path
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.transfer.ignore_patterns import EVERYTHING
+from lakecli.repository.transfer.ignore_patterns import EVERYTHING, INCOMING
 from lakecli.repository.transfer.ingest import SMALL
-from lakecli.repository.transfer.own_names import INCOMING
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.local.files import write_all

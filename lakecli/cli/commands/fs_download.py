@@ -32,8 +32,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions, download_object, plan_object
 from lakecli.repository.download_tree import download_tree, plan_download
 from lakecli.repository.reading.addresses import full_address
-from lakecli.repository.transfer.ignore_patterns import IGNORE_FILE, Ignore
-from lakecli.repository.transfer.own_names import is_own
+from lakecli.repository.transfer.ignore_patterns import IGNORE_FILE, Ignore, is_own
 from lakecli.stores.capabilities import PART_SIZE
 
 

@@ -12,7 +12,7 @@ from lakecli.cli.out.records import FailureJson, pick
 from lakecli.cli.out.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.own_names import LEFT_OUT
+from lakecli.repository.transfer.ignore_patterns import LEFT_OUT
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.uri import is_local
 

@@ -34,7 +34,7 @@ from lakecli.refs.ref_store import RefStore, get_commit, get_parent
 from lakecli.repository import branch, tag
 from lakecli.repository.contract import Repository, Runtime
 from lakecli.repository.reading.view import View, commit_at, open_view, past_of, resolve_ref
-from lakecli.repository.transfer.own_names import is_own
+from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.undo.log import SHORT_ID, iter_log
 from lakecli.settings.keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
 from lakecli.stores.contract import ObjectStore

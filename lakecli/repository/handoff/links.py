@@ -32,7 +32,7 @@ from lakecli.errors import IntegrityError, LakeError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_external, may_change
 from lakecli.repository.reading.view import View, no_such_path, open_view
-from lakecli.repository.transfer.own_names import LEFT_OUT, is_own
+from lakecli.repository.transfer.ignore_patterns import LEFT_OUT, is_own
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 if TYPE_CHECKING:

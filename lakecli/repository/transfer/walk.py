@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import LostRace, UsageError
-from lakecli.repository.transfer.own_names import is_own
+from lakecli.repository.transfer.ignore_patterns import is_own
 
 if TYPE_CHECKING:
     from pathlib import Path

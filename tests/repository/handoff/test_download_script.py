@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.repository.handoff import download_script
-from lakecli.repository.transfer.own_names import is_own
+from lakecli.repository.transfer.ignore_patterns import is_own
 from tests.repository.handoff.links import (
     DATA,
     END,
