@@ -30,13 +30,13 @@ from functools import partial
 from itertools import chain, islice, repeat
 from math import inf
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from lakecli.base.identity import h
 from lakecli.base.layout import DATA, data_digest, data_key, lakefs_object
 from lakecli.engine.runner import OpenStore, StoreLocation, digits_for
 from lakecli.engine.scratch import Kept, Scratch
-from lakecli.gc.policy import LakeFsAhead, Work
+from lakecli.gc.policy import Work
 from lakecli.gc.state import DIGEST, RECORD, Marks, split, total_of
 from lakecli.repository.lakefs.kept_dumps import LAKEFS_DIGITS, written_at
 from lakecli.stores.contract import ObjectInfo, ObjectStore, Version
@@ -294,7 +294,7 @@ class PartGarbage(NamedTuple):
 
 
 class LiveSet(ABC):
-    """The digests of the data objects in use, as a context manager.
+    """The digests of the data objects in use; to be closed.
 
     Attributes:
         added: number of digests added, duplicates included.
@@ -306,13 +306,8 @@ class LiveSet(ABC):
     def __init__(self) -> None:
         self.added = 0
 
-    def __enter__(self) -> Self:
-        """Return the set itself."""
-        return self
-
-    @abstractmethod
-    def __exit__(self, *_: object) -> None:
-        """Delete what the set has stored."""
+    def close(self) -> None:  # noqa: B027 - one on Spark has nothing of its own
+        """Delete what the set has stored on this machine."""
 
     @abstractmethod
     def add(self, digests: bytes) -> None:
@@ -353,7 +348,7 @@ class DigestSet(LiveSet):
         self._buffered = 0
         self._loaded: tuple[int, frozenset[bytes]] | None = None
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """Delete the files."""
         self._directory.cleanup()
 
@@ -460,28 +455,3 @@ def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
     if old_layout:
         for ids in _OLD_ADDRESS.findall(data):
             yield from filter(None, ids)
-
-
-def check_not_ahead(work: Work, live: LiveSet, later: Sequence[ListingPart]) -> None:
-    """Refuse to delete objects of lakeFS if one that is not in use is younger than the last dump.
-
-    Writers renew the dates of objects that they use, so those that are in use tell nothing.
-
-    Args:
-        work: what the collection works with.
-        live: the objects in use.
-        later: the parts that have younger ones; they are listed again.
-
-    Raises:
-        LakeFsAhead: there is one.
-    """
-    parts = [each._replace(is_later=True) for each in later if isinstance(each, LakeFsPart)]
-    if not parts or work.last_dump is None:
-        return
-    for listed in live.iter_unreached(work, parts):
-        if listed.records:
-            part = next(part for part in parts if part.name == listed.name)
-            found = list_part(part._replace(keys=True), location=work.location)
-            keys = dict(zip(split(found.records), found.keys, strict=True))
-            key = keys.get(next(split(listed.records)), DATA)
-            raise LakeFsAhead(work, key, work.last_dump)

@@ -38,18 +38,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from lakecli.base.ids import WriteId
-from lakecli.base.layout import (
-    GC,
-    MAX_REF_SIZE,
-    REFLOG,
-    REFS,
-    ref_key,
-    ref_of_key,
-    reflog_prefix,
-)
+from lakecli.base.layout import GC, MAX_REF_SIZE, REFLOG, REFS, ref_key, ref_of_key, reflog_prefix
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import Tracked, TrackingStore
@@ -83,12 +75,25 @@ class ObservedMove(NamedTuple):
     write_id: str
 
 
-class DamagedObservation(IntegrityError):
+class UncertainRefs(IntegrityError):
+    """It is uncertain whether the refs are all there; a person may accept the present ones.
+
+    Attributes:
+        what: what is known.
+        lost: refs that are missing, or older than they were.
+    """
+
+    what: str
+    lost: tuple[LostRef, ...] = ()
+
+
+class DamagedObservation(UncertainRefs):
     """What the last collection saw of the refs cannot be read."""
 
     def __init__(self, why: str, uri: str) -> None:
+        self.what = f"the refs that the last garbage collection saw are damaged: {LAST}: {why}"
         super().__init__(
-            f"the refs that the last garbage collection saw are damaged: {LAST}: {why}",
+            self.what,
             hint="check that no branch or tag is missing, and accept the present ones: "
             f"lakecli gc run --accept-restored {uri}",
         )
@@ -182,6 +187,7 @@ _NAMED: Final = 3
 _CLONE: Final = "this clone"
 _COLLECTION: Final = "the last garbage collection"
 _RUN: Final = "this run"
+_MISSING: Final = "is missing"
 
 
 class LostRef(NamedTuple):
@@ -208,13 +214,8 @@ class LostRef(NamedTuple):
         return f"{self.kind} {self.name!r} {self.now}; {self.seen_by} saw it {_where(self)}"
 
 
-class RefsWentBack(IntegrityError):
-    """Refs are missing, or older than they were, so what they need is unknown.
-
-    Attributes:
-        lost: these refs.
-        what: what is known of them.
-    """
+class RefsWentBack(UncertainRefs):
+    """Refs are missing, or older than they were, so what they need is unknown."""
 
     def __init__(self, uri: str, all_lost: Sequence[LostRef]) -> None:
         lost = list({(each.kind, each.name): each for each in reversed(all_lost)}.values())[::-1]
@@ -234,114 +235,123 @@ class UnreadableRef(NotOurs):
     """A ref that is damaged, or that is listed and not found."""
 
 
-class KnownRefs:
-    """The refs of one bucket, and what was seen of them.
+class KnownRefs(NamedTuple):
+    """What is known of the refs of one bucket before a run reads them.
+
+    Attributes:
+        uri: the repository's URI, for hints.
+        seen: refs as they were seen, and who saw them.
+        stood: refs that went back, as this clone saw them before.
+        damage: the reason why `seen` lacks what the last collection saw; ``None``: it has that.
+    """
+
+    uri: str
+    seen: tuple[tuple[str, Sequence[Tracked]], ...] = ()
+    stood: tuple[LostRef, ...] = ()
+    damage: DamagedObservation | None = None
+
+
+def find_known(repository: Repository) -> KnownRefs:
+    """Return all that is known of the refs of a repository's bucket."""
+    with repository.lake.kv.read() as txn:
+        tracked = list(TrackingStore(txn, repository.key).iter())
+        last = tracking.find_rollback(txn, repository)
+    stood = () if last is None else last.refs
+    known = KnownRefs(
+        repository.uri,
+        ((_CLONE, tracked),),
+        tuple(LostRef(*each, 0, _CLONE, "went back") for each in stood),
+    )
+    try:
+        collected = read_last(repository.store, repository.uri)
+    except DamagedObservation as error:
+        return known._replace(damage=error)
+    return known._replace(seen=(*known.seen, (_COLLECTION, collected)))
+
+
+class RefsRead(NamedTuple):
+    """The refs of a bucket at one time.
+
+    Attributes:
+        refs: all refs, deleted ones too.
+        gone_back: refs that are missing or older than they were, by what is known; see `find_lost`.
+    """
+
+    refs: list[RemoteRef]
+    gone_back: list[LostRef]
+
+
+def read_known_refs(
+    store: ObjectStore, known: KnownRefs, before: Iterable[RemoteRef] = ()
+) -> RefsRead:
+    """Read all refs, and compare them with what is known.
 
     Args:
         store: the namespace.
-        uri: the repository's URI, for hints.
-        seen: refs as they were seen, and who saw them.
-        stood: refs that went back, with the commits on which they stood before.
+        known: what is known.
+        before: the refs as this run read them before.
 
-    Attributes:
-        gone_back: refs that went back, by the last reading and by the records of this clone.
+    Raises:
+        UnreadableRef: a ref is damaged, or it is listed and cannot be read.
     """
+    seen: dict[tuple[RefKind, str], dict[str, Tracked]] = defaultdict(dict)
+    for who, tracked in (*known.seen, (_RUN, map(_tracked, before))):
+        for each in tracked:
+            seen[each.kind, each.name][who] = each
+    bad: list[InvalidRecord] = []
+    listed = {(each.kind, each.name): each for each in iter_refs(store)}
+    # A store may list late, so what is not listed is asked for.
+    late = [ListedRef(*ref, Version("")) for ref in seen.keys() - listed.keys()]
+    refs = list(read_refs(store, [*listed.values(), *late], on_bad=bad.append))
+    found = {(ref.kind, ref.name): ref for ref in refs}
+    unread = [(RefKind(each.kind), each.name) for each in bad]
+    unread += listed.keys() - found.keys()
+    if unread:
+        raise _unreadable(store, known.uri, *unread[0], seen=seen[unread[0]])
+    gone_back = [
+        _lost(each, who, found.get(ref))
+        for ref, by in sorted(seen.items())
+        for who, each in by.items()
+        if tracking.went_back(store, each, found.get(ref))
+    ]
+    return RefsRead(refs, [*gone_back, *known.stood])
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        uri: str,
-        seen: Iterable[tuple[str, Iterable[Tracked]]] = (),
-        stood: Sequence[tuple[RefKind, str, CommitId]] = (),
-    ) -> None:
-        self._store = store
-        self._uri = uri
-        self._stood = [LostRef(*each, 0, _CLONE, "went back") for each in stood]
-        self.gone_back = self._stood
-        self._seen: dict[tuple[RefKind, str], dict[str, Tracked]] = defaultdict(dict)
-        for who, refs in seen:
-            for ref in refs:
-                self._seen[ref.kind, ref.name][who] = ref
 
-    @classmethod
-    def of(cls, repository: Repository) -> Self:
-        """Return the refs of a repository's bucket, with all that is known of them.
+def find_lost(
+    known: KnownRefs, read: RefsRead, reached: Collection[CommitId]
+) -> RefsWentBack | None:
+    """Return the refusal if a ref is missing, or older and no ref reaches where it was seen."""
+    lost = [
+        each for each in read.gone_back if each.now == _MISSING or each.commit_id not in reached
+    ]
+    return RefsWentBack(known.uri, lost) if lost else None
 
-        Raises:
-            DamagedObservation: what the last collection saw cannot be read.
-        """
-        with repository.lake.kv.read() as txn:
-            tracked = list(TrackingStore(txn, repository.key).iter())
-            last = tracking.find_rollback(txn, repository)
-        seen = ((_CLONE, tracked), (_COLLECTION, read_last(repository.store, repository.uri)))
-        return cls(repository.store, repository.uri, seen, () if last is None else last.refs)
 
-    def read(self) -> list[RemoteRef]:
-        """Return all refs, deleted ones too; later readings must agree with this one.
-
-        Refs that are older than they were are in `gone_back` afterwards: see `check_reached`.
-
-        Raises:
-            RefsWentBack: refs are missing.
-            UnreadableRef: a ref is damaged, or it is listed and cannot be read.
-        """
-        bad: list[InvalidRecord] = []
-        listed = {(each.kind, each.name): each for each in iter_refs(self._store)}
-        # A store may list late, so what is not listed is asked for.
-        late = [ListedRef(*ref, Version("")) for ref in self._seen.keys() - listed.keys()]
-        wanted = [*listed.values(), *late]
-        refs = list(read_refs(self._store, wanted, on_bad=bad.append))
-        for each in bad:
-            self._refuse(RefKind(each.kind), each.name)
-        found = {(ref.kind, ref.name): ref for ref in refs}
-        for kind, name in listed.keys() - found.keys():
-            self._refuse(kind, name)
-        lost = [
-            _lost(before, who, found.get(ref))
-            for ref, seen in sorted(self._seen.items())
-            for who, before in seen.items()
-            if tracking.went_back(self._store, before, found.get(ref))
-        ]
-        if any((each.kind, each.name) not in found for each in lost):
-            raise RefsWentBack(self._uri, lost)
-        self.gone_back = [*self._stood, *lost]
-        for ref in refs:
-            self._seen[ref.kind, ref.name][_RUN] = _tracked(ref)
-        return refs
-
-    def check_reached(self, reached: Collection[CommitId]) -> None:
-        """Check that refs reach the commits on which others were seen before they went back.
-
-        Raises:
-            RefsWentBack: no ref reaches one of them.
-        """
-        lost = [each for each in self.gone_back if each.commit_id not in reached]
-        if lost:
-            raise RefsWentBack(self._uri, lost)
-
-    def _refuse(self, kind: RefKind, name: str) -> None:
-        """Raise an error for a ref that could not be read, with what is known of it."""
-        before = next(iter(self._seen.get((kind, name), {}).items()), None)
-        known = "" if before is None else f"; {before[0]} saw it {_where(before[1])}"
-        try:
-            found = find_ref(self._store, kind, name)
-        except NotOurs as error:
-            raise UnreadableRef(f"{error.message}{known}", hint=error.hint) from error
-        if found is None:
-            raise UnreadableRef(
-                f"{kind} {name!r} is listed in {self._store.uri}, but cannot be read there{known}",
-                hint="repeat the command later; if it stays so, restore the object from a clone "
-                f"that has seen it: lakecli fsck --repair {self._uri}",
-            )
-        raise UnreadableRef(
-            f"{kind} {name!r} could not be read in {self._store.uri} at first{known}",
-            hint="repeat the command",
+def _unreadable(
+    store: ObjectStore, uri: str, kind: RefKind, name: str, *, seen: Mapping[str, Tracked]
+) -> UnreadableRef:
+    """Return the error for a ref that could not be read, with what is known of it."""
+    before = next(iter(seen.items()), None)
+    known = "" if before is None else f"; {before[0]} saw it {_where(before[1])}"
+    try:
+        found = find_ref(store, kind, name)
+    except NotOurs as error:
+        return UnreadableRef(f"{error.message}{known}", hint=error.hint)
+    if found is None:
+        return UnreadableRef(
+            f"{kind} {name!r} is listed in {store.uri}, but cannot be read there{known}",
+            hint="repeat the command later; if it stays so, restore the object from a clone "
+            f"that has seen it: lakecli fsck --repair {uri}",
         )
+    return UnreadableRef(
+        f"{kind} {name!r} could not be read in {store.uri} at first{known}",
+        hint="repeat the command",
+    )
 
 
 def _lost(before: Tracked, who: str, ref: RemoteRef | None) -> LostRef:
     if ref is None:
-        now = "is missing"
+        now = _MISSING
     elif ref.sequence < before.sequence:
         now = f"is at move {ref.sequence}"
     else:

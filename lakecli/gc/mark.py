@@ -23,12 +23,13 @@ from lakecli.engine.runner import OpenStore, StoreLocation
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.errors import IntegrityError
 from lakecli.gc.data_objects import (
-    LiveSet,
+    LakeFsPart,
+    ListingPart,
     addresses_in,
     all_parts,
-    check_not_ahead,
     digests_of,
     kind_of_part,
+    list_part,
 )
 from lakecli.gc.policy import LakeFsAhead, Work, check_not_newer, check_stopped
 from lakecli.gc.report import (
@@ -43,20 +44,16 @@ from lakecli.gc.report import (
     Summary,
     tables_left,
 )
-from lakecli.gc.roots import Roots, gather
-from lakecli.gc.state import DIGEST, total_of
+from lakecli.gc.roots import Roots, gather, iter_staged
+from lakecli.gc.spark_live_set import open_live
+from lakecli.gc.state import DIGEST, split, total_of
 from lakecli.remote.gc_protocol import iter_expired
+from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Notice
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
-from lakecli.stores.contract import (
-    ObjectNotFound,
-    ObjectStore,
-    Version,
-    get_bounded,
-    is_much_less,
-)
+from lakecli.stores.contract import ObjectNotFound, ObjectStore, Version, get_bounded, is_much_less
 from lakecli.stores.streams import batches
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
@@ -153,7 +150,7 @@ class Mark:
                 number, total = total_of(listed.records)
                 self._garbage.add(kind_of_part(listed.name), total, objects=number)
                 yield listed.name, listed.records
-        check_not_ahead(work, live, [part for part in parts if part.name in later])
+        self._reach.check_not_ahead([part for part in parts if part.name in later])
 
     def _doom(self, doomed: Doomed) -> None:
         """Condemn an object other than data."""
@@ -186,14 +183,15 @@ class TablesRead(NamedTuple):
 
 
 class Reach:
-    """Reads trees and ranges, and records what they refer to.
+    """Reads trees and ranges, and records what they refer to; to be closed.
 
     Args:
         work: what the collection works with; its progress counts the tables that are read.
-        live: receives the data objects in use; empty at first.
+        refs: the refs in the bucket as they were read first.
 
     Attributes:
         work: what the collection works with.
+        refs: the refs in the bucket as they were read last.
         live: the data objects in use.
         trees: hex IDs of the metaranges read.
         ranges: hex IDs of the ranges read.
@@ -203,15 +201,20 @@ class Reach:
         foreign: number of tables that lakecli did not write.
     """
 
-    def __init__(self, work: Work, live: LiveSet) -> None:
+    def __init__(self, work: Work, refs: Sequence[RemoteRef]) -> None:
         self.work = work
-        self.live = live
+        self.refs = refs
+        self.live = open_live(work.runner)
         self.trees: set[str] = set()
         self.ranges: set[str] = set()
         self.dumps: frozenset[str] = frozenset()
         self.lost: set[str] = set()
         self.entries = 0
         self.foreign = 0
+
+    def close(self) -> None:
+        """Delete what the set of data objects has stored."""
+        self.live.close()
 
     @property
     def tables(self) -> set[str]:
@@ -224,7 +227,10 @@ class Reach:
         Raises:
             LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
         """
-        roots = gather(self.work, self.live)
+        for digests in iter_staged(self.work.repository, self.work.times.now):
+            self.live.add(digests)
+        roots = gather(self.work, self.refs)
+        self.refs = roots.refs
         # No rule lets go the tree of a branch or tag, whatever the list of deleted trees says.
         collected = frozenset(iter_expired(self.work.store)) - roots.heads
         self.follow(roots.trees | roots.dumped_trees, must_exist=True, collected=collected)
@@ -270,6 +276,29 @@ class Reach:
             self.live.add(read.references)
             if read.kept is not None:
                 self.live.add_written(read.kept)
+
+    def check_not_ahead(self, later: Iterable[ListingPart]) -> None:
+        """Refuse to delete objects of lakeFS if one not in use is younger than the last dump.
+
+        Writers renew the dates of objects that they use, so those that are in use tell nothing.
+
+        Args:
+            later: the parts that have younger ones; they are listed again.
+
+        Raises:
+            LakeFsAhead: there is one.
+        """
+        work = self.work
+        parts = [each._replace(is_later=True) for each in later if isinstance(each, LakeFsPart)]
+        if not parts or work.last_dump is None:
+            return
+        for listed in self.live.iter_unreached(work, parts):
+            if listed.records:
+                part = next(part for part in parts if part.name == listed.name)
+                found = list_part(part._replace(keys=True), location=work.location)
+                keys = dict(zip(split(found.records), found.keys, strict=True))
+                key = keys.get(next(split(listed.records)), DATA)
+                raise LakeFsAhead(work, key, work.last_dump)
 
     def _read(
         self, task: Callable[..., TablesRead], ids: Collection[str]
@@ -386,7 +415,7 @@ def list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
     listed than the last collection left, they are listed twice, and what either has counts.
     """
     tables, files = _list_tables(work)
-    before = tables_left(work.store, work.epoch)
+    before = tables_left(work.store, work.seen.state.epoch)
     if not is_much_less(len(tables), before):
         return tables, files
     both = tables | _list_tables(work)[0]

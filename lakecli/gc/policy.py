@@ -1,6 +1,7 @@
 """What a collection may delete: options, times, retention rules, and refusals.
 
-First come the caller's options, and `Work`, with which all parts of a collection work.
+First come the caller's options, and `Work`, with which all parts of a collection work: what `begin`
+finds when a run begins.
 
 Retention rules say how long commits keep their objects, per branch: see `roots`. In lakeFS's JSON::
 
@@ -14,20 +15,27 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import MAX_RULES_SIZE, lakefs_object
 from lakecli.base.parsing import parse_json
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.engine.runner import OpenStore, Runner, StoreLocation
+from lakecli.engine.runner import OpenStore, Runner, StoreLocation, location_for
 from lakecli.errors import NotFound, Refused, UsageError
-from lakecli.gc.known_refs import KnownRefs
-from lakecli.remote.gc_protocol import DEFAULT_GRACE, RULES_KEY, STALE_AFTER
+from lakecli.gc.known_refs import KnownRefs, find_known
+from lakecli.remote import gc_protocol
+from lakecli.remote.gc_protocol import DEFAULT_GRACE, RULES_KEY, STALE_AFTER, ObservedState, Phase
 from lakecli.remote.refs import iter_refs
 from lakecli.repository.contract import Repository
-from lakecli.repository.lakefs.kept_dumps import CLOCKS, TakenOver, written_at
+from lakecli.repository.lakefs.kept_dumps import (
+    CLOCKS,
+    TakenOver,
+    find_take_over,
+    last_dump_at,
+    written_at,
+)
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore
 
 
@@ -40,7 +48,6 @@ class GcOptions(NamedTuple):
         force_shared: collect although another program uses the namespace.
         lakefs_stopped: record that lakeFS, from which the namespace was taken over, has stopped.
         accept_restored: accept that refs are missing or older than they were, and begin anew.
-        confirm: called with a question before anything is deleted; raises if the answer is no.
         progress: counts the metaranges and ranges that are read.
     """
 
@@ -49,7 +56,6 @@ class GcOptions(NamedTuple):
     force_shared: bool = False
     lakefs_stopped: bool = False
     accept_restored: bool = False
-    confirm: Callable[[str], None] = lambda _question: None
     progress: Progress = NO_PROGRESS
 
 
@@ -75,12 +81,11 @@ class Times(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a collection works with.
+    """What a collection works with, as `begin` finds it.
 
     Attributes:
         repository: the repository.
         store: its namespace.
-        known: the refs in the bucket, and what was seen of them.
         runner: runs the parts.
         location: where parts find the namespace.
         times: which objects are old.
@@ -88,12 +93,12 @@ class Work(NamedTuple):
         taken: how the namespace was taken over from lakeFS; ``None``: it was not.
         last_dump: when the last refs dump was made that went out or came in; ``None``: as above.
         progress: counts the metaranges and ranges that are read, and the parts of listings.
-        epoch: number of the last condemnation; 0: there was none.
+        known: what is known of the refs in the bucket.
+        seen: the state of the collection.
     """
 
     repository: Repository
     store: ObjectStore
-    known: KnownRefs
     runner: Runner
     location: StoreLocation | OpenStore
     times: Times
@@ -101,12 +106,61 @@ class Work(NamedTuple):
     taken: TakenOver | None
     last_dump: datetime | None
     progress: Progress
-    epoch: int
+    known: KnownRefs
+    seen: ObservedState
 
     @property
     def lakefs(self) -> TakenOver | None:
         """The lakeFS that wrote to the namespace, if its objects may be garbage."""
         return self.taken if self.taken is not None and self.taken.stopped_at else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is condemned."""
+        return self.seen.state.phase is Phase.IDLE
+
+
+class NotTakenOver(UsageError):
+    """It is confirmed that lakeFS has stopped, where it never was."""
+
+
+def begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
+    """Return what a collection works with; a dry run does not even write to learn the time.
+
+    Raises:
+        UsageError: lakeFS is said to have stopped, but the namespace was not taken over from it;
+            or the retention rules are not valid.
+        DamagedState: the state is damaged.
+        BadRecord: the record of a refs dump that is kept is not valid.
+    """
+    store = repository.store
+    now = repository.lake.runtime.now() if options.dry_run else gc_protocol.store_now(store)
+    rules, taken = find_rules(store), find_take_over(store)
+    if options.lakefs_stopped:
+        if taken is None:
+            raise NotTakenOver(
+                f"{repository.uri} was not taken over from lakeFS",
+                hint="leave out the confirmation that lakeFS has stopped: --lakefs-stopped",
+            )
+        taken = taken._replace(stopped_at=now)
+    last_dump = None if taken is None else last_dump_at(store, taken.dump)
+    seen = gc_protocol.look(store)
+    # Nothing younger than this machine's grace period is garbage, whatever the state says.
+    begun = seen.state.phase is not Phase.IDLE
+    grace = max(options.grace, seen.state.grace) if begun else options.grace
+    return Work(
+        repository,
+        store,
+        runner,
+        location_for(repository, runner),
+        Times(now, grace),
+        rules,
+        taken,
+        last_dump,
+        options.progress,
+        find_known(repository),
+        seen,
+    )
 
 
 MAX_DAYS: Final = 36_500

@@ -32,14 +32,7 @@ from lakecli.gc.known_refs import LostRef
 from lakecli.refs.names import is_ref_name
 from lakecli.remote.gc_protocol import Phase
 from lakecli.repository.lakefs.kept_dumps import DUMPS, KeptDump
-from lakecli.stores.contract import (
-    ANY,
-    ObjectNotFound,
-    ObjectStore,
-    TooLarge,
-    Version,
-    get_bounded,
-)
+from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, TooLarge, Version, get_bounded
 
 KINDS: Final = {
     "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),

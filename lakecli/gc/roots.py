@@ -30,8 +30,15 @@ from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS
 from lakecli.base.model import CommitId, MetarangeId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
-from lakecli.gc.data_objects import LiveSet, addresses_in, digests_of
-from lakecli.gc.known_refs import KnownRefs, Positions, list_reflog, read_positions
+from lakecli.gc.data_objects import addresses_in, digests_of
+from lakecli.gc.known_refs import (
+    Positions,
+    UncertainRefs,
+    find_lost,
+    list_reflog,
+    read_known_refs,
+    read_positions,
+)
 from lakecli.gc.policy import Rules, Work
 from lakecli.gc.report import Doomed
 from lakecli.kv import operations as log
@@ -44,12 +51,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handle.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.journal import intents
 from lakecli.repository.lakefs.dump import reach_of_dump
-from lakecli.repository.lakefs.kept_dumps import (
-    LostDump,
-    all_kept,
-    find_left,
-    iter_expired_records,
-)
+from lakecli.repository.lakefs.kept_dumps import LostDump, all_kept, find_left, iter_expired_records
 from lakecli.staging import area
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 
@@ -97,26 +99,26 @@ class Roots(NamedTuple):
     unneeded: tuple[Doomed, ...]
 
 
-def check_refs(known: KnownRefs, store: ObjectStore) -> list[RemoteRef]:
-    """Return the refs, none of which vanished or went back since it was seen.
+def check_refs(work: Work) -> tuple[list[RemoteRef], UncertainRefs | None]:
+    """Return the refs, and the refusal if some vanished or went back since they were seen.
 
     Raises:
-        RefsWentBack: refs are missing, or older than they were.
         UnreadableRef: a ref is damaged, or it is listed and cannot be read.
     """
-    refs = known.read()
-    if known.gone_back:
-        heads = [ref.commit_id for ref in refs]
-        known.check_reached(reached_by_heads(read_packs(store).commits, heads))
-    return refs
+    read = read_known_refs(work.store, work.known)
+    if work.known.damage is not None or not read.gone_back:
+        return read.refs, work.known.damage
+    heads = [ref.commit_id for ref in read.refs]
+    reached = reached_by_heads(read_packs(work.store).commits, heads)
+    return read.refs, find_lost(work.known, read, reached)
 
 
-def gather(work: Work, live: LiveSet) -> Roots:
-    """Return the roots; add the data objects of staged changes to `live`.
+def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:
+    """Return the roots.
 
     Args:
         work: what the collection works with.
-        live: receives data objects in use.
+        before: the refs in the bucket as this run read them before.
 
     Raises:
         LostHistory: a commit that a ref reaches is missing.
@@ -125,16 +127,19 @@ def gather(work: Work, live: LiveSet) -> Roots:
         NotOurs: a ref in the bucket is invalid.
         LostDump, BadRecord: a refs dump that is kept, or the one that lakeFS left, cannot be read.
     """
-    repository, known, now = work.repository, work.known, work.times.now
+    repository, now = work.repository, work.times.now
     # Refs first: later commits belong to none of the refs as read.
-    refs = known.read()
+    read = read_known_refs(work.store, work.known, before)
     cutoff = reflog_cutoff(now, work.times.grace)
     recent, expired = list_reflog(work.store, cutoff)
-    positions = list(read_positions(work.store, refs, recent, cutoff))
+    positions = list(read_positions(work.store, read.refs, recent, cutoff))
     packs = read_packs(work.store)
     commits = packs.commits
-    if known.gone_back:
-        known.check_reached(reached_by_heads(commits, [each.head for each in positions]))
+    if read.gone_back:
+        reached = reached_by_heads(commits, [each.head for each in positions])
+        lost = find_lost(work.known, read, reached)
+        if lost is not None:
+            raise lost
     with repository.lake.kv.read() as txn:
         for commit in RefStore(txn, repository.key).iter_commits():
             at = int(commit.created_at.timestamp())
@@ -144,7 +149,6 @@ def gather(work: Work, live: LiveSet) -> Roots:
             for each in own_positions(txn, repository, now)
             if each.commit_id in commits
         ]
-        add_staged(txn, repository, live, now)
     try:
         kept = retained(commits, _shared_starts(commits, positions, now, work.rules))
         all_kept = kept | retained(commits, own)
@@ -163,7 +167,7 @@ def gather(work: Work, live: LiveSet) -> Roots:
         own_trees=own_trees,
         dumped_trees=dumped,
         dumps=tables,
-        refs=tuple(refs),
+        refs=tuple(read.refs),
         history=commits,
         unneeded=tuple(_unneeded(work, packs, expired)),
     )
@@ -286,12 +290,29 @@ def _since(now: datetime, rules: Rules | None, branch: str) -> int | None:
     return int((now - timedelta(days=days)).timestamp())
 
 
-def add_staged(txn: ReadTransaction, repository: Repository, live: LiveSet, now: datetime) -> None:
-    """Add data objects of staged changes, and of those that undo could restore."""
+def iter_staged(repository: Repository, now: datetime) -> Iterator[bytes]:
+    """Yield the digests of data objects of staged changes, and of those that undo could restore.
+
+    Read before `gather`: what is committed between the two is found here, or there, or by both.
+
+    Args:
+        repository: the repository.
+        now: time by the store's clock.
+    """
+    with repository.lake.kv.read() as txn:
+        found: set[bytes] = set()
+        for value in _staged_values(txn, repository, now):
+            found.update(addresses_in(value))
+            if len(found) >= _BATCH:
+                yield digests_of(found)
+                found.clear()
+        yield digests_of(found)
+
+
+def _staged_values(txn: ReadTransaction, repository: Repository, now: datetime) -> Iterator[bytes]:
     tokens: set[bytes] = set()
     for branch in RefStore(txn, repository.key).iter_branches():
         tokens.update((branch.staging_token, *branch.sealed_tokens))
-    found: set[bytes] = set()
     for operation in iter_operations(txn, repository, now):
         tokens.update(operation.sealed)
         for ref in operation.refs:
@@ -300,18 +321,10 @@ def add_staged(txn: ReadTransaction, repository: Repository, live: LiveSet, now:
             tokens.add(change.token)
             for _, image in log.iter_images(txn, operation.id, change.token):
                 if image is not None:
-                    _collect(found, image, live)
+                    yield image
     for token in sorted(tokens):
         for _, value in area.scan(txn, StagingToken(token)):
-            _collect(found, value, live)
-    live.add(digests_of(found))
-
-
-def _collect(found: set[bytes], value: bytes, live: LiveSet) -> None:
-    found.update(addresses_in(value))
-    if len(found) >= _BATCH:
-        live.add(digests_of(found))
-        found.clear()
+            yield value
 
 
 def _tokens_of(fields: Mapping[str, object] | None) -> Iterator[bytes]:

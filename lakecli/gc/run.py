@@ -1,28 +1,30 @@
 """Advance garbage collection as far as time allows, and undo it.
 
-One call does one thing: in the idle state it condemns; if something is condemned and the grace
+One step does one thing: in the idle state it condemns; if something is condemned and the grace
 period is over, it sweeps; it continues an interrupted sweep, of this or another machine, once its
-lease is over. After a kill at any step, the same call leads to the same result.
+lease is over. After a kill at any point, the same command leads to the same result.
+
+`prepare` finds out what the next step is, `take` takes it. Between the two a person may be asked.
+A step moves the state only from what `prepare` has seen, so what is deleted is what was asked for.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import timedelta
 from operator import attrgetter
+from typing import NamedTuple
 
 from lakecli.base.layout import SHORTEST_GRACE
-from lakecli.engine.runner import Runner, location_for
-from lakecli.engine.spark_runner import SparkRunner
-from lakecli.errors import UsageError
-from lakecli.gc.data_objects import DigestSet, LiveSet
+from lakecli.engine.runner import Runner
 from lakecli.gc.known_refs import (
-    DamagedObservation,
     KnownRefs,
-    LostRef,
     RefsWentBack,
+    UncertainRefs,
     observe,
     put_last,
+    read_known_refs,
 )
 from lakecli.gc.mark import Mark, Reach
 from lakecli.gc.policy import (
@@ -30,34 +32,21 @@ from lakecli.gc.policy import (
     SharedNamespace,
     Times,
     Work,
+    begin,
     check_published,
-    find_rules,
     find_sharing,
 )
-from lakecli.gc.report import (
-    Action,
-    GcReport,
-    GcStatus,
-    fields_of,
-    write_fields,
-    write_report,
-)
+from lakecli.gc.report import Action, GcReport, GcStatus, fields_of, write_fields, write_report
 from lakecli.gc.roots import check_refs, reflog_cutoff
-from lakecli.gc.spark_live_set import SparkLiveSet
-from lakecli.gc.state import LostMarks, Marks, SweepLease, clean_up, move_state, undo_condemnation
+from lakecli.gc.state import Marks, SweepLease, check_lists, clean_up, move_state, undo_condemnation
 from lakecli.gc.sweep import Sweep
 from lakecli.remote import gc_protocol
-from lakecli.remote.gc_protocol import LEASE, STALE_AFTER, ObservedState, Phase, store_now
+from lakecli.remote.gc_protocol import LEASE, STALE_AFTER, ObservedState, Phase
+from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_readable, check_writable
 from lakecli.repository.journal import tracking
-from lakecli.repository.lakefs.kept_dumps import (
-    TakenOver,
-    all_kept,
-    confirm_stopped,
-    find_take_over,
-    last_dump_at,
-)
+from lakecli.repository.lakefs.kept_dumps import all_kept, confirm_stopped, find_take_over
 from lakecli.settings.keys import check_grace
 from lakecli.stores.capabilities import clear_temporaries
 
@@ -67,18 +56,53 @@ __all__ = [
     "GcReport",
     "GcStatus",
     "SharedNamespace",
+    "Step",
     "advance",
+    "prepare",
     "status",
+    "take",
     "undo",
 ]
 
 
-class NotTakenOver(UsageError):
-    """It is confirmed that lakeFS has stopped, where it never was."""
+class Step(NamedTuple):
+    """The next step of a collection, which `take` takes.
+
+    Attributes:
+        question: what it deletes, or accepts, for good, as a person must confirm; ``""``: nothing.
+        work: what the collection works with.
+        options: how to collect.
+        refs: the refs in the bucket.
+        status: the state before the step.
+        waits: whether it is too early for a step.
+        accepts: the refusal of the refs that the step accepts; ``None``: there is none.
+    """
+
+    question: str
+    work: Work
+    options: GcOptions
+    refs: Sequence[RemoteRef]
+    status: GcStatus
+    waits: bool = False
+    accepts: UncertainRefs | None = None
 
 
 def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcReport:
-    """Advance garbage collection as far as time allows.
+    """Advance garbage collection as far as time allows, without a question.
+
+    Args:
+        repository: the repository.
+        runner: runs the work that grows with the data.
+        options: how to collect.
+
+    Raises:
+        LakeError: as `prepare` and `take` do.
+    """
+    return take(prepare(repository, runner, options))
+
+
+def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
+    """Return the next step; nothing is condemned or deleted before it is taken.
 
     Args:
         repository: the repository.
@@ -88,18 +112,10 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
     Raises:
         UsageError: the grace period is too short or too long; or lakeFS is said to have stopped,
             but the namespace was not taken over from it.
-        SharedNamespace: another program uses the namespace, or lakeFS may do so; or lakeFS has
-            written since the last refs dump.
-        StateMoved: another machine collects at the same time.
         CannotShare: the store has no working compare-and-set.
         DamagedState: the state is damaged.
         RefsWentBack, UnreadableRef, DamagedObservation: a ref is missing, older than it was, or
             damaged, or what the last collection saw of the refs is.
-        LostHistory, MissingTable, LostMarks, …: the objects in use, or those condemned, are
-            unknown, so nothing is deleted.
-        SweepTooSlow: the store answers too slowly for a safe sweep; a later call continues it.
-        Refused: the answer to the question was no.
-        OutcomeUnknown, Unreachable: the same call continues.
     """
     check_grace(options.grace)
     if options.dry_run:
@@ -107,57 +123,60 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
     else:
         check_writable(repository)
         clear_temporaries(repository.store)
-    store, runtime = repository.store, repository.lake.runtime
-    # A dry run writes nothing, not even to learn the store's time.
-    now = runtime.now() if options.dry_run else store_now(store)
-    rules = find_rules(store)
-    taken = _find_take_over(repository, options, now)
-    last_dump = None if taken is None else last_dump_at(store, taken.dump)
-    seen = gc_protocol.look(store)
-    accepted: tuple[LostRef, ...] = ()
-    if options.accept_restored:
-        seen, known, accepted = _accept_refs(repository, options, seen)
-    else:
-        known = KnownRefs.of(repository)
-    refs = check_refs(known, store)
-    if not options.dry_run:
-        cutoff = reflog_cutoff(now, options.grace)
-        put_last(store, refs)
-        observe(store, runtime.new_id().hex(), refs, now=now, cutoff=cutoff)
-    state, present = seen.state, _status(repository, seen, options.grace)
-    is_idle = state.phase is Phase.IDLE
-    # Nothing younger than this machine's grace period is garbage, whatever the state says.
-    grace = options.grace if is_idle else max(options.grace, state.grace)
-    work = Work(
-        repository,
-        store,
-        known,
-        runner,
-        location_for(repository, runner),
-        Times(now, grace),
-        rules,
-        taken,
-        last_dump,
-        options.progress,
-        state.epoch,
-    )
-    if not is_idle and not options.dry_run:
-        if options.lakefs_stopped:
-            confirm_stopped(store)
-        at = present.sweep_at or present.resume_at
-        assert at is not None
-        if now <= at:
-            return GcReport(Action.WAITS, present)
-    with open_live(runner) as live:
-        reach = Reach(work, live)
-        if is_idle:
-            return _condemn(reach, options, seen, present)._replace(accepted=accepted)
-        sweep = Sweep(reach, Marks(store, state.mark))
+    work = begin(repository, runner, options)
+    refs, uncertain = check_refs(work)
+    present = _status(repository, work.seen, options.grace)
+    step = Step("", work, options, refs, present, accepts=uncertain)
+    if uncertain is not None:
+        if not options.accept_restored:
+            raise uncertain
         if options.dry_run:
-            sweep.find()
-            sweep.preview()
-            return sweep.report(present)
-        return _sweep(sweep, options, seen, present)
+            idle = work.seen.state._replace(phase=Phase.IDLE, mark="")
+            work = work._replace(
+                seen=ObservedState(idle, None, None),
+                known=KnownRefs(repository.uri),
+                times=Times(work.times.now, options.grace),
+            )
+            return step._replace(work=work)
+        question = f"accept the branches and tags of {repository.uri} as they are"
+        return step._replace(question=f"{question} ({uncertain.what})")
+    if options.dry_run:
+        return step
+    now = work.times.now
+    put_last(work.store, refs)
+    cutoff = reflog_cutoff(now, options.grace)
+    observe(work.store, repository.lake.runtime.new_id().hex(), refs, now=now, cutoff=cutoff)
+    if work.is_idle:
+        return step
+    if options.lakefs_stopped:
+        confirm_stopped(work.store)
+    at = present.sweep_at or present.resume_at
+    assert at is not None
+    if now <= at:
+        return step._replace(waits=True)
+    what = "" if present.summary is None else f" ({present.summary})"
+    return step._replace(question=f"permanently delete the garbage in {work.store.uri}{what}")
+
+
+def take(step: Step) -> GcReport:
+    """Take a step, if the state is still as it was when the step was prepared.
+
+    Raises:
+        SharedNamespace: another program uses the namespace, or lakeFS may do so; or lakeFS has
+            written since the last refs dump.
+        StateMoved: another machine collects at the same time, or has collected meanwhile.
+        RefsWentBack, UnreadableRef: a ref is missing, older than it was, or damaged.
+        LostHistory, MissingTable, LostMarks, …: the objects in use, or those condemned, are
+            unknown, so nothing is deleted.
+        SweepTooSlow: the store answers too slowly for a safe sweep; a later call continues it.
+        OutcomeUnknown, Unreachable: the same call continues.
+    """
+    if step.waits:
+        return GcReport(Action.WAITS, step.status)
+    if step.accepts is not None and not step.options.dry_run:
+        return _accept_refs(step, step.accepts)
+    with closing(Reach(step.work, step.refs)) as reach:
+        return _condemn(step, reach) if step.work.is_idle else _sweep(step, reach)
 
 
 def undo(
@@ -206,11 +225,8 @@ def _status(repository: Repository, seen: ObservedState, grace: timedelta) -> Gc
     sweep_at = resume_at = None
     summary = Marks(repository.store, state.mark).summary() if state.mark else None
     if seen.since is not None and state.phase is Phase.CONDEMNED:
-        sweep_at = seen.since
-        with suppress(LostMarks):
-            # The state may be forged, with lists written just now.
-            sweep_at = max(sweep_at, Marks(repository.store, state.mark).newest())
-        sweep_at += max(state.grace, grace) + STALE_AFTER
+        newest = Marks(repository.store, state.mark).newest() or seen.since
+        sweep_at = max(seen.since, newest) + max(state.grace, grace) + STALE_AFTER
     if seen.since is not None and state.phase is Phase.SWEEPING:
         resume_at = seen.since + LEASE
     return GcStatus(
@@ -218,65 +234,40 @@ def _status(repository: Repository, seen: ObservedState, grace: timedelta) -> Gc
     )
 
 
-def _find_take_over(repository: Repository, options: GcOptions, now: datetime) -> TakenOver | None:
-    """Return how the namespace was taken over, and that lakeFS has stopped if that is said."""
-    taken = find_take_over(repository.store)
-    if not options.lakefs_stopped:
-        return taken
-    if taken is None:
-        raise NotTakenOver(
-            f"{repository.uri} was not taken over from lakeFS",
-            hint="leave out the confirmation that lakeFS has stopped: --lakefs-stopped",
-        )
-    return taken._replace(stopped_at=now)
-
-
-def _accept_refs(
-    repository: Repository, options: GcOptions, seen: ObservedState
-) -> tuple[ObservedState, KnownRefs, tuple[LostRef, ...]]:
-    """Accept the present refs if some went back, and end a collection that began before.
+def _accept_refs(step: Step, uncertain: UncertainRefs) -> GcReport:
+    """Accept the present refs, end a collection that began before, and begin another one.
 
     So a whole grace period is left to push what only clones have.
-
-    Returns:
-        The state to go on with, what is known of the refs then, and which were accepted.
     """
-    store = repository.store
-    lost: tuple[LostRef, ...] = ()
-    try:
-        known = KnownRefs.of(repository)
-        check_refs(known, store)
-    except RefsWentBack as error:
-        question, lost = error.what, error.lost
-    except DamagedObservation as error:
-        question = error.message
-    else:
-        return seen, known, ()
-    present = KnownRefs(store, repository.uri)  # whatever was seen of them
-    if options.dry_run:
-        idle = seen.state._replace(phase=Phase.IDLE, mark="")
-        return ObservedState(idle, None, None), present, lost
-    options.confirm(f"accept the branches and tags of {repository.uri} as they are ({question})")
-    if seen.state.phase is not Phase.IDLE:
+    work = step.work
+    repository, store = work.repository, work.store
+    if not work.is_idle:
         undo_condemnation(repository, force=True)
     from lakecli.repository.sharing.fetch import fetch  # needed only to accept refs
 
     fetch(repository)
-    put_last(store, present.read())
+    read = read_known_refs(store, KnownRefs(repository.uri), step.refs)
+    if read.gone_back:  # since the question
+        raise RefsWentBack(repository.uri, read.gone_back)
+    put_last(store, read.refs)
     with repository.lake.kv.write() as txn:
         tracking.forget_rollback(txn, repository)
-    return gc_protocol.look(store), KnownRefs.of(repository), lost
+    options = step.options._replace(accept_restored=False)
+    next_step = prepare(repository, work.runner, options)
+    if next_step.question:  # another machine has condemned, and nobody has confirmed to delete that
+        next_step = next_step._replace(waits=True)
+    return take(next_step)._replace(accepted=uncertain.lost)
 
 
-def _condemn(reach: Reach, options: GcOptions, seen: ObservedState, present: GcStatus) -> GcReport:
+def _condemn(step: Step, reach: Reach) -> GcReport:
     """Mark garbage, and condemn it."""
-    work = reach.work
+    work, options = step.work, step.options
     repository, store, now = work.repository, work.store, work.times.now
     runtime = repository.lake.runtime
     check_published(work)
     if not options.dry_run:
-        clean_up(store, seen.state, now)
-    epoch, mark_id = work.epoch + 1, runtime.new_id().hex()
+        clean_up(store, work.seen.state, now)
+    epoch, mark_id = work.seen.state.epoch + 1, runtime.new_id().hex()
     marks = Marks(store, f"{epoch}-{mark_id}")
     runtime.on_step("gc:mark")
     roots = reach.follow_roots()
@@ -284,23 +275,25 @@ def _condemn(reach: Reach, options: GcOptions, seen: ObservedState, present: GcS
     for part, records in mark.run():
         if not options.dry_run:
             marks.put_data(part, records)
-    report = mark.report(present)
+    report = mark.report(step.status)
     shared = None if options.force_shared else find_sharing(work, mark.foreign)
     if shared is not None:
         if not options.dry_run:
             marks.delete()
         raise shared
-    if options.lakefs_stopped and not options.dry_run:
+    if options.dry_run:
+        accepted = () if step.accepts is None else step.accepts.lost
+        return report._replace(accepted=accepted)
+    if options.lakefs_stopped:
         confirm_stopped(store)
-    if not options.dry_run:
-        put_last(store, roots.refs)
-    if report.summary is not None and not options.dry_run:
+    put_last(store, roots.refs)
+    if report.summary is not None:
         runtime.on_step("gc:write-marks")
         marks.put_others(mark.others)
         marks.put_summary(report.summary)
         move_state(
             repository,
-            seen,
+            work.seen,
             phase=Phase.CONDEMNED,
             epoch=epoch,
             mark=marks.name,
@@ -310,54 +303,24 @@ def _condemn(reach: Reach, options: GcOptions, seen: ObservedState, present: GcS
     return report._replace(status=_status(repository, gc_protocol.look(store), options.grace))
 
 
-def _sweep(sweep: Sweep, options: GcOptions, seen: ObservedState, present: GcStatus) -> GcReport:
+def _sweep(step: Step, reach: Reach) -> GcReport:
     """Delete condemned objects that are still unreached."""
-    work = sweep.work
+    work, seen, sweep = step.work, step.work.seen, Sweep(reach)
     repository, store, now = work.repository, work.store, work.times.now
-    marks = Marks(store, seen.state.mark)
-    what = "" if present.summary is None else f" ({present.summary})"
-    options.confirm(f"permanently delete the garbage in {store.uri}{what}")
+    if step.options.dry_run:
+        sweep.find()
+        sweep.preview()
+        return sweep.report(step.status)
     if seen.state.phase is Phase.CONDEMNED:
         # Before the sweep begins, as writers wait for its end. A failure changes nothing.
         repository.lake.runtime.on_step("gc:prepare")
-        try:
-            sweep.prepare()
-        except LostMarks as error:
-            _check_unmoved(repository, seen, error)
-            raise
+        check_lists(repository, seen)
+        sweep.prepare()
     with SweepLease(repository, seen, now) as lease:
-        _check_age(marks, work.times)
-        write_fields(store, work.epoch, "sweeping", fields_of(sweep.find()), now)
+        Marks(store, seen.state.mark).check_age(now, work.times.grace)
+        write_fields(store, seen.state.epoch, "sweeping", fields_of(sweep.find()), now)
         sweep.run(lease)
-        report = sweep.report(present)
-        write_report(store, work.epoch, report, now)
-        put_last(store, sweep.refs)
-    return report._replace(status=status(repository, grace=options.grace))
-
-
-def _check_unmoved(repository: Repository, seen: ObservedState, error: LostMarks) -> None:
-    """Tell lost lists from lists that another machine deleted when it ended the collection."""
-    if gc_protocol.look(repository.store).version != seen.version:
-        raise gc_protocol.StateMoved(
-            f"another machine has ended the garbage collection of {repository.store.uri}",
-            hint=f"see its state: lakecli gc status {repository.uri}",
-        ) from error
-
-
-def _check_age(marks: Marks, times: Times) -> None:
-    """Refuse lists younger than the grace period, whatever the state says."""
-    age = times.now - marks.newest()
-    if age < times.grace + STALE_AFTER:
-        raise LostMarks(
-            marks.prefix, f"it was written {age.days} days ago, less than the grace period"
-        )
-
-
-def open_live(runner: Runner) -> LiveSet:
-    """Return an empty set of the data objects in use, as a context manager.
-
-    On Spark the set is in the namespace, unless that may not be written.
-    """
-    if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
-        return SparkLiveSet(runner, runner.scratch)
-    return DigestSet()
+        report = sweep.report(step.status)
+        write_report(store, seen.state.epoch, report, now)
+        put_last(store, reach.refs)
+    return report._replace(status=status(repository, grace=step.options.grace))

@@ -56,6 +56,7 @@ from lakecli.remote.gc_protocol import (
     LEASE,
     MAX_EXPIRED_SIZE,
     REFRESHING,
+    STALE_AFTER,
     DamagedState,
     GcState,
     NewerState,
@@ -139,16 +140,27 @@ class Marks:
         except LostMarks:
             return None
 
-    def newest(self) -> datetime:
-        """Return when the newest of the lists was written, by the bucket's clock.
+    def newest(self) -> datetime | None:
+        """Return when the newest of the lists was written, by the bucket's clock, if there are any.
+
+        The state may be forged, with lists written just now.
+        """
+        return max((info.modified_at for info in self._store.list(self.prefix)), default=None)
+
+    def check_age(self, now: datetime, grace: timedelta) -> None:
+        """Refuse lists younger than the grace period, whatever the state says.
 
         Raises:
-            LostMarks: there are none.
+            LostMarks: they are younger, or there are none.
         """
-        dates = [info.modified_at for info in self._store.list(self.prefix)]
-        if not dates:
+        newest = self.newest()
+        if newest is None:
             raise LostMarks(self.prefix)
-        return max(dates)
+        if now - newest < grace + STALE_AFTER:
+            days = (now - newest).days
+            raise LostMarks(
+                self.prefix, f"it was written {days} days ago, less than the grace period"
+            )
 
     def data_parts(self) -> list[str]:
         """Return the names of the parts of data objects."""
@@ -201,6 +213,28 @@ class Marks:
         if len(data) > limit:
             raise LostMarks(self.prefix + name, f"more than {limit} bytes")
         return data
+
+
+def check_lists(repository: Repository, seen: ObservedState) -> None:
+    """Check that the lists that a state names are there.
+
+    Raises:
+        StateMoved: another machine deleted them when it ended the collection.
+        LostMarks: the list of other condemned objects is missing or damaged.
+    """
+    try:
+        Marks(repository.store, seen.state.mark).others()
+    except LostMarks as error:
+        _check_unmoved(repository, seen, error)
+        raise
+
+
+def _check_unmoved(repository: Repository, seen: ObservedState, error: LostMarks) -> None:
+    if gc_protocol.look(repository.store).version != seen.version:
+        raise StateMoved(
+            f"another machine has ended the garbage collection of {repository.store.uri}",
+            hint=f"see its state: lakecli gc status {repository.uri}",
+        ) from error
 
 
 def _parse_doomed(line: bytes) -> Doomed:

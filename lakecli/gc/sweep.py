@@ -16,7 +16,6 @@ from lakecli.base.identity import h
 from lakecli.base.layout import SSTABLES, data_digest, lakefs_object
 from lakecli.gc.data_objects import (
     Garbage,
-    check_not_ahead,
     kind_of_part,
     list_part,
     part_named,
@@ -37,7 +36,6 @@ from lakecli.gc.report import Action, Doomed, GarbageCounter, GcReport, GcStatus
 from lakecli.gc.roots import Roots
 from lakecli.gc.state import RECORD, Marks, SweepLease, add_expired
 from lakecli.remote.gc_protocol import iter_keeps
-from lakecli.remote.ref_records import RemoteRef
 from lakecli.stores.capabilities import DeletesMatching, UploadId, uploads_of
 from lakecli.stores.contract import Version
 from lakecli.stores.streams import batches
@@ -55,18 +53,12 @@ class Sweep:
 
     Args:
         reach: has followed nothing yet.
-        marks: the lists of condemned objects.
-
-    Attributes:
-        work: what the collection works with.
-        refs: the refs in the bucket, as they were read last.
     """
 
-    def __init__(self, reach: Reach, marks: Marks) -> None:
-        self.refs: tuple[RemoteRef, ...] = ()
-        self.work = reach.work
+    def __init__(self, reach: Reach) -> None:
+        self._work = reach.work
         self._store = reach.work.store
-        self._marks = marks
+        self._marks = Marks(reach.work.store, reach.work.seen.state.mark)
         self._reach = reach
         self._garbage = GarbageCounter()
         self._spared = 0
@@ -82,7 +74,6 @@ class Sweep:
         Raises:
             LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
         """
-        self._marks.others()
         self._reach.follow_roots()
         self._keep()
         self._check_lakefs()
@@ -97,12 +88,11 @@ class Sweep:
             LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
         """
         roots, tables = self._remark()
-        self.refs = roots.refs
         self._check_lakefs()
         self._others = [*self._tables(tables), *self._rest(roots)]
         self._left = len(tables) - self._garbage.objects("range", "metarange")
         condemned = self._marks.summary() or Summary()
-        self._summary = summary_of(self.work, roots, self._others, condemned.objects)
+        self._summary = summary_of(self._work, roots, self._others, condemned.objects)
         return self._summary
 
     def preview(self) -> None:
@@ -127,7 +117,7 @@ class Sweep:
         """
         trees = [each for each in self._others if each.kind == "metarange"]
         names = (each.key.removeprefix(SSTABLES) for each in trees)
-        add_expired(self._store, self.work.epoch, names)
+        add_expired(self._store, self._work.seen.state.epoch, names)
         # A tree is deleted before the objects that it refers to.
         self._delete(_garbage(trees), lease)
         self._delete(_garbage(each for each in self._others if each.kind != "metarange"), lease)
@@ -157,7 +147,7 @@ class Sweep:
         """
         with ThreadPoolExecutor(_PARALLELISM) as pool:
             for several in batches(objects, BATCH * _PARALLELISM):
-                self.work.repository.lake.runtime.on_step("gc:delete")
+                self._work.repository.lake.runtime.on_step("gc:delete")
                 task = partial(self._delete_batch, lease)
                 self._spared += sum(pool.map(task, batches(several, BATCH)))
 
@@ -171,7 +161,7 @@ class Sweep:
 
     def _check_lakefs(self) -> None:
         """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""
-        work = self.work
+        work = self._work
         if work.lakefs is None:
             return
         later = []
@@ -180,11 +170,11 @@ class Sweep:
         ):
             check_stopped(work, listed.newest)
             later += [part] * bool(listed.later)
-        check_not_ahead(work, self._reach.live, later)
+        self._reach.check_not_ahead(later)
 
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
         """Follow what came into use since: refs, recent tables, and keeps, in this order."""
-        work, reach = self.work, self._reach
+        work, reach = self._work, self._reach
         roots = reach.follow_roots()
         tables, _ = list_tables(work)
         kept = self._keep()
@@ -226,7 +216,7 @@ class Sweep:
             else:
                 found.append(each._replace(size=tables[name].size, version=tables[name].version))
         names = [each.key.removeprefix(SSTABLES) for each in found]
-        kinds = kinds_of(self.work, tables, names)
+        kinds = kinds_of(self._work, tables, names)
         may_go = []
         for name, each in zip(names, found, strict=True):
             if KINDS_OF_TABLES.get(kinds.get(name, "")) == each.kind:
@@ -245,14 +235,14 @@ class Sweep:
         }
         if not doomed:
             return []
-        found = [each for each in iter_rest(self.work, roots) if (each.key, each.kind) in doomed]
+        found = [each for each in iter_rest(self._work, roots) if (each.key, each.kind) in doomed]
         for each in found:
             self._garbage.add(each.kind, each.size)
         return found
 
     def _data(self, beat: Callable[[], None] = lambda: None) -> Iterator[Iterable[Garbage]]:
         """Yield the data objects that are garbage, part by part; `beat` renews the lease."""
-        work, parts = self.work, []
+        work, parts = self._work, []
         for name in self._marks.data_parts():
             kind = kind_of_part(name)
             if kind == "lakefs" and work.lakefs is None:
@@ -269,7 +259,7 @@ class Sweep:
 
     def _uploads(self) -> Iterator[tuple[str, str]]:
         """Yield key and ID of abandoned uploads in parts."""
-        for each in list(abandoned(self._store, self.work.times.cutoff)):
+        for each in list(abandoned(self._store, self._work.times.cutoff)):
             self._garbage.add("upload")
             yield each
 

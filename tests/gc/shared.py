@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
-from lakecli.gc.run import Action, GcOptions, GcReport, advance
+from lakecli.gc.run import Action, GcOptions, GcReport, prepare, take
 from lakecli.repository import push as pushing
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.contents import read_object
@@ -22,6 +22,7 @@ from tests.support.clones import Clones
 from tests.support.lakes import START, through
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
     from pathlib import Path
 
@@ -97,10 +98,19 @@ class Shared:
         """The keys of ranges and metaranges."""
         return {info.key for info in self.store.list("_lakefs/")} - {"_lakefs/dummy"}
 
-    def collect(self, repository: Repository | None = None, **options: object) -> GcReport:
-        """Take one step."""
+    def collect(
+        self,
+        repository: Repository | None = None,
+        *,
+        confirm: Callable[[str], None] = lambda _question: None,
+        **options: object,
+    ) -> GcReport:
+        """Take one step, once a question is answered, as the command does."""
         given = GcOptions(grace=GRACE)._replace(**options)  # type: ignore[arg-type]
-        return advance(repository or self.clones[0], LocalRunner(), given)
+        step = prepare(repository or self.clones[0], LocalRunner(), given)
+        if step.question:
+            confirm(step.question)
+        return take(step)
 
     def collect_all(self, repository: Repository | None = None) -> GcReport:
         """Wait until all garbage is old, condemn it, wait, and sweep."""

@@ -17,7 +17,7 @@ from lakecli.fsck.findings import FsckCounts
 from lakecli.gc.policy import Rules, find_rules, parse_rules, put_rules
 from lakecli.gc.run import Action, SharedNamespace, status, undo
 from lakecli.gc.state import add_expired
-from lakecli.remote.gc_protocol import Phase, read_state
+from lakecli.remote.gc_protocol import Phase, StateMoved, read_state
 from lakecli.repository import branch, tag
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.sharing.fetch import fetch
@@ -429,6 +429,28 @@ def test_the_answer_no_deletes_nothing(shared: Shared) -> None:
 
     with pytest.raises(Refused):
         shared.collect(ada, confirm=no)
+    assert status(ada).phase is Phase.CONDEMNED
+
+
+def test_what_was_condemned_since_the_question_is_not_deleted(shared: Shared) -> None:
+    ada, ben = shared.clones
+    upload(ben, b"left", b"left")
+    shared.time.pass_by(LONG)
+    shared.collect(ada)
+    shared.time.pass_by(LONG)
+    before = shared.data
+
+    def answer_late(question: str) -> None:
+        assert "1 object that no ref reaches" in question
+        undo(ada)
+        upload(ben, b"more", b"more")
+        shared.time.pass_by(LONG)
+        assert shared.collect(ada).action is Action.CONDEMNED
+        shared.time.pass_by(LONG)
+
+    with pytest.raises(StateMoved):
+        shared.collect(ada, confirm=answer_late)
+    assert shared.data == before | {key_of(b"more")}
     assert status(ada).phase is Phase.CONDEMNED
 
 

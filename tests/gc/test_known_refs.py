@@ -19,6 +19,7 @@ from lakecli.gc.known_refs import (
     RefsWentBack,
     UnreadableRef,
     dump,
+    read_known_refs,
     read_last,
 )
 from lakecli.gc.run import Action, undo
@@ -250,6 +251,34 @@ def test_a_person_accepts_the_present_refs(scene: Scene, lose: Lose) -> None:
     assert read_all(scene.ada, "main") == {b"base": b"base"}
 
 
+def test_what_is_lost_after_the_question_is_not_accepted(scene: Scene) -> None:
+    shared = scene.shared
+    go_back(shared.store, scene)
+    before = scene.everything()
+    with pytest.raises(RefsWentBack, match="'side' is missing; this run saw it"):
+        shared.collect(
+            scene.ada, accept_restored=True, confirm=lambda _: remove(shared.store, scene)
+        )
+    with pytest.raises(RefsWentBack):
+        shared.collect(scene.ada)
+    assert scene.everything() == before
+
+
+def test_what_was_condemned_while_refs_were_accepted_waits(scene: Scene) -> None:
+    shared = scene.shared
+    go_back(shared.store, scene)
+
+    def answer_late(question: str) -> None:
+        assert question.startswith("accept the branches")
+        assert shared.collect(scene.cleo).action is Action.CONDEMNED
+        shared.time.pass_by(LONG)
+
+    before = scene.everything()
+    report = shared.collect(scene.ada, accept_restored=True, confirm=answer_late)
+    assert (report.action, len(report.accepted)) == (Action.WAITS, 1)
+    assert scene.everything() == before
+
+
 def test_nothing_is_accepted_where_nothing_went_back(scene: Scene) -> None:
     asked: list[str] = []
     report = scene.shared.collect(scene.ada, accept_restored=True, confirm=asked.append)
@@ -288,7 +317,7 @@ def test_a_record_of_the_last_collection_is_read_whole(scene: Scene, body: bytes
 
 def test_a_record_that_is_too_large(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakecli.gc.known_refs.MAX_SEEN_SIZE", 200)
-    refs = KnownRefs(scene.shared.store, "lakefs://demo").read()
+    refs = read_known_refs(scene.shared.store, KnownRefs("lakefs://demo")).refs
     assert 0 < dump(refs).count(b"\n") < len(refs)
     scene.shared.store.put(LAST, b"x" * 201, ANY)
     with pytest.raises(DamagedObservation, match="more than"):

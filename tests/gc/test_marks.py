@@ -50,7 +50,11 @@ def test_lists_are_read_as_they_were_written(store: MemoryStore, marks: Marks) -
 
 
 def test_lists_that_are_missing_are_named(marks: Marks) -> None:
-    for read in (marks.others, marks.newest, lambda: marks.data("00")):
+    for read in (
+        marks.others,
+        lambda: marks.check_age(START, timedelta(0)),
+        lambda: marks.data("00"),
+    ):
         with pytest.raises(LostMarks, match=PREFIX) as raised:
             read()
         assert "gc undo" in str(raised.value.hint)
@@ -66,6 +70,9 @@ def test_the_newest_list_tells_their_age() -> None:
     marks.put_data("02", b"")
     now += timedelta(days=1)
     assert marks.newest() == START + timedelta(days=1)
+    marks.check_age(now, timedelta(hours=23))
+    with pytest.raises(LostMarks, match="1 days ago, less than the grace period"):
+        marks.check_age(now, timedelta(hours=24))
 
 
 @pytest.mark.parametrize("part", ["0", "000", "g0", "FF", "everything", "lakefs-", "../00", "00/x"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ from lakecli.base.ids import CommitId, WriteId
 from lakecli.base.model import RefKind, StagingToken
 from lakecli.committed.values import encode_entry
 from lakecli.gc.data_objects import DigestSet
-from lakecli.gc.roots import OwnPosition, add_staged, own_positions
+from lakecli.gc.roots import OwnPosition, iter_staged, own_positions
 from lakecli.gc.state import RECORD
 from lakecli.kv.operations import RefChange, StagingChange
 from lakecli.refs.ref_store import RefStore
@@ -46,9 +47,9 @@ def positions(repository: Repository) -> set[OwnPosition]:
 def live(repository: Repository, *contents: bytes) -> set[bytes]:
     """Return which of these contents are in use."""
     records = b"".join(digest + bytes(8) for digest in sorted(map(h, contents)))
-    with DigestSet() as found:
-        with repository.lake.kv.read() as txn:
-            add_staged(txn, repository, found, repository.lake.runtime.now())
+    with closing(DigestSet()) as found:
+        for digests in iter_staged(repository, repository.lake.runtime.now()):
+            found.add(digests)
         unused = found.without(records)
     assert len(unused) % RECORD == 0
     return {each for each in contents if h(each) not in unused}

@@ -9,7 +9,14 @@ import pytest
 
 from lakecli.base.layout import MAX_REF_SIZE, ref_key, reflog_key
 from lakecli.base.model import MetarangeId, RefKind
-from lakecli.gc.known_refs import SEEN, KnownRefs, list_reflog, observe, read_positions
+from lakecli.gc.known_refs import (
+    SEEN,
+    KnownRefs,
+    list_reflog,
+    observe,
+    read_known_refs,
+    read_positions,
+)
 from lakecli.gc.roots import Known, reached_by_heads
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import MoveOutcome, find_ref
@@ -31,7 +38,7 @@ LONG_AGO = START - 1000 * DAY
 
 
 def positions_of(store: MemoryStore, cutoff: datetime) -> list[Positions]:
-    refs = KnownRefs(store, "lakefs://demo").read()
+    refs = read_known_refs(store, KnownRefs("lakefs://demo")).refs
     recent, _ = list_reflog(store, cutoff)
     return list(read_positions(store, refs, recent, cutoff))
 
@@ -44,7 +51,7 @@ class Bucket:
         self.store = MemoryStore(MemoryBucket(clock=lambda: self.now), "ns/")
 
     def observe(self, name: str, *, days: int = 31) -> None:
-        refs = KnownRefs(self.store, "lakefs://demo").read()
+        refs = read_known_refs(self.store, KnownRefs("lakefs://demo")).refs
         cutoff = self.now - days * DAY
         observe(self.store, name, refs, now=self.now, cutoff=cutoff)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -53,7 +53,7 @@ def set_clock(shared: Shared, repository: Repository, offset: timedelta = NO_OFF
     lake.runtime = lake.runtime._replace(clock=lambda: shared.time() + offset)
 
 
-def sweep_now(shared: Shared, collector: Repository, **options: object) -> None:
+def sweep_now(shared: Shared, collector: Repository, **options: Any) -> None:
     """Condemn garbage, wait, and sweep."""
     if shared.collect(collector, **options).action is Action.CONDEMNED:
         grace = options.get("grace", GRACE)

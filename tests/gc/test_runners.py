@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -136,7 +137,7 @@ def test_a_large_namespace_is_listed_in_parts(
 def test_a_set_of_digests_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakecli.gc.data_objects._BUFFERED", 1_000)
     digests = [bytes([number % 256]) * 31 + bytes([number // 256]) for number in range(1_000)]
-    with DigestSet() as found:
+    with closing(DigestSet()) as found:
         for digest in digests[::2]:
             found.add(digest)
         records = b"".join(digest + (7).to_bytes(8) for digest in sorted(digests))

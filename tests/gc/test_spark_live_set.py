@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
@@ -31,13 +32,14 @@ from lakecli.errors import IntegrityError, LostRace, PermissionDenied
 from lakecli.fsck.check import fsck
 from lakecli.gc import spark_live_set, state
 from lakecli.gc.data_objects import DigestSet
-from lakecli.gc.run import Action, GcOptions, advance, open_live
+from lakecli.gc.run import Action, GcOptions, advance
 from lakecli.gc.spark_live_set import (
     Reading,
     Remainder,
     SparkLiveSet,
     counts_row,
     group_names,
+    open_live,
     read_digests,
     rows,
 )
@@ -391,7 +393,7 @@ def test_without_the_right_to_write_the_set_is_here(
     assert live.added == 3
     monkeypatch.setattr(store, "put", denied)
     for each in (runner, LocalRunner()):
-        with open_live(each) as here:
+        with closing(open_live(each)) as here:
             assert isinstance(here, DigestSet)
 
 

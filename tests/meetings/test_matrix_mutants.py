@@ -81,7 +81,7 @@ def _forgets_what_was_undone(patch: pytest.MonkeyPatch) -> None:
 
 def _blames_the_lists(patch: pytest.MonkeyPatch) -> None:
     """A collection that another one ended takes the missing lists for damage."""
-    patch.setattr("lakecli.gc.run._check_unmoved", _nothing)
+    patch.setattr("lakecli.gc.state._check_unmoved", _nothing)
 
 
 def _registers_twice(patch: pytest.MonkeyPatch) -> None:

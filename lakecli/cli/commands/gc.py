@@ -19,7 +19,7 @@ from lakecli.cli.parsers import Kind, read_duration
 from lakecli.errors import NotFound
 from lakecli.gc.policy import Rules, delete_rules, get_rules, parse_rules, put_rules, rules_fields
 from lakecli.gc.report import Summary
-from lakecli.gc.run import Action, GcOptions, GcReport, GcStatus, advance, status, undo
+from lakecli.gc.run import Action, GcOptions, GcReport, GcStatus, prepare, status, take, undo
 from lakecli.remote.gc_protocol import Phase
 from lakecli.repository.lakefs.dump import manifest_fields
 
@@ -286,10 +286,12 @@ def gc_run(
             force_shared=force_shared,
             lakefs_stopped=lakefs_stopped,
             accept_restored=accept_restored,
-            confirm=lambda question: context.confirm(question, yes=yes),
             progress=shown,
         )
-        report: GcReport = advance(opened, runner, options)
+        step = prepare(opened, runner, options)
+        if step.question:
+            context.confirm(step.question, yes=yes)
+        report = take(step)
     context.out.emit(
         report_record(report, dry_run=dry_run),
         text=lambda: report_lines(report, opened.uri, dry_run=dry_run),
