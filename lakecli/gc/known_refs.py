@@ -308,13 +308,14 @@ def read_known_refs(
     unread += listed.keys() - found.keys()
     if unread:
         raise _unreadable(store, known.uri, *unread[0], seen=seen[unread[0]])
-    gone_back = [
+    lost = [
         _lost(each, who, found.get(ref))
         for ref, by in sorted(seen.items())
         for who, each in by.items()
         if tracking.went_back(store, each, found.get(ref))
     ]
-    return RefsRead(refs, [*gone_back, *known.stood])
+    # An error names a ref by the first of its entries.
+    return RefsRead(refs, sorted([*known.stood, *lost], key=lambda each: each.now != _MISSING))
 
 
 def find_lost(
