@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from threading import Lock
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from lakecli.base import layout
+from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.model import MetarangeId, RangeId
 from lakecli.base.progress import Progress
 from lakecli.committed.cache import BUCKET, DISK, MEMORY, Reads, SstableCache, Tier
@@ -31,6 +32,7 @@ from lakecli.committed.metaranges import (
     load_metarange,
 )
 from lakecli.errors import IntegrityError
+from lakecli.kv.local_store import LocalStore, Table
 from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, SSTable
 from lakecli.stores.contract import ObjectNotFound, ObjectStore, WriteBatch, get_bounded
 
@@ -59,7 +61,7 @@ class TreeCounts:
 class TableGuard(Protocol):
     """Protects tables, new ones and those that existed already, from garbage collection.
 
-    It is `lakecli.repository.guard.GcGuard`.
+    It is `lakecli.repository.guard.GcGuard`, whose methods these are.
     """
 
     def begin(self) -> bool:
@@ -76,21 +78,41 @@ class TableGuard(Protocol):
             whole: the objects refer to others that are not listed here.
         """
 
+    def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
+        """Claim objects that exist; return the sizes of those found, or ``None``."""
 
-class Rebuilt(Protocol):
-    """Remembers which tree of lakecli has the contents of a tree of lakeFS.
 
-    It is `lakecli.repository.handle.lake.RebuiltTrees`.
+class RebuiltTrees(NamedTuple):
+    """Which tree of lakecli has the contents of a tree of lakeFS, as this machine remembers it.
+
+    No commit refers to a rebuilt tree before one is made on top of it, so garbage collection may
+    have deleted it: `TreeStore.claim` finds out before it is used::
+
+        META  rebuilt/ ‖ repository ‖ metarange ID -> metarange ID, 32 bytes each
+
+    Attributes:
+        store: the local store.
+        repository: the 16 bytes that the repository's rows begin with.
+        show: given a number of entries, shows how a tree is rebuilt.
     """
 
+    store: LocalStore
+    repository: bytes
+    show: Callable[[int], AbstractContextManager[Progress]]
+
     def find(self, tree: MetarangeId) -> MetarangeId | None:
-        """Return the tree of lakecli if it is still there; it is claimed."""
+        """Return the rebuilt tree, which may be gone; ``None`` if there is none."""
+        with self.store.read() as txn:
+            data = txn.get(Table.META, self._key(tree))
+        return None if data is None or len(data) != DIGEST_SIZE else MetarangeId(data.hex())
 
     def put(self, tree: MetarangeId, rebuilt: MetarangeId) -> None:
-        """Remember the tree of lakecli, which is durable and claimed."""
+        """Remember a rebuilt tree, which is durable and claimed."""
+        with self.store.write() as txn:
+            txn.put(Table.META, self._key(tree), bytes.fromhex(rebuilt))
 
-    def show(self, entries: int) -> AbstractContextManager[Progress]:
-        """Show the progress of rebuilding a tree of so many entries."""
+    def _key(self, tree: MetarangeId) -> bytes:
+        return b"rebuilt/" + self.repository + bytes.fromhex(tree)
 
 
 class TableBatch:
@@ -137,7 +159,7 @@ class TreeStore:
         memory: int = MEMORY_SIZE,
         reads: Reads | None = None,
         guard: Callable[[], TableGuard] | None = None,
-        rebuilt: Rebuilt | None = None,
+        rebuilt: RebuiltTrees | None = None,
     ) -> None:
         self.store = store
         self.range_entries = range_entries
@@ -294,6 +316,19 @@ class TreeStore:
     def cuts_as(self, tree: Metarange) -> bool:
         """Return whether a tree is cut as this repository cuts trees, or is empty."""
         return not len(tree) or tree.range_entries == self.range_entries
+
+    def claim(self, tree: MetarangeId) -> bool:
+        """Claim a tree that is about to be used; return whether the namespace still has it.
+
+        Raises:
+            LostRace: garbage collection deleted it just now, or is running.
+        """
+        guard = None if self._guard is None else self._guard()
+        if guard is None or not guard.begin():
+            return True
+        key = layout.sstable_key(tree)
+        sizes = guard.claim([key])
+        return sizes is None or key in sizes
 
     def begin(self) -> TableBatch:
         """Return a batch of tables that become durable together."""

@@ -37,7 +37,7 @@ from lakecli.committed.metaranges import (
     iter_runs,
 )
 from lakecli.committed.splitter import Splitter
-from lakecli.committed.tree_store import Rebuilt, TableBatch, TreeStore
+from lakecli.committed.tree_store import RebuiltTrees, TableBatch, TreeStore
 from lakecli.committed.values import digests, identity_of
 from lakecli.sstable.block import Run
 from lakecli.sstable.writer import TableWriter
@@ -479,15 +479,16 @@ def find_canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
 
     Raises:
         IntegrityError: the metarange is missing or damaged.
+        LostRace: garbage collection deleted the tree just now, or is running.
     """
     found = trees.metarange(tree)
     if trees.rebuilt is None or trees.cuts_as(found):
         return found
     known = trees.rebuilt.find(tree)
-    return found if known is None else trees.metarange(known)
+    return trees.metarange(known) if known is not None and trees.claim(known) else found
 
 
-def _rebuild(trees: TreeStore, tree: Metarange, rebuilt: Rebuilt) -> MetarangeId:
+def _rebuild(trees: TreeStore, tree: Metarange, rebuilt: RebuiltTrees) -> MetarangeId:
     """Write a tree again, and remember the result."""
     writer = TreeWriter(trees)
     records = [tree.record(position) for position in range(len(tree))]

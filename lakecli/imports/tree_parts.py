@@ -23,13 +23,12 @@ from lakecli.base.identity import h
 from lakecli.base.model import MetarangeId
 from lakecli.committed.metaranges import Metarange, is_ours, iter_runs
 from lakecli.committed.splitter import Splitter, key_number
-from lakecli.committed.tree_store import TreeStore
-from lakecli.committed.writer import TreeWriter, canonical
+from lakecli.committed.tree_store import RebuiltTrees, TreeStore
+from lakecli.committed.writer import TreeWriter, canonical, find_canonical
 from lakecli.engine.runner import Runner, StoreLocation
 from lakecli.errors import Refused
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.handle.lake import RebuiltTrees
 from lakecli.sstable.block import Run
 
 
@@ -322,9 +321,10 @@ def rebuild_heads(repository: Repository, runner: Runner) -> int:
             "hold what is rebuilt",
             hint="rebuild in one process, or clone the repository by a take-over",
         )
-    remembered = RebuiltTrees(repository)
+    remembered = trees.rebuilt
+    assert remembered is not None
     for tree in foreign:
-        if remembered.find(tree.id) is None:
+        if not trees.cuts_as(find_canonical(trees, tree.id)):
             _rebuild(repository, tree, runner, remembered)
     return len(foreign)
 

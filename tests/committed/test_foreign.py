@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
-from lakecli.base.progress import NoProgress
+from lakecli.base.progress import NO_PROGRESS
 from lakecli.committed.check import Problem, check_metarange, check_range
 from lakecli.committed.diff import diff
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.point_reads import find
-from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.tree_store import RebuiltTrees, TreeStore
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.committed.writer import apply
+from lakecli.kv.local_store import LocalStore
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ABSENT
 from lakecli.stores.memory import MemoryStore
@@ -43,10 +44,8 @@ from tests.committed.trees import (
 from tests.support.lakefs_files import DIRECTORY
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
     from pathlib import Path
-
-    from lakecli.base.progress import Progress
 
 
 @settings(max_examples=50, deadline=None)
@@ -102,33 +101,24 @@ def test_merge_with_a_foreign_side(foreign: str) -> None:
     assert merged == build(new_trees(), expected)
 
 
-class Remembered(dict[MetarangeId, MetarangeId]):
+@pytest.fixture
+def remembered(tmp_path: Path) -> Iterator[RebuiltTrees]:
     """Remembers rebuilt trees for the time of a test."""
-
-    def find(self, tree: MetarangeId) -> MetarangeId | None:
-        return self.get(tree)
-
-    def put(self, tree: MetarangeId, rebuilt: MetarangeId) -> None:
-        self[tree] = rebuilt
-
-    def show(self, entries: int) -> AbstractContextManager[Progress]:
-        assert entries
-        return nullcontext(NoProgress())
+    with LocalStore.open(tmp_path) as store:
+        yield RebuiltTrees(store, b"r" * 16, lambda _entries: nullcontext(NO_PROGRESS))
 
 
-def test_a_tree_is_rebuilt_once_before_it_changes() -> None:
-    remembered = Remembered()
+def test_a_tree_is_rebuilt_once_before_it_changes(remembered: RebuiltTrees) -> None:
     trees = TreeStore(MemoryStore(), cache=None, range_entries=16, rebuilt=remembered)
     model = large_model(100)
     tree = put_foreign(trees.store, model, size=30)
     steps: list[Changes] = [{key(3): value(-1)}, {key(90): value(-2)}]
     for step in steps:
         assert change(trees, tree, step) == build(new_trees(), changed(model, step))
-        assert remembered == {tree: build(new_trees(), model)}
+        assert remembered.find(tree) == build(new_trees(), model)
 
 
-def test_only_the_destination_of_a_merge_is_rebuilt() -> None:
-    remembered = Remembered()
+def test_only_the_destination_of_a_merge_is_rebuilt(remembered: RebuiltTrees) -> None:
     store = MemoryStore()
     trees = TreeStore(store, cache=None, range_entries=16, rebuilt=remembered)
     model = large_model(100)
@@ -138,12 +128,13 @@ def test_only_the_destination_of_a_merge_is_rebuilt() -> None:
         trees, base=base, source=source, destination=destination, strategy=MergeStrategy.FAIL
     )
     assert contents(trees, merged) == changed(versions[2], {key(3): value(-1)})
-    assert set(remembered) == {destination}
-    assert contents(trees, remembered[destination]) == versions[2]
+    made = remembered.find(destination)
+    assert made is not None
+    assert contents(trees, made) == versions[2]
     # Onto the base itself, the source is taken as it is.
     merged = merge(trees, base=base, source=source, destination=base, strategy=MergeStrategy.FAIL)
     assert merged == source
-    assert set(remembered) == {destination}
+    assert remembered.find(base) is remembered.find(source) is None
 
 
 def test_point_reads_of_a_foreign_tree_do_not_trust_its_sizes() -> None:

@@ -30,7 +30,7 @@ from tests.committed.trees import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from lakecli.stores.contract import ObjectStore
 
@@ -48,6 +48,9 @@ class Claims:
     def begin(self) -> bool:
         self.calls.append("begin")
         return self.is_active
+
+    def claim(self, keys: Collection[str]) -> Mapping[str, int]:
+        return dict.fromkeys(keys, 1)
 
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False

@@ -24,12 +24,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lakecli.base.directories import make_private
-from lakecli.base.ids import MetarangeId, RepositoryUuid
+from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import RepositoryRecord
-from lakecli.base.progress import Progress
 from lakecli.errors import AlreadyExists, NotFound
 from lakecli.kv.local_store import LocalStore, ReadTransaction, Table, WriteTransaction
-from lakecli.repository.contract import BranchMover, Home, Notice, OwnLake, Repository, Runtime
+from lakecli.repository.contract import BranchMover, Home, Notice, OwnLake, Runtime
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
 _NEIGHBOURS: Final = 1_000
 """Repositories among which that one is sought that is probably meant."""
-
-_TREE_ID_SIZE: Final = 32
 
 _NUMBER_SIZE: Final = 8
 
@@ -243,7 +240,7 @@ class LocalRepository:
     def trees(self) -> TreeStore:
         """The committed trees in the storage namespace, cached in the lake's home."""
         from lakecli.committed.cache import SstableCache
-        from lakecli.committed.tree_store import TreeStore
+        from lakecli.committed.tree_store import RebuiltTrees, TreeStore
 
         home = self.lake.home
         cached = os.path.join(home.cache, self.record.uuid)
@@ -254,7 +251,7 @@ class LocalRepository:
             memory=home.memory_size,
             reads=self.reads,
             guard=lambda: self.guard,
-            rebuilt=RebuiltTrees(self),
+            rebuilt=RebuiltTrees(self.lake.kv, self.key, self.lake.runtime.show_rebuild),
         )
         self.reads = trees.reads
         return trees
@@ -278,52 +275,6 @@ class LocalRepository:
         return GcGuard(
             self.store, monotonic=runtime.elapsed, sleep=runtime.sleep, new_id=runtime.new_id
         )
-
-
-class RebuiltTrees:
-    """Which tree of lakecli has the contents of a tree of lakeFS, as this machine remembers it.
-
-    No commit refers to a rebuilt tree before one is made on top of it, so garbage collection may
-    have deleted it: it is claimed before it is used, and forgotten if it is gone. See
-    `lakecli.committed.tree_store.Rebuilt`::
-
-        META  rebuilt/ ‖ repository ‖ metarange ID -> metarange ID, 32 bytes each
-    """
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    def find(self, tree: MetarangeId) -> MetarangeId | None:
-        """Return the rebuilt tree, claimed; ``None`` if there is none.
-
-        Raises:
-            Swept: it was deleted just now.
-            SweepRunning: a sweep does not end.
-        """
-        with self._repository.lake.kv.read() as txn:
-            data = txn.get(Table.META, self._key(tree))
-        if data is None or len(data) != _TREE_ID_SIZE:
-            return None
-        from lakecli.repository.guard import Gone, claim_trees
-
-        found = MetarangeId(data.hex())
-        try:
-            claim_trees(self._repository, [found])
-        except Gone:
-            return None
-        return found
-
-    def put(self, tree: MetarangeId, rebuilt: MetarangeId) -> None:
-        """Remember a rebuilt tree."""
-        with self._repository.lake.kv.write() as txn:
-            txn.put(Table.META, self._key(tree), bytes.fromhex(rebuilt))
-
-    def show(self, entries: int) -> AbstractContextManager[Progress]:
-        """Show the progress of rebuilding a tree."""
-        return self._repository.lake.runtime.show_rebuild(entries)
-
-    def _key(self, tree: MetarangeId) -> bytes:
-        return b"rebuilt/" + self._repository.key + bytes.fromhex(tree)
 
 
 def record_fields(record: RepositoryRecord) -> dict[str, object]:
