@@ -79,7 +79,7 @@ def append(
         metadata=dict(metadata or {}),
     )
     notify_clock(repository)
-    if operation.refs and (repository.syncs or txn.has_owned(Table.INTENTS, repository.key)):
+    if operation.refs:
         from lakecli.repository.journal import unsent_moves  # which no upload needs
 
         if is_shared:

@@ -90,7 +90,7 @@ def note(
     Raises:
         LostRace: it deletes a ref of which the bucket has more than this clone.
     """
-    rows = IntentStore(txn, repository.key)
+    rows, shares = IntentStore(txn, repository.key), bool(command_of(repository))
     renamed = _renamed(txn, repository, operation)
     for change in operation.refs:
         before, after = change.commits
@@ -99,11 +99,11 @@ def note(
         rows.delete(_row(_HELD, change.kind, change.name))
         if is_local(operation, change):
             rows.delete(_row(_UNSENT, change.kind, change.name))
-            if repository.syncs:
+            if shares:
                 hold(txn, repository, change)
         else:
             # Without automatic sharing, existing notes are kept right and none is made.
-            starts = repository.syncs and (not is_undo or _is_new(txn, repository, change))
+            starts = shares and (not is_undo or _is_new(txn, repository, change))
             replaces = renamed if before is None else ""
             if after is None and starts:
                 check_deletion(txn, repository, change)
@@ -256,12 +256,12 @@ def note_taken_back(
     if is_noted or not was_undone:
         return None
     back = move._replace(operation="undo", before=move.after, after=here, lease=None)
-    back = back._replace(by=_command_of(repository))
+    back = back._replace(by=command_of(repository))
     put(txn, repository, back)
     return back
 
 
-def _command_of(repository: Repository) -> tuple[str, ...]:
+def command_of(repository: Repository) -> tuple[str, ...]:
     """Return the ID of the command whose moves go to the bucket, as notes have it; else nothing."""
     return () if repository.mover is None else (repository.mover.command_id.hex(),)
 
@@ -283,7 +283,7 @@ def _extend(
     lease = None if found is None else found.lease
     if after is None:
         lease = find_lease(txn, repository, change)
-    by = tuple(dict.fromkeys((*(() if found is None else found.by), *_command_of(repository))))
+    by = tuple(dict.fromkeys((*(() if found is None else found.by), *command_of(repository))))
     if found is not None and found.after == before:
         before = found.before
     if before == after:

@@ -248,7 +248,7 @@ def _renamed(made: PushedRef, pushed: Sequence[PushedRef]) -> str:
 
 def _note_of(repository: Repository, appended: Operation, pushed: PushedRef) -> UnsentMove:
     """Return the note of a ref as it is made; other commands may have extended it since."""
-    by = () if repository.mover is None else (repository.mover.command_id.hex(),)
+    by = unsent_moves.command_of(repository)
     return UnsentMove(pushed.kind, pushed.name, appended.kind, pushed.after, pushed.before, by)
 
 
