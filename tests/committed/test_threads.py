@@ -20,7 +20,7 @@ from lakecli.committed.writer import TreeWriter, apply
 from tests.committed.trees import RecordingStore, build, key, new_trees, value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from lakecli.base.model import MetarangeId
     from lakecli.committed.tree_store import TreeStore
@@ -133,6 +133,10 @@ class Told:
         """Remember all keys."""
         assert whole
         self.settled.append({*found, *written})
+
+    def claim(self, keys: Collection[str]) -> Mapping[str, int]:
+        """Say that all exist."""
+        return dict.fromkeys(keys, 1)
 
 
 def test_a_writer_claims_its_own_tables_only() -> None:
