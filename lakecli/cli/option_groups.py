@@ -5,11 +5,19 @@ A parameter whose type is one of these classes stands for all options of that cl
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from lakecli.cli.line import Option
 from lakecli.cli.params import After, Amount, DryRun, Prefix
 from lakecli.cli.parsers import NO_METADATA, Parser, read_conf
+from lakecli.errors import UsageError
+from lakecli.stores.uri import is_local
+
+if TYPE_CHECKING:
+    from lakecli.cli.context import Context
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.transfer.ignore_patterns import Selection
+    from lakecli.repository.transfer.walk import LinkPolicy
 
 
 class EngineName(StrEnum):
@@ -67,6 +75,24 @@ class SelectionOptions(NamedTuple):
     exclude: Exclude = ()
     dry_run: DryRun = False
 
+    def selection(self, *, recursive: bool, may_plan: bool = False) -> "Selection":
+        """Return the selection of ``--include`` and ``--exclude``.
+
+        Args:
+            recursive: whether many objects are meant.
+            may_plan: whether a dry run is possible without that.
+
+        Raises:
+            UsageError: a pattern that matches nothing, or options for many objects without ``-r``.
+        """
+        if self.dry_run and not (recursive or may_plan):
+            raise UsageError("--dry-run needs -r", hint="add -r")
+        if (self.include or self.exclude) and not recursive:
+            raise UsageError("--include and --exclude need -r", hint="add -r")
+        from lakecli.repository.transfer.ignore_patterns import Selection
+
+        return Selection(self.include, self.exclude)
+
 
 class LinkOptions(NamedTuple):
     """What to do with symbolic links in a directory."""
@@ -74,12 +100,52 @@ class LinkOptions(NamedTuple):
     follow: _Follow = False
     skip: _Skip = False
 
+    def policy(self) -> "LinkPolicy":
+        """Return the policy of ``--follow`` and ``--skip``.
+
+        Raises:
+            UsageError: both are given.
+        """
+        from lakecli.repository.transfer.walk import LinkPolicy
+
+        if self.follow and self.skip:
+            raise UsageError("--follow and --skip exclude each other", hint="give one of them")
+        if self.follow:
+            return LinkPolicy.FOLLOW
+        return LinkPolicy.SKIP if self.skip else LinkPolicy.FAIL
+
 
 class TransferOptions(NamedTuple):
     """How a transfer runs."""
 
     workers: Parallelism = None
     no_progress: NoProgress = False
+
+
+LOCAL_WORKERS: Final = 2
+"""Concurrent transfers on this machine: one thread hashes while the other waits for the disk."""
+
+
+def parallelism(context: "Context", repository: "Repository", asked: int | None) -> int:
+    """Return the number of objects to transfer at a time: `asked`, else by setting and store."""
+    if asked is not None:
+        return asked
+    configured = context.settings.transfer_parallelism
+    if is_local(repository.record.storage_namespace):
+        return min(configured, LOCAL_WORKERS)
+    return configured
+
+
+def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_listed: bool) -> None:
+    """Refuse options of ``--delete`` that say nothing together.
+
+    Raises:
+        UsageError: they do.
+    """
+    if max_delete is not None and not delete:
+        raise UsageError("--max-delete needs --delete", hint="add --delete")
+    if delete and (is_listed or not recursive):
+        raise UsageError("--delete needs -r, and no --files-from", hint="add -r")
 
 
 class EngineOptions(NamedTuple):

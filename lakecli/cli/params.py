@@ -234,3 +234,11 @@ ShowMetarangeId = Annotated[bool, Option("--show-meta-range-id", help="Show the 
 SettingName = Annotated[
     str, Argument("KEY", "Name of a setting, as in lakecli config list"), Kind.SETTING
 ]
+PreSign = Annotated[
+    bool,
+    Option(
+        "--pre-sign",
+        hidden=True,
+        help="Accepted for lakectl compatibility; has no effect",
+    ),
+]

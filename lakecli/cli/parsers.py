@@ -529,3 +529,33 @@ def check_message(message: str, *, allow_empty: bool) -> None:
             "no commit message",
             hint='give -m "MESSAGE", or --allow-empty-message',
         )
+
+
+_SCHEMES: Final = frozenset(
+    {
+        *("s3", "s3a", "s3n", "gs", "az", "abfs", "abfss", "wasb", "wasbs"),
+        *("http", "https", "hdfs", "lakefs", "local", "file"),
+    }
+)
+"""Schemes of URIs that are given where a file is expected, in lower case."""
+
+
+def check_local(path: str | os.PathLike[str], *, hint: str) -> None:
+    """Refuse a URI as the name of a file or directory of this machine.
+
+    Otherwise a directory called ``s3:`` would be created.
+
+    Raises:
+        UsageError: `path` is a URI; the hint names the command that accepts URIs.
+    """
+    text = os.fspath(path)
+    scheme, _, rest = text.partition(":")
+    scheme = scheme.lower()
+    if scheme in _SCHEMES and rest.startswith("/") and rest.strip("/"):
+        if scheme in {"local", "file"}:
+            hint = "give the path without the scheme"
+        elif scheme == "lakefs":
+            hint = (
+                "from a branch to a branch: lakecli fs cp; to files: lakecli fs download URI FILE"
+            )
+        raise UsageError(f"not a path on this machine: {text}", hint=hint)

@@ -99,7 +99,7 @@ Modules of commands never import each other. What several of them share::
     output_file       files that --output names
     presigned_links   presigned URLs
     refs_manifest     refs dumps of lakeFS
-    transfers         parallelism, progress, dry runs and failures
+    transfers         what transfers answer: summaries, dry runs, failures
     worktree_changes  linked directories: brought to a commit, and commits of them
     worktrees         linked directories: opened and compared
 '''  # noqa: D214 - the section is that of the example

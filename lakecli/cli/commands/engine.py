@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
-from lakecli.cli.commands.transfers import parallelism
 from lakecli.cli.context import Context
-from lakecli.cli.option_groups import EngineName, EngineOptions
+from lakecli.cli.option_groups import EngineName, EngineOptions, parallelism
 from lakecli.engine.runner import LocalRunner, Runner, StoreLocation, count_head_entries
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner

@@ -16,13 +16,12 @@ from lakecli.cli.commands.transfers import (
     PlannedStep,
     failure_records,
     note_left_out,
-    parallelism,
     raise_failures,
     show_steps,
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import argument, flag, option
-from lakecli.cli.option_groups import EngineOptions, TransferOptions
+from lakecli.cli.option_groups import EngineOptions, TransferOptions, parallelism
 from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import DryRun, PrefixUri

@@ -8,10 +8,9 @@ from typing import Final
 from lakecli.base.model import Entry
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, are_given, check_found, iter_found
-from lakecli.cli.commands.transfers import PreSign
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
-from lakecli.cli.params import AtOp, PathOrDirectoryUris
+from lakecli.cli.params import AtOp, PathOrDirectoryUris, PreSign
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_external

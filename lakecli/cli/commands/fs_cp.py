@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
-from lakecli.cli.commands.transfers import failure_records, parallelism, raise_failures
+from lakecli.cli.commands.transfers import failure_records, raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.line import Argument, option
-from lakecli.cli.option_groups import TransferOptions
+from lakecli.cli.option_groups import TransferOptions, parallelism
 from lakecli.cli.out.records import FailureJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive

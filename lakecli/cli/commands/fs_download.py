@@ -11,22 +11,17 @@ from typing import TypedDict
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.commands.transfers import (
-    PreSign,
     TransferPlanJson,
     answer_transfer,
-    check_local,
-    check_mirror,
-    parallelism,
-    selection,
     show_plan,
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import argument, flag, option
-from lakecli.cli.option_groups import SelectionOptions, TransferOptions
+from lakecli.cli.option_groups import SelectionOptions, TransferOptions, check_mirror, parallelism
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import human_size, local_date, quote_path
-from lakecli.cli.params import AtOp, PrefixUri, Recursive
-from lakecli.cli.parsers import Kind
+from lakecli.cli.params import AtOp, PrefixUri, PreSign, Recursive
+from lakecli.cli.parsers import Kind, check_local
 from lakecli.errors import AlreadyExists, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions, download_object, plan_object
@@ -153,7 +148,7 @@ def fs_download(
         delete=delete, max_delete=max_delete, recursive=recursive, is_listed=listed is not None
     )
 
-    matching = selection(chosen, recursive=recursive, may_plan=True)
+    matching = chosen.selection(recursive=recursive, may_plan=True)
     repository = context.synced_repository(path, at_op=at_op)
     with context.out.progress("download", hidden=transfer.no_progress) as shown:
         options = DownloadOptions(

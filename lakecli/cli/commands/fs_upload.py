@@ -10,23 +10,23 @@ from typing import TypedDict
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, read_names
 from lakecli.cli.commands.transfers import (
-    PreSign,
     TransferPlanJson,
     answer_transfer,
-    check_local,
-    check_mirror,
-    link_policy,
-    parallelism,
-    selection,
     show_plan,
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import argument, flag, option
-from lakecli.cli.option_groups import LinkOptions, SelectionOptions, TransferOptions
+from lakecli.cli.option_groups import (
+    LinkOptions,
+    SelectionOptions,
+    TransferOptions,
+    check_mirror,
+    parallelism,
+)
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines, quote_path
-from lakecli.cli.params import ContentType, Metadata
-from lakecli.cli.parsers import NO_METADATA, Kind, read_branch_prefix
+from lakecli.cli.params import ContentType, Metadata, PreSign
+from lakecli.cli.parsers import NO_METADATA, Kind, check_local, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import full_address
@@ -142,7 +142,7 @@ def fs_upload(
             each, hint="for objects in a bucket: lakecli import --from URI --to PATH --copy"
         )
     target = read_branch_prefix(path, context)
-    policy = link_policy(links)
+    policy = links.policy()
     listed = read_names(context, names)
     _check_sources(sources, recursive=recursive, is_listed=listed is not None)
 
@@ -154,7 +154,7 @@ def fs_upload(
     if delete and not is_tree and os.path.exists(os.path.realpath(sources[0])):
         raise UsageError(f"--delete needs a directory as SRC: {sources[0]} is a file")
     may_plan = is_many or recursive or sources[0] not in (STANDARD_INPUT, os.devnull)
-    matching = selection(chosen, recursive=is_many or recursive, may_plan=may_plan)
+    matching = chosen.selection(recursive=is_many or recursive, may_plan=may_plan)
     is_whole = source_option is not None and not recursive
     repository = context.synced_repository(target)
     with context.out.progress("upload", hidden=transfer.no_progress) as shown:

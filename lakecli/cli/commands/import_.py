@@ -11,16 +11,14 @@ from lakecli.cli.commands.engine import open_runner
 from lakecli.cli.commands.transfers import (
     PlannedStep,
     failure_records,
-    link_policy,
     note_left_out,
-    parallelism,
     raise_failures,
     sentence,
     show_steps,
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag, option
-from lakecli.cli.option_groups import EngineOptions, LinkOptions, TransferOptions
+from lakecli.cli.option_groups import EngineOptions, LinkOptions, TransferOptions, parallelism
 from lakecli.cli.out.records import CommitJson, FailureJson, answers, commit_record, pick
 from lakecli.cli.out.text import human_size, local_date, one_line
 from lakecli.cli.params import AllowEmptyMessage, DryRun, Message, Metadata
@@ -188,7 +186,7 @@ lakefs://demo/main/
         raise UsageError(f"{missing} is missing", hint="lakecli import --from URI --to PATH")
     if copy and pin_versions:
         raise UsageError("--copy and --pin-versions exclude each other", hint="give one of them")
-    policy = link_policy(links)
+    policy = links.policy()
     check_message(message, allow_empty=allow_empty_message)
 
     repository = context.synced_repository(target)

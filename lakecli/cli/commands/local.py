@@ -8,7 +8,6 @@ from typing import Annotated, TypedDict
 
 from lakecli.base.model import CommitId
 from lakecli.cli.commands.differences import DifferenceJson
-from lakecli.cli.commands.transfers import PreSign
 from lakecli.cli.commands.worktrees import (
     LocalCommitJson,
     SyncedJson,
@@ -24,7 +23,7 @@ from lakecli.cli.line import Argument, Option, argument, flag, option
 from lakecli.cli.option_groups import Exclude, Include, LinkOptions, TransferOptions
 from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.params import Message, Metadata, PrefixUri, Yes
+from lakecli.cli.params import Message, Metadata, PrefixUri, PreSign, Yes
 from lakecli.cli.parsers import NO_METADATA, Kind, absolute
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.transfer.ignore_patterns import Selection

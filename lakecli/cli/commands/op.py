@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any, Final, TypedDict
 
 from lakecli.base.model import RefKind
-from lakecli.cli.commands.transfers import parallelism
 from lakecli.cli.context import Context
+from lakecli.cli.option_groups import parallelism
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import age, local_date, one_line, quote_path
 from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, RepositoryUri, Yes

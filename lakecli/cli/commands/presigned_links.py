@@ -13,11 +13,12 @@ from typing import Final, TypedDict
 from lakecli.base.model import CommitId, Entry
 from lakecli.base.uri import LakeUri, check_path, parse_repository, ref_of
 from lakecli.cli.commands.output_file import PRIVATE, check_writable, replacing
-from lakecli.cli.commands.transfers import check_local, raise_failures
+from lakecli.cli.commands.transfers import raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.out.records import pick
 from lakecli.cli.out.text import human_size, local_date, quote_path
+from lakecli.cli.parsers import check_local
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.names import check_branch_name
 from lakecli.repository.contract import Repository

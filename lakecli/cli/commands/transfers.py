@@ -1,41 +1,22 @@
-"""Shared by uploads, downloads and other transfers: parallelism, progress, dry runs, failures."""
+"""What uploads, downloads and other transfers answer: summaries, dry runs, failures."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakecli.cli.context import Context
-from lakecli.cli.line import Option
 from lakecli.cli.out.records import FailureJson, pick
 from lakecli.cli.out.text import human_size, quote_path
-from lakecli.errors import PartialFailure, UsageError
-from lakecli.repository.contract import Repository
+from lakecli.errors import PartialFailure
 from lakecli.repository.transfer.ignore_patterns import LEFT_OUT
-from lakecli.repository.transfer.walk import LinkPolicy
-from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.cli.option_groups import LinkOptions, SelectionOptions
     from lakecli.repository.download_tree import DownloadReport
-    from lakecli.repository.transfer.ignore_patterns import Selection
     from lakecli.repository.transfer.plan import PathStep, PlanTotals
     from lakecli.repository.upload_tree import UploadReport
-
-LOCAL_WORKERS: Final = 2
-"""Concurrent transfers on this machine: one thread hashes while the other waits for the disk."""
-
-PreSign = Annotated[
-    bool,
-    Option(
-        "--pre-sign",
-        hidden=True,
-        help="Accepted for lakectl compatibility; has no effect",
-    ),
-]
 
 
 class PlannedStep(TypedDict):
@@ -85,17 +66,6 @@ class TransferPlanJson(PlannedStep):
     deleted_size: NotRequired[int]
     failed: NotRequired[int]
     failures: NotRequired[Sequence[FailureJson]]
-
-
-def parallelism(context: Context, repository: Repository, asked: int | None) -> int:
-    """Return the number of objects to transfer at a time: `asked`, else by setting and store."""
-    if asked is not None:
-        return asked
-
-    configured = context.settings.transfer_parallelism
-    if is_local(repository.record.storage_namespace):
-        return min(configured, LOCAL_WORKERS)
-    return configured
 
 
 def summary_lines(
@@ -249,51 +219,6 @@ def _plan_record(plan: PlanTotals) -> dict[str, object]:
     return record | {"failed": len(plan.failures), "failures": failure_records(plan.failures)}
 
 
-def selection(options: SelectionOptions, *, recursive: bool, may_plan: bool = False) -> Selection:
-    """Return the selection of ``--include`` and ``--exclude``.
-
-    Args:
-        options: as given.
-        recursive: whether many objects are meant.
-        may_plan: whether a dry run is possible without that.
-
-    Raises:
-        UsageError: a pattern that matches nothing, or options for many objects without ``-r``.
-    """
-    if options.dry_run and not (recursive or may_plan):
-        raise UsageError("--dry-run needs -r", hint="add -r")
-    if (options.include or options.exclude) and not recursive:
-        raise UsageError("--include and --exclude need -r", hint="add -r")
-    from lakecli.repository.transfer.ignore_patterns import Selection
-
-    return Selection(options.include, options.exclude)
-
-
-def link_policy(options: LinkOptions) -> LinkPolicy:
-    """Return the policy of ``--follow`` and ``--skip``.
-
-    Raises:
-        UsageError: both are given.
-    """
-    if options.follow and options.skip:
-        raise UsageError("--follow and --skip exclude each other", hint="give one of them")
-    if options.follow:
-        return LinkPolicy.FOLLOW
-    return LinkPolicy.SKIP if options.skip else LinkPolicy.FAIL
-
-
-def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_listed: bool) -> None:
-    """Refuse options of ``--delete`` that say nothing together.
-
-    Raises:
-        UsageError: they do.
-    """
-    if max_delete is not None and not delete:
-        raise UsageError("--max-delete needs --delete", hint="add --delete")
-    if delete and (is_listed or not recursive):
-        raise UsageError("--delete needs -r, and no --files-from", hint="add -r")
-
-
 def note_left_out(context: Context, paths: Sequence[bytes]) -> None:
     """Say which paths were left out because their names are not those of data."""
     if not paths:
@@ -337,33 +262,3 @@ def raise_failures(
     count = len(failures) if count is None else count
     what = "object" if count == 1 else "objects"
     raise PartialFailure(f"{count} {what} failed to {verb}", hint=hint, paths=paths)
-
-
-_SCHEMES: Final = frozenset(
-    {
-        *("s3", "s3a", "s3n", "gs", "az", "abfs", "abfss", "wasb", "wasbs"),
-        *("http", "https", "hdfs", "lakefs", "local", "file"),
-    }
-)
-"""Schemes of URIs that are given where a file is expected, in lower case."""
-
-
-def check_local(path: str | os.PathLike[str], *, hint: str) -> None:
-    """Refuse a URI as the name of a file or directory of this machine.
-
-    Otherwise a directory called ``s3:`` would be created.
-
-    Raises:
-        UsageError: `path` is a URI; the hint names the command that accepts URIs.
-    """
-    text = os.fspath(path)
-    scheme, _, rest = text.partition(":")
-    scheme = scheme.lower()
-    if scheme in _SCHEMES and rest.startswith("/") and rest.strip("/"):
-        if scheme in {"local", "file"}:
-            hint = "give the path without the scheme"
-        elif scheme == "lakefs":
-            hint = (
-                "from a branch to a branch: lakecli fs cp; to files: lakecli fs download URI FILE"
-            )
-        raise UsageError(f"not a path on this machine: {text}", hint=hint)

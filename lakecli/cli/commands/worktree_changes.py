@@ -10,13 +10,12 @@ from lakecli.base.uri import LakeUri
 from lakecli.cli.commands.transfers import (
     failure_records,
     note_left_out,
-    parallelism,
     raise_failures,
     summary_lines,
 )
 from lakecli.cli.commands.worktrees import LocalCommitJson, SyncedJson
 from lakecli.cli.context import Context
-from lakecli.cli.option_groups import TransferOptions
+from lakecli.cli.option_groups import TransferOptions, parallelism
 from lakecli.cli.out.records import commit_record, pick
 from lakecli.cli.out.text import commit_lines, quote_path
 from lakecli.cli.parsers import check_message

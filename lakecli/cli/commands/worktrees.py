@@ -9,7 +9,6 @@ from typing import TypedDict
 
 from lakecli.base.model import ChangeType, CommitId
 from lakecli.cli.commands.differences import LOOKS, show_counts, stream_differences, stream_paths
-from lakecli.cli.commands.transfers import link_policy
 from lakecli.cli.context import Context
 from lakecli.cli.option_groups import LinkOptions
 from lakecli.cli.out.records import CommitJson, FailureJson, LocalChangeJson, pick
@@ -93,7 +92,7 @@ def open_worktree(
         NotFound: there is none, or its repository is not on this machine.
     """
     root, link = find_worktree(context, directory)
-    policy = LinkPolicy.FAIL if links is None else link_policy(links)
+    policy = LinkPolicy.FAIL if links is None else links.policy()
     repository = context.synced_repository(link.src)
     return Worktree(repository, root, link, links=policy, linking=linking(context, repository))
 
