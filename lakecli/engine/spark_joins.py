@@ -106,9 +106,10 @@ def results_of(
     nonce: str,
     progress: Progress,
     tasks: int,
-    beat: Callable[[], None] = lambda: None,
 ) -> Iterator[Any]:
     """Run one job, and yield the results of its parts in their order, one at a time.
+
+    Before them, yield ``None`` every few seconds while the job runs.
 
     Args:
         runner: runs it.
@@ -116,7 +117,6 @@ def results_of(
         nonce: marks the errors of this job.
         progress: counts the finished tasks.
         tasks: number of tasks, of which joins may have some more.
-        beat: called every few seconds while the job runs.
     """
     shown = 0
     progress.expect(parts=tasks)
@@ -124,18 +124,15 @@ def results_of(
     def job(_: int) -> Iterator[Any]:
         yield from frame.collect()
 
-    def show(finished: int) -> None:
-        nonlocal shown
-        more = max(0, min(finished, tasks) - shown)
-        shown += more
-        progress.advance(parts=more)
-
-    def tick(finished: int) -> None:
-        beat()
-        show(finished)
-
-    with closing(runner.run_jobs(job, [0], nonce=nonce, while_waiting=tick)) as found:
-        results = sorted(found, key=lambda row: int(row.number))
-    show(tasks)
+    results: list[Any] = []
+    with closing(runner.watch_jobs(job, [0], nonce=nonce)) as watched:
+        for seen in watched:
+            finished = min(seen, tasks) if isinstance(seen, int) else tasks
+            progress.advance(parts=max(0, finished - shown))
+            shown = max(shown, finished)
+            if isinstance(seen, int):
+                yield None
+            else:
+                results = sorted(seen, key=lambda row: int(row.number))
     for row in results:
         yield take_value(runner.scratch, load_value(bytes(row.body)))

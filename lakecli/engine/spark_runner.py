@@ -36,7 +36,7 @@ PARTS_PER_CORE: Final = 8
 """Parts that run or wait on the cluster, for each core: enough that none waits for a job's end."""
 
 BEAT: Final = 5.0
-"""Seconds of waiting for a job, after which a caller hears of it."""
+"""Seconds of waiting for a job between two numbers of finished tasks."""
 
 _GROUPS: Final = count()
 """Numbers of job groups. Spark refuses later jobs of a group that was cancelled once."""
@@ -156,12 +156,7 @@ class SparkRunner(Runner):
         return iter(lambda: list(islice(rest, parts_per_job(self.parallelism))), [])
 
     def run_jobs(
-        self,
-        job: Callable[[P], Iterator[R]],
-        batches: Iterable[P],
-        *,
-        nonce: str = "",
-        while_waiting: Callable[[int], None] = lambda _finished: None,
+        self, job: Callable[[P], Iterator[R]], batches: Iterable[P], *, nonce: str = ""
     ) -> Generator[R]:
         """Yield the results of jobs, `JOBS_AT_ONCE` at a time; cancel the rest on leaving.
 
@@ -169,11 +164,19 @@ class SparkRunner(Runner):
             job: runs one Spark job for a batch, and returns its results.
             batches: taken from the iterable as jobs finish.
             nonce: marks errors that executors raise by `carried`; ``""`` if they do not.
-            while_waiting: called every few seconds with the number of tasks that are finished.
 
         Raises:
-            LakeError: a part failed, or Spark did; or `while_waiting` raised it.
+            LakeError: a part failed, or Spark did.
         """
+        with closing(self.watch_jobs(job, batches, nonce=nonce)) as watched:
+            for seen in watched:
+                if not isinstance(seen, int):
+                    yield from seen
+
+    def watch_jobs(
+        self, job: Callable[[P], Iterator[R]], batches: Iterable[P], *, nonce: str
+    ) -> Generator[list[R] | int]:
+        """Do as `run_jobs`, and yield the number of finished tasks every few seconds of waiting."""
         group = f"lakecli-{os.getpid()}-{next(_GROUPS)}"
 
         def start(batch: P) -> list[R]:
@@ -187,9 +190,9 @@ class SparkRunner(Runner):
                 for batch in batches:
                     waiting.append(pool.submit(start, batch))
                     if len(waiting) >= most:
-                        yield from _first_done(waiting, partial(self._tell, group, while_waiting))
+                        yield from self._first_done(group, waiting)
                 while waiting:
-                    yield from _first_done(waiting, partial(self._tell, group, while_waiting))
+                    yield from self._first_done(group, waiting)
             except LakeError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
@@ -200,13 +203,21 @@ class SparkRunner(Runner):
                     # With the jobs that threads are about to submit.
                     scala_context(self.context).cancelJobGroupAndFutureJobs(group)
 
-    def _tell(self, group: str, while_waiting: Callable[[int], None]) -> None:
-        """Call a function with the number of finished tasks in the jobs of a group."""
+    def _first_done(self, group: str, waiting: deque[Future[list[R]]]) -> Iterator[list[R] | int]:
+        """Wait for one of several jobs, remove it from the queue and yield its results."""
+        while not (finished := wait(waiting, BEAT, return_when=FIRST_COMPLETED).done):
+            yield self._finished_tasks(group)
+        done = next(iter(finished))
+        waiting.remove(done)
+        yield done.result()
+
+    def _finished_tasks(self, group: str) -> int:
+        """Return the number of finished tasks in the jobs of a group."""
         tracker = self.context.statusTracker()
         jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
         stages = {stage for job in jobs if job is not None for stage in job.stageIds}
         found = (tracker.getStageInfo(stage) for stage in stages)
-        while_waiting(sum(stage.numCompletedTasks for stage in found if stage is not None))
+        return sum(stage.numCompletedTasks for stage in found if stage is not None)
 
     def close(self) -> None:
         """Delete results that nobody took, and stop the session if the runner started it.
@@ -218,15 +229,6 @@ class SparkRunner(Runner):
         if self._is_ours:
             self._is_ours = False
             self.session.stop()
-
-
-def _first_done(waiting: deque[Future[list[R]]], beat: Callable[[], None]) -> list[R]:
-    """Wait for one of several jobs, remove it from the queue and return its results."""
-    while not (finished := wait(waiting, BEAT, return_when=FIRST_COMPLETED).done):
-        beat()
-    done = next(iter(finished))
-    waiting.remove(done)
-    return done.result()
 
 
 def opened(result: R | FailedPart) -> R:

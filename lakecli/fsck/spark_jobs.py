@@ -367,13 +367,14 @@ def look_up(
     )
     left = both.where(_IS_LEFT).selectExpr("coalesce(part, 0) AS part", *LEFT[1:])
     placed = left.repartitionById(keeping, "part").sortWithinPartitions("number")
-    yield from results_of(
+    results = results_of(
         runner,
         placed.mapInArrow(partial(keep_left, checking=checking), RESULT),
         nonce=checking.nonce,
         progress=progress,
         tasks=len(lookup.parts) + listings + joins + keeping,
     )
+    yield from filter(None, results)
 
 
 RECORDED: Final = "key binary, size bigint, checksum binary"
@@ -412,13 +413,14 @@ def compare_all(
     tasks = min(MAX_PARTITIONS, 1 + objects // PART_OBJECTS)
     recorded = frame_by_part(runner, partial(read_recorded, checking=checking), parts, RECORDED)
     once = recorded.repartition(tasks, "key", "size", "checksum").distinct()
-    yield from results_of(
+    results = results_of(
         runner,
         once.mapInArrow(partial(compare_some, checking=checking), RESULT),
         nonce=checking.nonce,
         progress=progress,
         tasks=len(parts) + tasks,
     )
+    yield from filter(None, results)
 
 
 def recorded_by(address: str, size: int, checksum: str) -> LakeFsContents | None:

@@ -24,7 +24,7 @@ import re
 import tempfile
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain, islice, repeat
@@ -323,15 +323,16 @@ class LiveSet(ABC):
 
     @abstractmethod
     def iter_garbage(
-        self, work: Work, marks: Marks, parts: Sequence[ListingPart], *, beat: Callable[[], None]
-    ) -> Iterator[PartGarbage]:
+        self, work: Work, marks: Marks, parts: Sequence[ListingPart]
+    ) -> Iterator[PartGarbage | None]:
         """Yield what of the condemned objects of some parts is still there, old and unreached.
+
+        While that is still unknown, yield ``None`` every few seconds.
 
         Args:
             work: what the collection works with.
             marks: the lists of condemned objects.
             parts: the parts to list again, with keys and versions.
-            beat: called every few seconds while nothing can be deleted yet.
 
         Raises:
             LostMarks: a list is missing or damaged.
@@ -402,10 +403,9 @@ class DigestSet(LiveSet):
             work.progress.advance(parts=1)
 
     def iter_garbage(
-        self, work: Work, marks: Marks, parts: Sequence[ListingPart], *, beat: Callable[[], None]
+        self, work: Work, marks: Marks, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage]:
-        """List parts in tasks; see `LiveSet`."""
-        del beat  # the first part can be deleted soon
+        """List parts in tasks; see `LiveSet`. The first part is known soon."""
         work.progress.expect(parts=len(parts))
         for part, listed in work.runner.run(partial(list_part, location=work.location), parts):
             condemned = marks.data(part.name)

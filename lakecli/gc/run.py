@@ -27,15 +27,7 @@ from lakecli.gc.known_refs import (
     read_known_refs,
 )
 from lakecli.gc.mark import Mark, Reach
-from lakecli.gc.policy import (
-    GcOptions,
-    SharedNamespace,
-    Times,
-    Work,
-    begin,
-    check_published,
-    find_sharing,
-)
+from lakecli.gc.policy import GcOptions, SharedNamespace, Work, begin, check_published, find_sharing
 from lakecli.gc.report import Action, GcReport, GcStatus, fields_of, write_fields, write_report
 from lakecli.gc.roots import check_refs, reflog_cutoff
 from lakecli.gc.state import Marks, SweepLease, check_lists, clean_up, move_state, undo_condemnation
@@ -135,7 +127,7 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
             work = work._replace(
                 seen=ObservedState(idle, None, None),
                 known=KnownRefs(repository.uri),
-                times=Times(work.times.now, options.grace),
+                times=work.times._replace(grace=options.grace),
             )
             return step._replace(work=work)
         question = f"accept the branches and tags of {repository.uri} as they are"

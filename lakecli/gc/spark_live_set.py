@@ -273,11 +273,12 @@ class SparkLiveSet(LiveSet):
         listed = self._frame(partial(list_objects, tasks=tasks, read=read), len(tasks))
         left = listed.join(self._digests(read), "digest", "left_anti")
         keep = partial(keep_listed, names=names, read=read)
-        yield from self._results(work, left, keep, names, read, tasks=len(tasks))
+        results = self._results(work, left, keep, names, read, tasks=len(tasks))
+        yield from filter(None, results)
 
     def iter_garbage(
-        self, work: Work, marks: Marks, parts: Sequence[ListingPart], *, beat: Callable[[], None]
-    ) -> Iterator[PartGarbage]:
+        self, work: Work, marks: Marks, parts: Sequence[ListingPart]
+    ) -> Iterator[PartGarbage | None]:
         """Yield what of the condemned objects is still there and unreached; see `LiveSet`."""
         names = [part.name for part in parts]
         tasks, read = tasks_of(work, parts), self._read(work)
@@ -290,11 +291,14 @@ class SparkLiveSet(LiveSet):
         present = self._frame(partial(list_objects, tasks=tasks, read=read), len(tasks))
         left = unreached.join(present.drop("stat"), ["part", "digest"], "left_outer")
         keep = partial(keep_found, read=read)
-        results = self._results(
-            work, left, keep, names, read, tasks=len(names) + len(tasks), beat=beat
-        )
-        for name, (spared, records, keys, versions) in zip(names, results, strict=True):
-            yield PartGarbage(name, spared, *total_of(records), garbage_of(records, keys, versions))
+        in_order = iter(names)
+        for result in self._results(work, left, keep, names, read, tasks=len(names) + len(tasks)):
+            if result is None:
+                yield None
+                continue
+            spared, records, keys, versions = result
+            garbage = garbage_of(records, keys, versions)
+            yield PartGarbage(next(in_order), spared, *total_of(records), garbage)
 
     def _read(self, work: Work) -> Reading:
         self._write()
@@ -318,17 +322,15 @@ class SparkLiveSet(LiveSet):
         read: Reading,
         *,
         tasks: int,
-        beat: Callable[[], None] = lambda: None,
     ) -> Iterator[Any]:
-        """Run one job, and yield the results of its parts in their order."""
+        """Run one job; yield the results of its parts in their order, and ``None`` before."""
         placed = rows.repartitionById(len(names), "part").sortWithinPartitions("digest")
-        yield from results_of(
+        return results_of(
             self._runner,
             placed.mapInArrow(keep, RESULT),
             nonce=read.nonce,
             progress=work.progress,
             tasks=tasks + len(group_names(self._names)) + len(names),
-            beat=beat,
         )
 
 

@@ -6,8 +6,9 @@ the refs again, and checks each candidate by the rules that condemned it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -121,8 +122,12 @@ class Sweep:
         # A tree is deleted before the objects that it refers to.
         self._delete(_garbage(trees), lease)
         self._delete(_garbage(each for each in self._others if each.kind != "metarange"), lease)
-        for objects in self._data(beat=lease.check):
-            self._delete(objects, lease)
+        with closing(self._data()) as found:
+            for objects in found:
+                if objects is None:
+                    lease.check()  # and renew it, as the objects are not known yet
+                else:
+                    self._delete(objects, lease)
         uploads = uploads_of(self._store)
         for key, upload in self._uploads():
             if uploads is not None:
@@ -240,8 +245,8 @@ class Sweep:
             self._garbage.add(each.kind, each.size)
         return found
 
-    def _data(self, beat: Callable[[], None] = lambda: None) -> Iterator[Iterable[Garbage]]:
-        """Yield the data objects that are garbage, part by part; `beat` renews the lease."""
+    def _data(self) -> Generator[Iterable[Garbage] | None]:
+        """Yield the data objects that are garbage, part by part, and ``None`` at times before."""
         work, parts = self._work, []
         for name in self._marks.data_parts():
             kind = kind_of_part(name)
@@ -252,10 +257,11 @@ class Sweep:
                 parts.append(part_named(work, name, keys=keys))
         if not parts:
             return
-        for found in self._reach.live.iter_garbage(work, self._marks, parts, beat=beat):
-            self._spared += found.spared
-            self._garbage.add(kind_of_part(found.name), found.size, objects=found.objects)
-            yield found.garbage
+        for found in self._reach.live.iter_garbage(work, self._marks, parts):
+            if found is not None:
+                self._spared += found.spared
+                self._garbage.add(kind_of_part(found.name), found.size, objects=found.objects)
+            yield None if found is None else found.garbage
 
     def _uploads(self) -> Iterator[tuple[str, str]]:
         """Yield key and ID of abandoned uploads in parts."""

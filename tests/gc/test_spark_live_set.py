@@ -255,7 +255,12 @@ def then(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) ->
     compare = getattr(SparkLiveSet, name)
 
     def compared(*args: Any, **options: Any) -> Iterator[Any]:
-        found = [*compare(*args, **options)]
+        found = []
+        for each in compare(*args, **options):
+            if each is None:
+                yield each  # Spark has not compared yet
+            else:
+                found.append(each)
         act()
         yield from found
 
