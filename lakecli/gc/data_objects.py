@@ -187,6 +187,13 @@ def kind_of_part(name: str) -> str:
     return "lakefs" if name.startswith(LAKEFS_PART) else "data"
 
 
+def list_parts(
+    work: Work, parts: Sequence[ListingPart]
+) -> Iterator[tuple[ListingPart, PartListing]]:
+    """List parts in tasks; yield each as it is listed, in any order."""
+    return work.runner.run(partial(list_part, location=work.location), parts)
+
+
 def list_part(part: ListingPart, *, location: StoreLocation | OpenStore) -> PartListing:
     """List the objects of one part."""
     store = location.store()
@@ -297,14 +304,10 @@ class LiveSet(ABC):
     """The digests of the data objects in use; to be closed.
 
     Attributes:
-        added: number of digests added, duplicates included.
         scratch: where tasks write the digests that they find; ``None``: they return them.
     """
 
     scratch: Scratch | None = None
-
-    def __init__(self) -> None:
-        self.added = 0
 
     def close(self) -> None:  # noqa: B027 - one on Spark has nothing of its own
         """Delete what the set has stored on this machine."""
@@ -343,7 +346,6 @@ class DigestSet(LiveSet):
     """The set on the disk of this machine; its files are deleted at the end."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._directory = tempfile.TemporaryDirectory(prefix="lakecli-gc-")
         self._buckets = [bytearray() for _ in range(256)]
         self._buffered = 0
@@ -364,7 +366,6 @@ class DigestSet(LiveSet):
             )
             self._buckets[first] += digests[start * DIGEST : end * DIGEST]
             start = end
-        self.added += count
         self._buffered += len(digests)
         self._loaded = None
         if self._buffered >= _BUFFERED:
@@ -398,7 +399,7 @@ class DigestSet(LiveSet):
     def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
         """List parts in tasks; see `LiveSet`."""
         work.progress.expect(parts=len(parts))
-        for _, listed in work.runner.run(partial(list_part, location=work.location), parts):
+        for _, listed in list_parts(work, parts):
             yield listed._replace(records=self.without(listed.records))
             work.progress.advance(parts=1)
 
@@ -407,7 +408,7 @@ class DigestSet(LiveSet):
     ) -> Iterator[PartGarbage]:
         """List parts in tasks; see `LiveSet`. The first part is known soon."""
         work.progress.expect(parts=len(parts))
-        for part, listed in work.runner.run(partial(list_part, location=work.location), parts):
+        for part, listed in list_parts(work, parts):
             condemned = marks.data(part.name)
             unreached = self.without(condemned)
             wanted = {record[:DIGEST] for record in split(unreached)}

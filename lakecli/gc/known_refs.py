@@ -269,22 +269,10 @@ def find_known(repository: Repository) -> KnownRefs:
     return known._replace(seen=(*known.seen, (_COLLECTION, collected)))
 
 
-class RefsRead(NamedTuple):
-    """The refs of a bucket at one time.
-
-    Attributes:
-        refs: all refs, deleted ones too.
-        gone_back: refs that are missing or older than they were, by what is known; see `find_lost`.
-    """
-
-    refs: list[RemoteRef]
-    gone_back: list[LostRef]
-
-
 def read_known_refs(
     store: ObjectStore, known: KnownRefs, before: Iterable[RemoteRef] = ()
-) -> RefsRead:
-    """Read all refs, and compare them with what is known.
+) -> tuple[list[RemoteRef], list[LostRef]]:
+    """Return all refs, deleted ones too, and those that are missing or older than they were.
 
     Args:
         store: the namespace.
@@ -315,17 +303,12 @@ def read_known_refs(
         if tracking.went_back(store, each, found.get(ref))
     ]
     # An error names a ref by the first of its entries.
-    return RefsRead(refs, sorted([*known.stood, *lost], key=lambda each: each.now != _MISSING))
+    return refs, sorted([*known.stood, *lost], key=lambda each: each.now != _MISSING)
 
 
-def find_lost(
-    known: KnownRefs, read: RefsRead, reached: Collection[CommitId]
-) -> RefsWentBack | None:
-    """Return the refusal if a ref is missing, or older and no ref reaches where it was seen."""
-    lost = [
-        each for each in read.gone_back if each.now == _MISSING or each.commit_id not in reached
-    ]
-    return RefsWentBack(known.uri, lost) if lost else None
+def find_lost(gone_back: Iterable[LostRef], reached: Collection[CommitId]) -> list[LostRef]:
+    """Return the refs that are missing, or older while no ref reaches where they were seen."""
+    return [each for each in gone_back if each.now == _MISSING or each.commit_id not in reached]
 
 
 def _unreadable(

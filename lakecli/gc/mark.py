@@ -19,12 +19,15 @@ from lakecli.base.layout import DATA, LAKEFS_MARKER, MAX_TABLE_SIZE, SSTABLES, s
 from lakecli.base.model import CommitId, MetarangeId, RefKind
 from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
 from lakecli.committed.tree_store import MissingTable, RemoteSource
-from lakecli.engine.runner import OpenStore, StoreLocation
+from lakecli.engine.runner import OpenStore, Runner, StoreLocation
 from lakecli.engine.scratch import Kept, Scratch
+from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import IntegrityError
 from lakecli.gc.data_objects import (
+    DigestSet,
     LakeFsPart,
     ListingPart,
+    LiveSet,
     addresses_in,
     all_parts,
     digests_of,
@@ -45,7 +48,7 @@ from lakecli.gc.report import (
     tables_left,
 )
 from lakecli.gc.roots import Roots, gather, iter_staged
-from lakecli.gc.spark_live_set import open_live
+from lakecli.gc.spark_live_set import SparkLiveSet
 from lakecli.gc.state import DIGEST, split, total_of
 from lakecli.remote.gc_protocol import iter_expired
 from lakecli.remote.ref_records import RemoteRef
@@ -183,7 +186,7 @@ class TablesRead(NamedTuple):
 
 
 class Reach:
-    """Reads trees and ranges, and records what they refer to; to be closed.
+    """Reads trees and ranges, and records what they refer to.
 
     Args:
         work: what the collection works with; its progress counts the tables that are read.
@@ -192,7 +195,7 @@ class Reach:
     Attributes:
         work: what the collection works with.
         refs: the refs in the bucket as they were read last.
-        live: the data objects in use.
+        live: the data objects in use; to be closed.
         trees: hex IDs of the metaranges read.
         ranges: hex IDs of the ranges read.
         dumps: hex IDs of the tables of refs dumps that are kept.
@@ -211,10 +214,6 @@ class Reach:
         self.lost: set[str] = set()
         self.entries = 0
         self.foreign = 0
-
-    def close(self) -> None:
-        """Delete what the set of data objects has stored."""
-        self.live.close()
 
     @property
     def tables(self) -> set[str]:
@@ -312,6 +311,16 @@ class Reach:
             self.foreign += read.foreign
             yield part, read
             work.progress.advance(parts=len(part))
+
+
+def open_live(runner: Runner) -> LiveSet:
+    """Return an empty set of the data objects in use.
+
+    On Spark the set is in the namespace, unless that may not be written.
+    """
+    if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
+        return SparkLiveSet(runner, runner.scratch)
+    return DigestSet()
 
 
 def _ids_of(packed: bytes) -> Iterator[str]:

@@ -33,6 +33,7 @@ from lakecli.errors import IntegrityError
 from lakecli.gc.data_objects import addresses_in, digests_of
 from lakecli.gc.known_refs import (
     Positions,
+    RefsWentBack,
     UncertainRefs,
     find_lost,
     list_reflog,
@@ -105,12 +106,12 @@ def check_refs(work: Work) -> tuple[list[RemoteRef], UncertainRefs | None]:
     Raises:
         UnreadableRef: a ref is damaged, or it is listed and cannot be read.
     """
-    read = read_known_refs(work.store, work.known)
-    if work.known.damage is not None or not read.gone_back:
-        return read.refs, work.known.damage
-    heads = [ref.commit_id for ref in read.refs]
-    reached = reached_by_heads(read_packs(work.store).commits, heads)
-    return read.refs, find_lost(work.known, read, reached)
+    refs, gone_back = read_known_refs(work.store, work.known)
+    if work.known.damage is not None or not gone_back:
+        return refs, work.known.damage
+    heads = [ref.commit_id for ref in refs]
+    lost = find_lost(gone_back, reached_by_heads(read_packs(work.store).commits, heads))
+    return refs, RefsWentBack(work.known.uri, lost) if lost else None
 
 
 def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:
@@ -129,17 +130,16 @@ def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:
     """
     repository, now = work.repository, work.times.now
     # Refs first: later commits belong to none of the refs as read.
-    read = read_known_refs(work.store, work.known, before)
+    refs, gone_back = read_known_refs(work.store, work.known, before)
     cutoff = reflog_cutoff(now, work.times.grace)
     recent, expired = list_reflog(work.store, cutoff)
-    positions = list(read_positions(work.store, read.refs, recent, cutoff))
+    positions = list(read_positions(work.store, refs, recent, cutoff))
     packs = read_packs(work.store)
     commits = packs.commits
-    if read.gone_back:
+    if gone_back:
         reached = reached_by_heads(commits, [each.head for each in positions])
-        lost = find_lost(work.known, read, reached)
-        if lost is not None:
-            raise lost
+        if lost := find_lost(gone_back, reached):
+            raise RefsWentBack(work.known.uri, lost)
     with repository.lake.kv.read() as txn:
         for commit in RefStore(txn, repository.key).iter_commits():
             at = int(commit.created_at.timestamp())
@@ -167,7 +167,7 @@ def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:
         own_trees=own_trees,
         dumped_trees=dumped,
         dumps=tables,
-        refs=tuple(read.refs),
+        refs=tuple(refs),
         history=commits,
         unneeded=tuple(_unneeded(work, packs, expired)),
     )

@@ -28,10 +28,10 @@ from lakecli.gc.known_refs import (
 )
 from lakecli.gc.mark import Mark, Reach
 from lakecli.gc.policy import GcOptions, SharedNamespace, Work, begin, check_published, find_sharing
-from lakecli.gc.report import Action, GcReport, GcStatus, fields_of, write_fields, write_report
+from lakecli.gc.report import Action, GcReport, GcStatus, write_report
 from lakecli.gc.roots import check_refs, reflog_cutoff
-from lakecli.gc.state import Marks, SweepLease, check_lists, clean_up, move_state, undo_condemnation
-from lakecli.gc.sweep import Sweep
+from lakecli.gc.state import Marks, clean_up, move_state, undo_condemnation
+from lakecli.gc.sweep import sweep
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import LEASE, STALE_AFTER, ObservedState, Phase
 from lakecli.remote.ref_records import RemoteRef
@@ -167,8 +167,14 @@ def take(step: Step) -> GcReport:
         return GcReport(Action.WAITS, step.status)
     if step.accepts is not None and not step.options.dry_run:
         return _accept_refs(step, step.accepts)
-    with closing(Reach(step.work, step.refs)) as reach:
-        return _condemn(step, reach) if step.work.is_idle else _sweep(step, reach)
+    reach = Reach(step.work, step.refs)
+    with closing(reach.live):
+        if step.work.is_idle:
+            return _condemn(step, reach)
+        report = sweep(reach, step.status, dry_run=step.options.dry_run)
+    if step.options.dry_run:
+        return report
+    return report._replace(status=status(step.work.repository, grace=step.options.grace))
 
 
 def undo(
@@ -238,10 +244,10 @@ def _accept_refs(step: Step, uncertain: UncertainRefs) -> GcReport:
     from lakecli.repository.sharing.fetch import fetch  # needed only to accept refs
 
     fetch(repository)
-    read = read_known_refs(store, KnownRefs(repository.uri), step.refs)
-    if read.gone_back:  # since the question
-        raise RefsWentBack(repository.uri, read.gone_back)
-    put_last(store, read.refs)
+    refs, gone_back = read_known_refs(store, KnownRefs(repository.uri), step.refs)
+    if gone_back:  # since the question
+        raise RefsWentBack(repository.uri, gone_back)
+    put_last(store, refs)
     with repository.lake.kv.write() as txn:
         tracking.forget_rollback(txn, repository)
     options = step.options._replace(accept_restored=False)
@@ -253,13 +259,13 @@ def _accept_refs(step: Step, uncertain: UncertainRefs) -> GcReport:
 
 def _condemn(step: Step, reach: Reach) -> GcReport:
     """Mark garbage, and condemn it."""
-    work, options = step.work, step.options
+    work, seen, options = step.work, step.work.seen, step.options
     repository, store, now = work.repository, work.store, work.times.now
     runtime = repository.lake.runtime
     check_published(work)
     if not options.dry_run:
-        clean_up(store, work.seen.state, now)
-    epoch, mark_id = work.seen.state.epoch + 1, runtime.new_id().hex()
+        clean_up(store, seen.state, now)
+    epoch, mark_id = seen.state.epoch + 1, runtime.new_id().hex()
     marks = Marks(store, f"{epoch}-{mark_id}")
     runtime.on_step("gc:mark")
     roots = reach.follow_roots()
@@ -274,8 +280,7 @@ def _condemn(step: Step, reach: Reach) -> GcReport:
             marks.delete()
         raise shared
     if options.dry_run:
-        accepted = () if step.accepts is None else step.accepts.lost
-        return report._replace(accepted=accepted)
+        return report._replace(accepted=() if step.accepts is None else step.accepts.lost)
     if options.lakefs_stopped:
         confirm_stopped(store)
     put_last(store, roots.refs)
@@ -285,7 +290,7 @@ def _condemn(step: Step, reach: Reach) -> GcReport:
         marks.put_summary(report.summary)
         move_state(
             repository,
-            work.seen,
+            seen,
             phase=Phase.CONDEMNED,
             epoch=epoch,
             mark=marks.name,
@@ -293,26 +298,3 @@ def _condemn(step: Step, reach: Reach) -> GcReport:
         )
         write_report(store, epoch, report, now)
     return report._replace(status=_status(repository, gc_protocol.look(store), options.grace))
-
-
-def _sweep(step: Step, reach: Reach) -> GcReport:
-    """Delete condemned objects that are still unreached."""
-    work, seen, sweep = step.work, step.work.seen, Sweep(reach)
-    repository, store, now = work.repository, work.store, work.times.now
-    if step.options.dry_run:
-        sweep.find()
-        sweep.preview()
-        return sweep.report(step.status)
-    if seen.state.phase is Phase.CONDEMNED:
-        # Before the sweep begins, as writers wait for its end. A failure changes nothing.
-        repository.lake.runtime.on_step("gc:prepare")
-        check_lists(repository, seen)
-        sweep.prepare()
-    with SweepLease(repository, seen, now) as lease:
-        Marks(store, seen.state.mark).check_age(now, work.times.grace)
-        write_fields(store, seen.state.epoch, "sweeping", fields_of(sweep.find()), now)
-        sweep.run(lease)
-        report = sweep.report(step.status)
-        write_report(store, seen.state.epoch, report, now)
-        put_last(store, reach.refs)
-    return report._replace(status=status(repository, grace=step.options.grace))

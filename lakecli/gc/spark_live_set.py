@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import DATA
 from lakecli.engine.errors_as_json import new_nonce
-from lakecli.engine.runner import OpenStore, Runner, StoreLocation, digits_for, divided
+from lakecli.engine.runner import OpenStore, StoreLocation, digits_for, divided
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_joins import (
     RESULT,
@@ -32,7 +32,6 @@ from lakecli.engine.spark_joins import (
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.gc.data_objects import (
     DataPart,
-    DigestSet,
     ListingPart,
     LiveSet,
     PartGarbage,
@@ -229,21 +228,15 @@ BYTES_PER_TASK: Final = 64 << 20
 _BUFFERED: Final = 32 << 20
 
 
-def open_live(runner: Runner) -> LiveSet:
-    """Return an empty set of the data objects in use.
-
-    On Spark the set is in the namespace, unless that may not be written.
-    """
-    if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
-        return SparkLiveSet(runner, runner.scratch)
-    return DigestSet()
-
-
 class SparkLiveSet(LiveSet):
-    """The set in the namespace; the runner deletes its objects when it is closed."""
+    """The set in the namespace; the runner deletes its objects when it is closed.
+
+    Attributes:
+        added: number of digests added, duplicates included.
+    """
 
     def __init__(self, runner: SparkRunner, scratch: Scratch) -> None:
-        super().__init__()
+        self.added = 0
         self._runner = runner
         self._names: dict[Kept, None] = {}
         self._buffered = bytearray()

@@ -157,10 +157,8 @@ class Marks:
         if newest is None:
             raise LostMarks(self.prefix)
         if now - newest < grace + STALE_AFTER:
-            days = (now - newest).days
-            raise LostMarks(
-                self.prefix, f"it was written {days} days ago, less than the grace period"
-            )
+            why = f"it was written {(now - newest).days} days ago, less than the grace period"
+            raise LostMarks(self.prefix, why)
 
     def data_parts(self) -> list[str]:
         """Return the names of the parts of data objects."""

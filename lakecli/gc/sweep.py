@@ -18,10 +18,11 @@ from lakecli.base.layout import SSTABLES, data_digest, lakefs_object
 from lakecli.gc.data_objects import (
     Garbage,
     kind_of_part,
-    list_part,
+    list_parts,
     part_named,
     recent_lakefs_parts,
 )
+from lakecli.gc.known_refs import put_last
 from lakecli.gc.mark import (
     KINDS_OF_TABLES,
     Reach,
@@ -33,10 +34,20 @@ from lakecli.gc.mark import (
     summary_of,
 )
 from lakecli.gc.policy import check_stopped
-from lakecli.gc.report import Action, Doomed, GarbageCounter, GcReport, GcStatus, Summary
+from lakecli.gc.report import (
+    Action,
+    Doomed,
+    GarbageCounter,
+    GcReport,
+    GcStatus,
+    Summary,
+    fields_of,
+    write_fields,
+    write_report,
+)
 from lakecli.gc.roots import Roots
-from lakecli.gc.state import RECORD, Marks, SweepLease, add_expired
-from lakecli.remote.gc_protocol import iter_keeps
+from lakecli.gc.state import RECORD, Marks, SweepLease, add_expired, check_lists
+from lakecli.remote.gc_protocol import Phase, iter_keeps
 from lakecli.stores.capabilities import DeletesMatching, UploadId, uploads_of
 from lakecli.stores.contract import Version
 from lakecli.stores.streams import batches
@@ -49,8 +60,43 @@ _KEPT: Final = 50_000
 """Kept keys held in memory, at most."""
 
 
+def sweep(reach: Reach, before: GcStatus, *, dry_run: bool) -> GcReport:
+    """Delete condemned objects that are still unreached.
+
+    Args:
+        reach: has followed nothing yet.
+        before: the state before the sweep.
+        dry_run: only count them.
+
+    Raises:
+        StateMoved: another machine collects at the same time, or has collected since `before`.
+        SweepTooSlow: a deletion took so long that the sweep must end.
+        LostMarks: a list of condemned objects is missing or damaged.
+        LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
+    """
+    found, work = Sweep(reach), reach.work
+    repository, store, seen, now = work.repository, work.store, work.seen, work.times.now
+    if dry_run:
+        found.find()
+        found.preview()
+        return found.report(before)
+    if seen.state.phase is Phase.CONDEMNED:
+        # Before the sweep begins, as writers wait for its end. A failure changes nothing.
+        repository.lake.runtime.on_step("gc:prepare")
+        check_lists(repository, seen)
+        found.prepare()
+    with SweepLease(repository, seen, now) as lease:
+        Marks(store, seen.state.mark).check_age(now, work.times.grace)
+        write_fields(store, seen.state.epoch, "sweeping", fields_of(found.find()), now)
+        found.run(lease)
+        report = found.report(before)
+        write_report(store, seen.state.epoch, report, now)
+        put_last(store, reach.refs)
+    return report
+
+
 class Sweep:
-    """One sweep, or its preview.
+    """What one sweep finds and deletes, or what its preview counts.
 
     Args:
         reach: has followed nothing yet.
@@ -170,9 +216,7 @@ class Sweep:
         if work.lakefs is None:
             return
         later = []
-        for part, listed in work.runner.run(
-            partial(list_part, location=work.location), recent_lakefs_parts(work)
-        ):
+        for part, listed in list_parts(work, recent_lakefs_parts(work)):
             check_stopped(work, listed.newest)
             later += [part] * bool(listed.later)
         self._reach.check_not_ahead(later)

@@ -317,7 +317,7 @@ def test_a_record_of_the_last_collection_is_read_whole(scene: Scene, body: bytes
 
 def test_a_record_that_is_too_large(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakecli.gc.known_refs.MAX_SEEN_SIZE", 200)
-    refs = read_known_refs(scene.shared.store, KnownRefs("lakefs://demo")).refs
+    refs, _ = read_known_refs(scene.shared.store, KnownRefs("lakefs://demo"))
     assert 0 < dump(refs).count(b"\n") < len(refs)
     scene.shared.store.put(LAST, b"x" * 201, ANY)
     with pytest.raises(DamagedObservation, match="more than"):

@@ -38,7 +38,7 @@ LONG_AGO = START - 1000 * DAY
 
 
 def positions_of(store: MemoryStore, cutoff: datetime) -> list[Positions]:
-    refs = read_known_refs(store, KnownRefs("lakefs://demo")).refs
+    refs, _ = read_known_refs(store, KnownRefs("lakefs://demo"))
     recent, _ = list_reflog(store, cutoff)
     return list(read_positions(store, refs, recent, cutoff))
 
@@ -51,7 +51,7 @@ class Bucket:
         self.store = MemoryStore(MemoryBucket(clock=lambda: self.now), "ns/")
 
     def observe(self, name: str, *, days: int = 31) -> None:
-        refs = read_known_refs(self.store, KnownRefs("lakefs://demo")).refs
+        refs, _ = read_known_refs(self.store, KnownRefs("lakefs://demo"))
         cutoff = self.now - days * DAY
         observe(self.store, name, refs, now=self.now, cutoff=cutoff)
 

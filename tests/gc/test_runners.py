@@ -144,4 +144,3 @@ def test_a_set_of_digests_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         left = found.without(records)
         assert total_of(left) == (500, 3_500)
         assert {left[at : at + 32] for at in range(0, len(left), 40)} == set(digests[1::2])
-        assert found.added == 500

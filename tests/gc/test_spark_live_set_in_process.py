@@ -23,13 +23,13 @@ from lakecli.gc.data_objects import (
     PartListing,
     garbage_of,
 )
+from lakecli.gc.mark import open_live
 from lakecli.gc.run import Action, GcOptions, advance
 from lakecli.gc.spark_live_set import (
     Reading,
     SparkLiveSet,
     counts_row,
     keep_listed,
-    open_live,
     rows,
 )
 from lakecli.gc.state import DIGEST, MARKS, LostMarks
