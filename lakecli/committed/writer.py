@@ -67,9 +67,7 @@ def apply(
     first = next(pending, None)
     if first is None:
         return base
-    tree = trees.metarange(base)
-    if not trees.cuts_as(tree):
-        tree = canonical(trees, base)
+    tree = canonical(trees, base)
     application = Application(trees, bases=(tree,))
     application.run(tree, 0, len(tree), chain([first], pending), more=False)
     return application.finish(base)
