@@ -61,7 +61,7 @@ class Step(NamedTuple):
     """The next step of a collection, which `take` takes.
 
     Attributes:
-        question: what it deletes, or accepts, for good, as a person must confirm; ``""``: nothing.
+        question: what it deletes or accepts, for a person to confirm; ``""``: nothing.
         work: what the collection works with.
         options: how to collect.
         refs: the refs in the bucket.
