@@ -293,7 +293,8 @@ def _since(now: datetime, rules: Rules | None, branch: str) -> int | None:
 def iter_staged(repository: Repository, now: datetime) -> Iterator[bytes]:
     """Yield the digests of data objects of staged changes, and of those that undo could restore.
 
-    Read before `gather`: what is committed between the two is found here, or there, or by both.
+    Called before `gather`: what is committed between the two is found here. What an undo stages
+    again meanwhile is found by both, since the operation log names commits and staged changes.
 
     Args:
         repository: the repository.

@@ -15,6 +15,7 @@ from lakecli.engine import runner as places
 from lakecli.engine.runner import LocalRunner, OpenStore
 from lakecli.engine.scratch import Kept, Scratch, load_value, take_value
 from lakecli.engine.spark_runner import SparkRunner
+from lakecli.errors import LostRace
 from lakecli.gc import spark_live_set
 from lakecli.gc.data_objects import (
     DataPart,
@@ -32,7 +33,8 @@ from lakecli.gc.spark_live_set import (
     keep_listed,
     rows,
 )
-from lakecli.gc.state import DIGEST, MARKS, LostMarks
+from lakecli.gc.state import DIGEST, MARKS, LostMarks, SweepLease
+from lakecli.gc.sweep import Sweep
 from lakecli.stores.contract import Version
 from lakecli.stores.memory import MemoryStore
 from tests.gc.test_spark_live_set import RECORDS, Place, collect, contents, grow_old, place
@@ -178,5 +180,23 @@ def test_a_damaged_list_deletes_nothing(place: Place) -> None:
     first.write_bytes(first.read_bytes()[:-1])
     grow_old(place.directory)
     with place.runner(InProcess()) as runner, pytest.raises(LostMarks):
+        collect(place.directory, runner, Action.SWEPT)
+    assert {key for key in before if key.startswith("data/")} <= contents(place.directory).keys()
+
+
+def test_the_lease_is_checked_while_nothing_is_known_yet(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken_over(_lease: SweepLease) -> NoReturn:
+        raise LostRace("taken over")
+
+    monkeypatch.setattr("lakecli.engine.spark_runner.BEAT", 0.0)
+    collect(place.directory, LocalRunner(), Action.CONDEMNED)
+    before = contents(place.directory)
+    for name in ("_tables", "_rest"):
+        monkeypatch.setattr(Sweep, name, lambda *_: [])
+    monkeypatch.setattr(SweepLease, "check", taken_over)
+    monkeypatch.setattr(SweepLease, "deletion", unused)
+    with place.runner(InProcess()) as runner, pytest.raises(LostRace, match="taken over"):
         collect(place.directory, runner, Action.SWEPT)
     assert {key for key in before if key.startswith("data/")} <= contents(place.directory).keys()
