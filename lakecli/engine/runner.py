@@ -164,10 +164,9 @@ class StoreLocation(NamedTuple):
     @lru_cache(maxsize=16)  # noqa: B019
     def addresses(self) -> Resolver:
         """Return the resolver of entries' addresses, created once per process."""
-        trust = Trust(self.name, self.uri, self.allowed)
         return Resolver(
-            self.store,
-            lambda: trust,
+            self.store(),
+            Trust(self.name, self.uri, self.allowed),
             open_store=lambda uri, region: open_by_uri(uri, region=region, account=self.account),
             find_region=partial(prepare_namespace, account=self.account),
             region=self.region,

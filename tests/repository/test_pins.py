@@ -63,8 +63,8 @@ def test_a_version_that_no_address_can_hold_is_refused(version: str) -> None:
 def resolver_of(trust: Trust) -> Resolver:
     """Return a resolver that opens real stores; none of these tests sends a request."""
     return Resolver(
-        MemoryStore,
-        lambda: trust,
+        MemoryStore(),
+        trust,
         open_store=lambda uri, region: open_store(uri, region=region),
         find_region=lambda _bucket: "",
         region="",

@@ -226,11 +226,11 @@ class LocalRepository:
     @cached_property
     def addresses(self) -> Resolver:
         """Resolves the physical addresses of entries."""
-        from lakecli.repository.reading.addresses import Resolver, trust_of
+        from lakecli.repository.reading.addresses import Resolver
 
         return Resolver(
-            lambda: self.store,
-            lambda: trust_of(self),
+            self.store,
+            self,
             open_store=self.lake.runtime.open_store,
             find_region=self.lake.runtime.prepare_namespace,
             region=self.record.region,

@@ -74,8 +74,8 @@ class Resolver:
 
     Args:
         store: the repository's namespace.
-        trust: says which places outside it may be read; asked again before anything is refused,
-            since another command may have allowed the place meanwhile.
+        trusting: what may be read outside it; or the repository, which is asked again before
+            anything is refused, since another command may have allowed the place meanwhile.
         open_store: given the URI of a bucket or directory and its region, returns its store.
         find_region: returns the region of a bucket.
         region: of the namespace's bucket, or ``""``.
@@ -83,16 +83,16 @@ class Resolver:
 
     def __init__(
         self,
-        store: Callable[[], ObjectStore],
-        trust: "Callable[[], Trust]",
+        store: ObjectStore,
+        trusting: "Trust | Repository",
         *,
         open_store: Callable[[str, str], ObjectStore],
         find_region: Callable[[str], str],
         region: str,
     ) -> None:
         self._store = store
-        self._ask = trust
-        self._trust: Trust | None = None
+        self._trusting = trusting
+        self._trust = trusting if isinstance(trusting, Trust) else None
         self._open_store = open_store
         self._find_region = find_region
         self._region = region
@@ -111,7 +111,7 @@ class Resolver:
         """
         place = self.check(address)
         if place is None:
-            return self._store(), address
+            return self._store, address
         from lakecli.stores.read_only import at_version
 
         bucket, key = place
@@ -145,7 +145,8 @@ class Resolver:
             with suppress(OutsideAddress):
                 self._trust.check(bucket, key)
                 return
-        self._trust = self._ask()
+        trusting = self._trusting
+        self._trust = trusting if isinstance(trusting, Trust) else trust_of(trusting)
         self._trust.check(bucket, key)
 
     def _open(self, bucket: str) -> ObjectStore:
