@@ -84,7 +84,7 @@ class SharedMover:
         self.resumed.clear()
         for note in unsent_notes(repository):
             try:
-                push_note(repository, note, who=self._who, put_back=self._put_back)
+                push_note(repository, note, who=self._who(), put_back=self._put_back)
             except Unreachable:
                 raise
             except LakeError as error:
@@ -136,7 +136,7 @@ class SharedMover:
         """Send the notes of refs that this command moved here."""
         for note in unsent_notes(repository):
             if self.command_id.hex() in note.by:
-                push_note(repository, note, who=self._who, put_back=self._put_back)
+                push_note(repository, note, who=self._who(), put_back=self._put_back)
 
 
 def _check_ahead(
@@ -315,7 +315,7 @@ def push_note(
     repository: Repository,
     note: UnsentMove,
     *,
-    who: Callable[[], str],
+    who: str,
     put_back: Callable[[Repository, UnsentMove, str], bool] | None = None,
 ) -> None:
     """Make a noted move in the bucket, if that undoes nothing that others did.
@@ -323,7 +323,7 @@ def push_note(
     Args:
         repository: the repository of the ref.
         note: the move.
-        who: returns who moves it, for the shared reflog; called if it is moved.
+        who: who moves it, for the shared reflog.
         put_back: called with the refused move and who made it; it undoes the operation that
             deleted or renamed a ref, and tells whether it did. ``None``: what was done here stays.
 
@@ -339,14 +339,14 @@ def push_note(
         raise not_yet_sent(repository, note, error) from error
     if sent.verdict is SendDecision.REFUSE:
         refusal = not_sent(repository, note, sent.there)
-        if put_back is not None and put_back(repository, note, who()):
+        if put_back is not None and put_back(repository, note, who):
             _reword(refusal, f"{refusal.message}; this is undone here: {note.operation}")
         raise refusal
     if sent.way_back is not None:
         push_note(repository, sent.way_back, who=who)
 
 
-def send_note(repository: Repository, note: UnsentMove, *, who: Callable[[], str]) -> Sent:
+def send_note(repository: Repository, note: UnsentMove, *, who: str) -> Sent:
     """Make a noted move in the bucket as `push_note` does, and return what became of it.
 
     Raises:
@@ -372,10 +372,10 @@ def send_note(repository: Repository, note: UnsentMove, *, who: Callable[[], str
 
 
 def _move(
-    repository: Repository, note: UnsentMove, there: CommitId | None, *, who: Callable[[], str]
+    repository: Repository, note: UnsentMove, there: CommitId | None, *, who: str
 ) -> tuple[SendDecision, CommitId | None]:
     """Make a move in the bucket; return what became of it, and where the ref stands there."""
-    wanted = WantedMove(note.kind, note.name, there, note.after, who(), note.operation)
+    wanted = WantedMove(note.kind, note.name, there, note.after, who, note.operation)
     result = publish(repository, wanted)
     if result.outcome == MoveOutcome.APPLIED:
         return SendDecision.NOTHING, note.after

@@ -140,7 +140,7 @@ def send(
                 raise
             raise not_yet_sent(repository, wanted, error) from error
         if sent.way_back is not None:
-            push_note(repository, sent.way_back, who=lambda: committer)
+            push_note(repository, sent.way_back, who=committer)
         if sent.verdict is SendDecision.REFUSE:
             if not number and puts_back and _put_back(repository, appended):
                 raise moved_on(repository, each)
@@ -197,7 +197,7 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
     if not repository.syncs:
         notes = [each for each in unsent_notes(repository) if each.operation == kind]
         for each in notes:
-            push_note(repository, each, who=lambda: committer)
+            push_note(repository, each, who=committer)
     return [
         PushedRef(kind, name, after, before, after, 0) for kind, name, _, before, after, *_ in notes
     ]
@@ -215,7 +215,7 @@ def _send(
         is_noted = unsent_moves.find_unsent(txn, repository, pushed.kind, pushed.name) is not None
         is_reversed = not is_noted and _is_reversed(txn, repository, appended)
     if is_noted:
-        return send_note(repository, wanted, who=lambda: committer)
+        return send_note(repository, wanted, who=committer)
     ref = find_ref(repository.store, pushed.kind, pushed.name)
     there = None if ref is None else ref.commit_id
     was_made = ref is not None and any(
