@@ -124,7 +124,7 @@ def test_large_files(  # noqa: PLR0917 - fixtures
     uploads = Uploads(machine, place, scratch / "large-files", scratch / "large")
     compared = compare(
         benchmark,
-        rounds=ROUNDS,
+        rounds=2 * ROUNDS + 1,
         prepare=uploads.prepare,
         subject=uploads.upload,
         baselines={COPY: uploads.copy},
