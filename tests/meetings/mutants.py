@@ -160,12 +160,12 @@ def _sweep_that_stalls(team: Team) -> None:
 
 
 def _sends_blindly(patch: pytest.MonkeyPatch) -> None:
-    verdicts = unsent_moves.SendDecision
+    verdicts = automatic.SendDecision
 
     def judge(_txn: object, _repository: object, move: UnsentMove, there: object) -> Any:
         return verdicts.NOTHING if there == move.after else verdicts.SEND
 
-    patch.setattr(unsent_moves, "judge", judge)
+    patch.setattr(automatic, "judge", judge)
     for module in (unsent_moves, pushed_refs):
         patch.setattr(module, "is_local", lambda *_args: False)
 

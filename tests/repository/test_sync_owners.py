@@ -647,10 +647,10 @@ class TestProcesses:
         first.catch_up()
         tag.delete(first.repository, "v1")
 
-        def refuse(*_: object, **__: object) -> tuple[unsent_moves.SendDecision, CommitId | None]:
+        def refuse(*_: object, **__: object) -> tuple[automatic.SendDecision, CommitId | None]:
             with killed(two) as other:
                 undo(other)
-            return unsent_moves.SendDecision.REFUSE, before
+            return automatic.SendDecision.REFUSE, before
 
         monkeypatch.setattr(automatic, "_move", refuse)
         with pytest.raises(StaleLease):

@@ -19,15 +19,14 @@ from lakecli.repository.journal.operation_log import branch_change
 from lakecli.repository.journal.tracking import put_known_moves
 from lakecli.repository.journal.unsent_moves import (
     RENAME,
-    SendDecision,
     find_unsent,
     forget,
     forget_rest_of_renaming,
     is_held,
     iter_unsent,
-    judge,
     note_taken_back,
 )
+from lakecli.repository.sharing.automatic import SendDecision, judge
 from tests.support.clones import make_commit, synced
 from tests.support.lakes import START, stage
 

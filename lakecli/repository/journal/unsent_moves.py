@@ -2,9 +2,8 @@
 
 Where sharing is automatic, every operation that moves a ref leaves a note in its own transaction,
 with the ref's position before and after. Further moves of that ref, by any command, extend the
-note: from where the bucket is believed to stand, to where the ref stands here. `judge` decides
-whether that may be sent: only if the bucket stands exactly on the note's *before*, if the move is
-a fast-forward of what the bucket has, or if the bucket never had the ref.
+note: from where the bucket is believed to stand, to where the ref stands here. Whether that may be
+sent is decided by `lakecli.repository.sharing.automatic.judge`.
 
 The note of a deletion has a lease, too: a branch or tag that is deleted here is deleted in the
 bucket, as by `git push --force-with-lease`, if it still stands where this clone last saw it. More
@@ -26,7 +25,6 @@ on which that was undone is held: it does not follow the bucket until it moves t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from enum import Enum, auto
 from typing import Any, Final
 
 from lakecli.base.identity import h
@@ -38,7 +36,6 @@ from lakecli.kv.operations import FOLLOWED, Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository, UnsentMove
-from lakecli.repository.journal.tracking import iter_known_moves
 
 LOCAL: Final = frozenset({"repo create", "repo delete", "clone", "fetch", "pull", FOLLOWED})
 """Kinds of operations that concern this machine only: the bucket had their moves already, or never
@@ -54,16 +51,6 @@ _HELD: Final = "held"
 def is_local(operation: Operation, change: RefChange) -> bool:
     """Return whether a change concerns this machine only, and is never sent."""
     return change.is_local or operation.kind in LOCAL
-
-
-class SendDecision(Enum):
-    """Whether a move made here may be made in the bucket."""
-
-    SEND = auto()
-    NOTHING = auto()
-    """The bucket has it already, with or without more on top."""
-    REFUSE = auto()
-    """The bucket stands elsewhere: the move would undo or delete what others did."""
 
 
 def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange]) -> None:
@@ -151,52 +138,6 @@ def is_held(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> b
     id_ = _row(_HELD, tracked.kind, tracked.name)
     fields = IntentStore(txn, repository.key).find(id_)
     return fields is not None and fields[_HELD] == tracked.write_id
-
-
-def judge(
-    txn: ReadTransaction, repository: Repository, move: UnsentMove, there: CommitId | None
-) -> SendDecision:
-    """Decide whether a move may be made in the bucket.
-
-    Args:
-        txn: the state of the local store, with the history of `there`.
-        repository: the repository of the ref.
-        move: the note.
-        there: the position of the ref in the bucket; ``None``: it does not exist there.
-    """
-    if there == move.after:
-        return SendDecision.NOTHING
-    was_pushed = TrackingStore(txn, repository.key).find(move.kind, move.name) is not None
-    if there in (move.before, move.lease or move.before) or (there is None and not was_pushed):
-        return SendDecision.SEND
-    # If both sides made a branch of this name, those are two branches.
-    if move.kind is RefKind.BRANCH and None not in (there, move.before, move.after):
-        return _judge_branch(txn, repository, move, there)
-    return SendDecision.REFUSE
-
-
-def _judge_branch(
-    txn: ReadTransaction, repository: Repository, move: UnsentMove, there: CommitId | None
-) -> SendDecision:
-    """Decide as `judge` does on a branch that exists before, after, and elsewhere in the bucket."""
-    assert there is not None
-    assert move.before is not None
-    assert move.after is not None
-    refs = RefStore(txn, repository.key)
-    goes_back = is_ancestor(refs, move.after, move.before)
-    if goes_back and is_ancestor(refs, move.before, there):
-        return SendDecision.REFUSE
-    if is_ancestor(refs, there, move.after):
-        # What others have taken back there already is not brought back.
-        was_there = goes_back and _was_there(txn, repository, move)
-        return SendDecision.NOTHING if was_there else SendDecision.SEND
-    return SendDecision.NOTHING if is_ancestor(refs, move.after, there) else SendDecision.REFUSE
-
-
-def _was_there(txn: ReadTransaction, repository: Repository, move: UnsentMove) -> bool:
-    """Return whether the bucket's ref once stood where a move begins, as far as is known."""
-    moves = iter_known_moves(txn, repository, move.kind, move.name)
-    return any(move.before in (each.before, each.after) for each in moves)
 
 
 def forget(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> None:

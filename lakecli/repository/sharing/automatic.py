@@ -13,10 +13,10 @@ them finds conflicts. A tag follows if it stands where the bucket's once stood. 
 bucket again, or until a pull.
 
 A note is sent only where the bucket stands on what the note moved the ref from, where that is a
-fast-forward, or where the bucket never had the ref
-(`lakecli.repository.journal.unsent_moves.judge`). Anything else is refused as `push` refuses it,
-once: the note is deleted. What was done here stays here, except that a ref which was deleted or
-renamed is put back. Undo in the bucket sends notes, too, with or without automatic sharing.
+fast-forward, or where the bucket never had the ref (`judge`). Anything else is refused as `push`
+refuses it, once: the note is deleted. What was done here stays here, except that a ref which was
+deleted or renamed is put back. Undo in the bucket sends notes, too, with or without automatic
+sharing.
 
 The way of a commit, what makes it durable and what a crash leaves:
 `lakecli.repository.commit_attempts`.
@@ -25,6 +25,7 @@ The way of a commit, what makes it durable and what a crash leaves:
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
@@ -47,7 +48,6 @@ from lakecli.repository.contract import CaughtUp, LocalMove, Repository, UnsentM
 from lakecli.repository.journal import intents, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.intents import CommitUnderWay, WantedMove, finish_pending
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
-from lakecli.repository.journal.unsent_moves import SendDecision
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import publish, refused
 from lakecli.repository.staged.changes import unstage_unchanged
@@ -289,6 +289,16 @@ def _was_in_bucket(txn: ReadTransaction, repository: Repository, local: Branch |
     return any(local.commit_id in (move.before, move.after) for move in moves)
 
 
+class SendDecision(Enum):
+    """Whether a move made here may be made in the bucket."""
+
+    SEND = auto()
+    NOTHING = auto()
+    """The bucket has it already, with or without more on top."""
+    REFUSE = auto()
+    """The bucket stands elsewhere: the move would undo or delete what others did."""
+
+
 class Sent(NamedTuple):
     """What became of a note.
 
@@ -356,7 +366,7 @@ def send_note(repository: Repository, note: UnsentMove, *, who: str) -> Sent:
         there = TrackingStore(txn, repository.key).position(note.kind, note.name)
         if unsent_moves.find_unsent(txn, repository, note.kind, note.name) is None:
             return Sent(SendDecision.NOTHING, there)  # it was deleted since it was read
-        verdict = unsent_moves.judge(txn, repository, note, there)
+        verdict = judge(txn, repository, note, there)
     was_sent = verdict is SendDecision.SEND
     if was_sent:
         verdict, there = _move(repository, note, there, who=who)
@@ -369,6 +379,52 @@ def send_note(repository: Repository, note: UnsentMove, *, who: str) -> Sent:
         if verdict is SendDecision.REFUSE:
             unsent_moves.forget_rest_of_renaming(txn, repository, note)
     return Sent(verdict, there, way_back)
+
+
+def judge(
+    txn: ReadTransaction, repository: Repository, move: UnsentMove, there: CommitId | None
+) -> SendDecision:
+    """Decide whether a move may be made in the bucket.
+
+    Args:
+        txn: the state of the local store, with the history of `there`.
+        repository: the repository of the ref.
+        move: the note.
+        there: the position of the ref in the bucket; ``None``: it does not exist there.
+    """
+    if there == move.after:
+        return SendDecision.NOTHING
+    was_pushed = TrackingStore(txn, repository.key).find(move.kind, move.name) is not None
+    if there in (move.before, move.lease or move.before) or (there is None and not was_pushed):
+        return SendDecision.SEND
+    # If both sides made a branch of this name, those are two branches.
+    if move.kind is RefKind.BRANCH and None not in (there, move.before, move.after):
+        return _judge_branch(txn, repository, move, there)
+    return SendDecision.REFUSE
+
+
+def _judge_branch(
+    txn: ReadTransaction, repository: Repository, move: UnsentMove, there: CommitId | None
+) -> SendDecision:
+    """Decide as `judge` does on a branch that exists before, after, and elsewhere in the bucket."""
+    assert there is not None
+    assert move.before is not None
+    assert move.after is not None
+    refs = RefStore(txn, repository.key)
+    goes_back = is_ancestor(refs, move.after, move.before)
+    if goes_back and is_ancestor(refs, move.before, there):
+        return SendDecision.REFUSE
+    if is_ancestor(refs, there, move.after):
+        # What others have taken back there already is not brought back.
+        was_there = goes_back and _was_there(txn, repository, move)
+        return SendDecision.NOTHING if was_there else SendDecision.SEND
+    return SendDecision.NOTHING if is_ancestor(refs, move.after, there) else SendDecision.REFUSE
+
+
+def _was_there(txn: ReadTransaction, repository: Repository, move: UnsentMove) -> bool:
+    """Return whether the bucket's ref once stood where a move begins, as far as is known."""
+    moves = tracking.iter_known_moves(txn, repository, move.kind, move.name)
+    return any(move.before in (each.before, each.after) for each in moves)
 
 
 def _move(

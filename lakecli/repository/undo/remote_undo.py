@@ -32,8 +32,9 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository, UnsentMove
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import when_none_under_way
-from lakecli.repository.journal.unsent_moves import SendDecision, is_local
+from lakecli.repository.journal.unsent_moves import is_local
 from lakecli.repository.sharing.automatic import (
+    SendDecision,
     Sent,
     not_sent,
     not_yet_sent,
