@@ -5,7 +5,8 @@
     values       the value of a record: an identity and an entry, decoded and encoded
     metaranges   a parsed metarange and its ranges, in key order, and the IDs they must have
     cache        SSTables of a bucket kept as files of this machine, and counts of reads
-    tree_store   `TreeStore`: the tables of a repository's trees, from the nearest copy
+    tree_store   `TreeStore`: the tables of a repository's trees, from the nearest copy; which trees
+                 of lakeFS were rebuilt
     splitter     where a range ends
     writer       tree + changes -> tree (commit); `TreeWriter`: the one way a tree comes to be
     scan         scans, listings, and the cursor: step into a range or block, or skip it unread
@@ -14,5 +15,5 @@
     diff         two trees -> their differences, or those of some paths, or counts by prefix
     check        verification of what the bucket holds, for fsck
 
-May import sstable, stores, base and what is below.
+May import sstable, kv, stores, base and what is below.
 """

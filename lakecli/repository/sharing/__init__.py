@@ -6,5 +6,5 @@
     references    the objects that new commits need are there, or are sent again
     fetch         where refs stand in the bucket, which have changed, and their commits
     automatic     fetch before a command, branches that move in the bucket first, push after it:
-                  moves made here that the bucket is still to get
+                  moves made here that the bucket is still to get, and may get
 """
