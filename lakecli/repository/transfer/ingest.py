@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from io import FileIO
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self, cast
@@ -282,7 +282,8 @@ class Ingest:
     def _read(self, file: OpenFile, expected: ExpectedObject | None) -> Ingested:
         """Bring in one file that is read whole."""
         size = file.status.st_size
-        with self._held(size):
+        # A batch writes one file at a time, so only few wait in memory.
+        with self._memory.held(size) if self._batch is None else _UNLIMITED:
             data = os.read(file.descriptor, size + 1)
             if len(data) != size:
                 raise changed("read")
@@ -389,22 +390,18 @@ class Ingest:
             size: in bytes.
         """
         if size <= self._whole:
-            with self._held(size):
+            with self._memory.held(size):
                 found = self._put(digest, b"".join(pieces))
             self._progress.advance(size=size)
             return Ingested(digest, size, found=found)
         if self._batch is not None:
             return self._copy(pieces, self._batch, Digests(None))
         reader = cast("BinaryIO", PieceReader(self._counted(pieces)))
-        with self._held(SENT_AT_ONCE):
+        with self._memory.held(SENT_AT_ONCE):
             # Every writer of this key writes the same bytes, so the write needs no condition, and
             # each part may be sent again.
             self._store.put(data_key(digest), reader, ANY)
         return Ingested(digest, size, found=True)
-
-    def _held(self, size: int) -> AbstractContextManager[None]:
-        # A batch writes one file at a time, so only few wait in memory.
-        return self._memory.held(size) if self._batch is None else _UNLIMITED
 
     def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
