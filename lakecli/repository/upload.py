@@ -29,7 +29,7 @@ from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, values_on
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested, SpecialFile
-from lakecli.repository.transfer.parallel import CheckedProgress, Workers, part_retries
+from lakecli.repository.transfer.parallel import CheckedProgress, Workers
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import PART_SIZE, clear_temporaries, uploads_of
@@ -216,7 +216,6 @@ class Uploader:
                 repository,
                 self._uploads,
                 workers=workers,
-                retries=part_retries(workers, repository.lake.runtime.random_number),
                 part_size=options.part_size,
                 progress=progress,
             )

@@ -37,14 +37,13 @@ from lakecli.base.identity import h
 from lakecli.base.layout import DATA, data_digest, data_key
 from lakecli.base.model import Entry
 from lakecli.base.progress import Progress
-from lakecli.base.retry import Retries
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import unfinished_uploads
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import locate
 from lakecli.repository.reading.contents import PIECE, Hasher, damaged, digest_of, gone
 from lakecli.repository.transfer.destination import Destination, Partial
-from lakecli.repository.transfer.parallel import Workers
+from lakecli.repository.transfer.parallel import Workers, part_retries
 from lakecli.repository.transfer.walk import FileChanged, changed, check_unchanged
 from lakecli.stores.capabilities import (
     PartUploads,
@@ -154,7 +153,6 @@ class Sender:
         repository: of the namespace.
         uploads: uploads in parts into the namespace.
         workers: the threads of the command, which send the parts.
-        retries: of each part.
         part_size: of all but huge objects, in bytes.
         progress: counts the bytes of each part that has arrived. It is called often, so that it
             can interrupt the work.
@@ -163,7 +161,6 @@ class Sender:
     repository: Repository
     uploads: PartUploads
     workers: Workers
-    retries: Retries
     part_size: int
     progress: Progress
     _lock: Lock = field(default_factory=Lock)
@@ -234,6 +231,7 @@ class Sender:
         upload, arrived = self._resume(contents) or self._begin(contents)
         missing = [each for each in contents.sections if each.number not in arrived]
         self.progress.advance(size=contents.size - sum(section.size for section in missing))
+        retries = part_retries(self.workers, self.repository.lake.runtime.random_number)
 
         def send(section: Section) -> None:
             def put() -> UploadedPart:
@@ -244,7 +242,7 @@ class Sender:
                 )
 
             # No two threads send the same part, so none writes the same item.
-            arrived[section.number] = self.retries.call(put)
+            arrived[section.number] = retries.call(put)
             self.progress.advance(size=section.size)
 
         try:
@@ -319,7 +317,6 @@ class PartFetcher:
     Attributes:
         repository: that the objects belong to.
         workers: the threads of the command, which fetch the parts.
-        retries: of each request.
         part_size: in bytes.
         progress: counts the bytes of each complete part. It is called often, so that it can
             interrupt the work.
@@ -327,7 +324,6 @@ class PartFetcher:
 
     repository: Repository
     workers: Workers
-    retries: Retries
     part_size: int
     progress: Progress
 
@@ -373,9 +369,10 @@ class PartFetcher:
 
     def _fill(self, store: ObjectStore, key: str, assembly: _Assembly) -> None:
         self.progress.advance(size=assembly.size_of(assembly.complete))
+        retries = part_retries(self.workers, self.repository.lake.runtime.random_number)
         self.workers.share(
             assembly.spans(),
-            lambda span: self.retries.call(lambda: self._fetch(store, key, assembly, span)),
+            lambda span: retries.call(lambda: self._fetch(store, key, assembly, span)),
         )
 
     def _fetch(self, store: ObjectStore, key: str, assembly: _Assembly, span: range) -> None:
