@@ -14,6 +14,7 @@ from datetime import timedelta
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final, NamedTuple
 
 from lakecli import native
@@ -260,8 +261,6 @@ def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
         used_by: the UUID of the repository; ``""`` if it caches nothing.
         limit: bytes that the repository may use.
     """
-    from tempfile import TemporaryFile
-
     try:
         make_private(directory)
         with TemporaryFile(dir=directory) as file:

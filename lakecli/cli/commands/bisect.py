@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, TypedDict
 
@@ -254,8 +255,6 @@ def _run(context: Context, repository: Repository, commit: Commit, words: Sequen
     Raises:
         NoVerdict: it could not be run, was ended by a signal, or its code is no verdict.
     """
-    import subprocess
-
     values = {
         "BISECT_ID": commit.id,
         "BISECT_MESSAGE": commit.message.replace("\0", ""),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
 from operator import attrgetter
+from shutil import disk_usage
 from typing import Final, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, NotUri
@@ -184,8 +185,6 @@ def _examine(context: Context, target: LakeUri | str) -> Examination:
 
 
 def _free_space(directory: str) -> int:
-    from shutil import disk_usage
-
     return disk_usage(directory).free
 
 

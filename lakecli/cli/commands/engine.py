@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -116,6 +117,4 @@ def _takes_spark(options: EngineOptions, *, size: int | None) -> bool:
 
 
 def _spark_is_installed() -> bool:
-    from importlib.util import find_spec
-
     return find_spec(_SPARK_PACKAGE) is not None

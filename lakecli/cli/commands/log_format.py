@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from email.utils import format_datetime
+from html import escape
 from typing import Final, NamedTuple
 
 from lakecli.base.model import Branch, Commit, CommitId, Tag
@@ -115,8 +117,6 @@ def _in_colours(drawing: str, style: Callable[[str, str], str]) -> str:
 
 def dot_text(commit: Commit) -> str:
     """Return a commit as a node of Graphviz, and the edges to its parents."""
-    from html import escape
-
     message = "<br/>".join(escape(one_line(line)) for line in commit.message.split("\n"))
     label = f"{commit.id[:8]}<br/> {message}"
     if len(commit.parents) > 1:
@@ -205,8 +205,6 @@ def _split(message: str) -> tuple[str, str]:
 
 def _written_out(when: datetime) -> str:
     """Return a date as in an e-mail; Git writes days of one digit without a zero."""
-    from email.utils import format_datetime
-
     return format_datetime(when).replace(", 0", ", ")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sysconfig
 from collections.abc import Iterator, Sequence
 from itertools import chain, count
@@ -111,8 +112,6 @@ def _sources(directory: str | None) -> Iterator[tuple[Path, Path]]:
 
 def _copy(sources: Iterator[tuple[Path, Path]], target: Path) -> list[Path]:
     """Copy files up to the limits, and return their relative names."""
-    import shutil
-
     names: list[Path] = []
     room = MAX_SIZE
     for source, relative in sources:

@@ -28,6 +28,7 @@ A file of this machine is never followed for a namespace in a bucket, whatever i
 import json
 import os
 import re
+import shlex
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -360,8 +361,6 @@ class Trust(NamedTuple):
 
     def allowing(self, *places: str) -> str:
         """Return the command that allows places, for this repository alone."""
-        import shlex
-
         has_settings = (
             self.repository and "/" not in self.repository
         )  # no namespace in place of a name
