@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cached_property
 from threading import Lock
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from lakecli.base import layout
 from lakecli.base.identity import DIGEST_SIZE
@@ -34,7 +34,7 @@ from lakecli.committed.metaranges import (
 from lakecli.errors import IntegrityError
 from lakecli.kv.local_store import LocalStore, Table
 from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, SSTable
-from lakecli.stores.contract import ObjectNotFound, ObjectStore, WriteBatch, get_bounded
+from lakecli.stores.contract import Guard, ObjectNotFound, ObjectStore, WriteBatch, get_bounded
 
 Loaded = TypeVar("Loaded")
 Kept = TypeVar("Kept")
@@ -56,30 +56,6 @@ class TreeCounts:
         self.metaranges_opened = 0
         self.metaranges_written = 0
         self.bytes_written = 0
-
-
-class TableGuard(Protocol):
-    """Protects tables, new ones and those that existed already, from garbage collection.
-
-    It is `lakecli.repository.guard.GcGuard`, whose methods these are.
-    """
-
-    def begin(self) -> bool:
-        """Return whether tables that existed already need protection; called before any check."""
-
-    def settle(
-        self, *, found: Collection[str], written: Collection[str], whole: bool = False
-    ) -> None:
-        """Claim objects against collection; called before anything refers to them.
-
-        Args:
-            found: keys of objects that existed already.
-            written: keys of new objects, durable by now.
-            whole: the objects refer to others that are not listed here.
-        """
-
-    def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
-        """Claim objects that exist; return the sizes of those found, or ``None``."""
 
 
 class RebuiltTrees(NamedTuple):
@@ -124,7 +100,7 @@ class TableBatch:
         written: keys not yet claimed, and whether each object existed already.
     """
 
-    def __init__(self, objects: WriteBatch, guard: TableGuard | None) -> None:
+    def __init__(self, objects: WriteBatch, guard: Guard | None) -> None:
         self.objects = objects
         self.guard = guard
         self.written: dict[str, bool] = {}
@@ -158,7 +134,7 @@ class TreeStore:
         range_entries: int,
         memory: int = MEMORY_SIZE,
         reads: Reads | None = None,
-        guard: Callable[[], TableGuard] | None = None,
+        guard: Callable[[], Guard] | None = None,
         rebuilt: RebuiltTrees | None = None,
     ) -> None:
         self.store = store

@@ -4,7 +4,7 @@
 which makes them, has to import it. `Home` and `Runtime` are what comes in from outside.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lakecli.committed.cache import Reads
     from lakecli.committed.tree_store import TreeStore
     from lakecli.remote.refs import Intent, MoveOutcome
-    from lakecli.stores.contract import ObjectStore
+    from lakecli.stores.contract import Guard, ObjectStore
 
 DEFAULT_CACHE_SIZE = 10 << 30
 DEFAULT_MEMORY_SIZE = 1 << 30
@@ -226,7 +226,7 @@ class Repository(Protocol):
         """Drop the trees in memory: a table that could not be read may be there now."""
 
     @property
-    def guard(self) -> "ObjectGuard":
+    def guard(self) -> "Guard":
         """Protects what this process takes into use from garbage collection."""
 
 
@@ -242,24 +242,6 @@ class AddressResolver(Protocol):
 
     def check(self, address: str) -> tuple[str, str] | None:
         """Refuse a place that may not be read; return bucket and key of another namespace."""
-
-
-class ObjectGuard(Protocol):
-    """Protects objects from garbage collection before something refers to them.
-
-    It is `lakecli.repository.guard.GcGuard`, made when it is first needed.
-    """
-
-    def begin(self) -> bool:
-        """Return whether objects that existed already need protection; called before any check."""
-
-    def settle(
-        self, *, found: Collection[str], written: Collection[str], whole: bool = False
-    ) -> None:
-        """Make sure that tables which are to be used stay."""
-
-    def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
-        """Protect objects that exist; return the sizes of those found, or ``None``."""
 
 
 class LocalMove(NamedTuple):

@@ -2,7 +2,7 @@
 
 ::
 
-    contract          the protocol of object stores: conditions, records and errors
+    contract          the protocols of object stores and of a guard of objects; records and errors
     capabilities      what some stores can do beyond it: uploads in parts, versions, their clock, …
     registry          finds the adapter of a URI's scheme; its module is imported when first needed
     uri               URIs of storage namespaces, in one canonical spelling

@@ -253,6 +253,30 @@ class WriteBatch(Protocol):
         """
 
 
+class Guard(Protocol):
+    """Protects objects, new ones and those that existed already, from garbage collection.
+
+    It is `lakecli.repository.guard.GcGuard`, whose methods these are.
+    """
+
+    def begin(self) -> bool:
+        """Return whether objects that existed already need protection; called before any check."""
+
+    def settle(
+        self, *, found: Collection[str], written: Collection[str], whole: bool = False
+    ) -> None:
+        """Claim objects; called before anything refers to them.
+
+        Args:
+            found: keys of objects that existed already.
+            written: keys of new objects, durable by now.
+            whole: the objects refer to others that are not listed here.
+        """
+
+    def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
+        """Claim objects that exist; return the sizes of those found, or ``None``."""
+
+
 def key_bytes(key: str) -> bytes:
     """Return the bytes of a key, by which listings are ordered.
 

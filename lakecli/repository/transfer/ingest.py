@@ -32,12 +32,12 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import file_digests
 from lakecli.kv.file_digests import FileKey
-from lakecli.repository.contract import AddressResolver, ObjectGuard, OwnLake
+from lakecli.repository.contract import AddressResolver, OwnLake
 from lakecli.repository.reading.addresses import is_outside
 from lakecli.repository.reading.contents import PIECE, md5_of
 from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, changed, check_unchanged
-from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, WriteBatch, put_content
+from lakecli.stores.contract import ANY, Guard, ObjectNotFound, ObjectStore, WriteBatch, put_content
 from lakecli.stores.local.files import sync_all_published
 from lakecli.stores.streams import PieceReader, read_exactly
 from lakecli.stores.uri import is_local, parse
@@ -225,7 +225,7 @@ class Ingest:
         self,
         store: ObjectStore,
         *,
-        guard: ObjectGuard | None = None,
+        guard: Guard | None = None,
         lake: OwnLake | None = None,
         root: bytes | None = None,
         links: LinkPolicy = LinkPolicy.FAIL,
