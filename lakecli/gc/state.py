@@ -335,6 +335,15 @@ class SweepLease:
             with suppress(LakeError):
                 self._end()
 
+    def renew_if_due(self) -> None:
+        """Renew the lease after `RENEW_AFTER`; it costs nothing before, so it may be called often.
+
+        Raises:
+            StateMoved: another machine has taken over or ended the sweep.
+        """
+        if self._used() > RENEW_AFTER:
+            self.check()
+
     def check(self) -> None:
         """Check that a deletion may begin now; renew the lease if needed.
 

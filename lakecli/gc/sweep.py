@@ -170,10 +170,8 @@ class Sweep:
         self._delete(_garbage(each for each in self._others if each.kind != "metarange"), lease)
         with closing(self._data()) as found:
             for objects in found:
-                if objects is None:
-                    lease.check()  # and renew it, as the objects are not known yet
-                else:
-                    self._delete(objects, lease)
+                lease.renew_if_due()  # there may be nothing to delete for long
+                self._delete(objects, lease)
         uploads = uploads_of(self._store)
         for key, upload in self._uploads():
             if uploads is not None:
@@ -289,8 +287,8 @@ class Sweep:
             self._garbage.add(each.kind, each.size)
         return found
 
-    def _data(self) -> Generator[Iterable[Garbage] | None]:
-        """Yield the data objects that are garbage, part by part, and ``None`` at times before."""
+    def _data(self) -> Generator[Iterable[Garbage]]:
+        """Yield the data objects that are garbage, part by part; none now and then before that."""
         work, parts = self._work, []
         for name in self._marks.data_parts():
             kind = kind_of_part(name)
@@ -305,7 +303,7 @@ class Sweep:
             if found is not None:
                 self._spared += found.spared
                 self._garbage.add(kind_of_part(found.name), found.size, objects=found.objects)
-            yield None if found is None else found.garbage
+            yield () if found is None else found.garbage
 
     def _uploads(self) -> Iterator[tuple[str, str]]:
         """Yield key and ID of abandoned uploads in parts."""

@@ -23,13 +23,13 @@ from tests.support.spark import CONF
 def main(directory: Path, step: str) -> None:
     """Take one step of the collection."""
     killer = Killer(step)
-    check = state.SweepLease.check
+    renew_if_due = state.SweepLease.renew_if_due
 
-    def check_and_note(held: state.SweepLease) -> None:
+    def note_and_renew(held: state.SweepLease) -> None:
         killer("lease")
-        check(held)
+        renew_if_due(held)
 
-    state.SweepLease.check = check_and_note  # type: ignore[assignment, method-assign]
+    state.SweepLease.renew_if_due = note_and_renew  # type: ignore[assignment, method-assign]
     spark_runner.BEAT = 0.05  # type: ignore[misc]
     location = StoreLocation(f"local://{directory / 'namespace'}", "", 16)
     with (

@@ -13,6 +13,7 @@ from lakecli.base.identity import h
 from lakecli.base.layout import DATA, GC_STATE, SSTABLES, data_key, sstable_key
 from lakecli.base.model import MetarangeId
 from lakecli.errors import PermissionDenied, Refused, Unreachable
+from lakecli.gc.data_objects import DigestSet, PartGarbage
 from lakecli.gc.report import REPORTS
 from lakecli.gc.run import Action, status, undo
 from lakecli.gc.state import LONGEST_DELETE, RENEW_AFTER, SweepLease, SweepTooSlow, add_expired
@@ -400,6 +401,27 @@ def test_the_lease_begins_before_the_request_that_takes_it(shared: Shared) -> No
     before, after = written[0], len(shared.data)
     assert before > after
     assert written == [before, before, after]  # taken, renewed, ended
+
+
+def test_the_lease_is_renewed_while_nothing_is_garbage(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = DigestSet.iter_garbage
+
+    def slowly(*args: Any) -> Iterator[PartGarbage]:
+        for each in find(*args):
+            shared.time.pass_by(RENEW_AFTER + MINUTE)
+            yield each
+
+    make_commit(shared.clones[0], {b"again": b"left"})
+    push(shared.clones[0])
+    monkeypatch.setattr(DigestSet, "iter_garbage", slowly)
+    store = Writing(shared.bucket)
+    written: list[str] = []
+    store.before_put = written.append
+    assert not shared.collect(through(shared.clones[0], store)).garbage
+    assert LEFT in shared.data
+    assert written.count(GC_STATE) == 3  # taken, renewed, ended
 
 
 def test_the_end_of_a_sweep_that_was_taken_over_leaves_the_state_alone(shared: Shared) -> None:

@@ -283,7 +283,7 @@ def test_the_lease_is_kept_while_spark_compares(
         data = {key for key in contents(place.directory) if key.startswith("data/")}
         monkeypatch.setattr("lakecli.gc.sweep.Sweep._tables", lambda *_: [])
         monkeypatch.setattr("lakecli.gc.sweep.Sweep._rest", lambda *_: [])
-        monkeypatch.setattr(state.SweepLease, "check", taken_over)
+        monkeypatch.setattr(state.SweepLease, "renew_if_due", taken_over)
         then(monkeypatch, "iter_garbage", lambda: compared.append(True))
         with pytest.raises(LostRace, match="taken over"):
             collect(place.directory, runner, Action.SWEPT)

@@ -184,7 +184,7 @@ def test_a_damaged_list_deletes_nothing(place: Place) -> None:
     assert {key for key in before if key.startswith("data/")} <= contents(place.directory).keys()
 
 
-def test_the_lease_is_checked_while_nothing_is_known_yet(
+def test_the_lease_is_kept_while_nothing_is_known_yet(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def taken_over(_lease: SweepLease) -> NoReturn:
@@ -195,7 +195,7 @@ def test_the_lease_is_checked_while_nothing_is_known_yet(
     before = contents(place.directory)
     for name in ("_tables", "_rest"):
         monkeypatch.setattr(Sweep, name, lambda *_: [])
-    monkeypatch.setattr(SweepLease, "check", taken_over)
+    monkeypatch.setattr(SweepLease, "renew_if_due", taken_over)
     monkeypatch.setattr(SweepLease, "deletion", unused)
     with place.runner(InProcess()) as runner, pytest.raises(LostRace, match="taken over"):
         collect(place.directory, runner, Action.SWEPT)
