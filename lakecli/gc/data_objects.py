@@ -26,7 +26,6 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import chain, islice, repeat
 from math import inf
 from pathlib import Path
@@ -185,13 +184,6 @@ def part_named(work: Work, name: str, *, keys: bool = False) -> ListingPart:
 def kind_of_part(name: str) -> str:
     """Return the kind of a part's objects: ``data`` or ``lakefs``; see `report.KINDS`."""
     return "lakefs" if name.startswith(LAKEFS_PART) else "data"
-
-
-def list_parts(
-    work: Work, parts: Sequence[ListingPart]
-) -> Iterator[tuple[ListingPart, PartListing]]:
-    """List parts in tasks; yield each as it is listed, in any order."""
-    return work.runner.run(partial(list_part, location=work.location), parts)
 
 
 def list_part(part: ListingPart, *, location: StoreLocation | OpenStore) -> PartListing:
@@ -399,7 +391,7 @@ class DigestSet(LiveSet):
     def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
         """List parts in tasks; see `LiveSet`."""
         work.progress.expect(parts=len(parts))
-        for _, listed in list_parts(work, parts):
+        for _, listed in work.run(list_part, parts):
             yield listed._replace(records=self.without(listed.records))
             work.progress.advance(parts=1)
 
@@ -408,7 +400,7 @@ class DigestSet(LiveSet):
     ) -> Iterator[PartGarbage]:
         """List parts in tasks; see `LiveSet`. The first part is known soon."""
         work.progress.expect(parts=len(parts))
-        for part, listed in list_parts(work, parts):
+        for part, listed in work.run(list_part, parts):
             condemned = marks.data(part.name)
             unreached = self.without(condemned)
             wanted = {record[:DIGEST] for record in split(unreached)}

@@ -19,12 +19,10 @@ from lakecli.base.layout import DATA, LAKEFS_MARKER, MAX_TABLE_SIZE, SSTABLES, s
 from lakecli.base.model import CommitId, MetarangeId, RefKind
 from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
 from lakecli.committed.tree_store import MissingTable, RemoteSource
-from lakecli.engine.runner import OpenStore, Runner, StoreLocation
+from lakecli.engine.runner import OpenStore, StoreLocation
 from lakecli.engine.scratch import Kept, Scratch
-from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import IntegrityError
 from lakecli.gc.data_objects import (
-    DigestSet,
     LakeFsPart,
     ListingPart,
     LiveSet,
@@ -48,7 +46,6 @@ from lakecli.gc.report import (
     tables_left,
 )
 from lakecli.gc.roots import Roots, gather, iter_staged
-from lakecli.gc.spark_live_set import SparkLiveSet
 from lakecli.gc.state import DIGEST, split, total_of
 from lakecli.remote.gc_protocol import iter_expired
 from lakecli.remote.ref_records import RemoteRef
@@ -191,11 +188,12 @@ class Reach:
     Args:
         work: what the collection works with; its progress counts the tables that are read.
         refs: the refs in the bucket as they were read first.
+        live: an empty set for the data objects in use.
 
     Attributes:
         work: what the collection works with.
         refs: the refs in the bucket as they were read last.
-        live: the data objects in use; to be closed.
+        live: the data objects in use.
         trees: hex IDs of the metaranges read.
         ranges: hex IDs of the ranges read.
         dumps: hex IDs of the tables of refs dumps that are kept.
@@ -204,10 +202,10 @@ class Reach:
         foreign: number of tables that lakecli did not write.
     """
 
-    def __init__(self, work: Work, refs: Sequence[RemoteRef]) -> None:
+    def __init__(self, work: Work, refs: Sequence[RemoteRef], live: LiveSet) -> None:
         self.work = work
         self.refs = refs
-        self.live = open_live(work.runner)
+        self.live = live
         self.trees: set[str] = set()
         self.ranges: set[str] = set()
         self.dumps: frozenset[str] = frozenset()
@@ -306,21 +304,11 @@ class Reach:
         work = self.work
         work.progress.expect(parts=len(ids))
         parts = batches(sorted(ids), PART_TABLES)
-        for part, read in work.runner.run(partial(task, location=work.location), parts):
+        for part, read in work.run(task, parts):
             self.lost.update(read.missing)
             self.foreign += read.foreign
             yield part, read
             work.progress.advance(parts=len(part))
-
-
-def open_live(runner: Runner) -> LiveSet:
-    """Return an empty set of the data objects in use.
-
-    On Spark the set is in the namespace, unless that may not be written.
-    """
-    if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
-        return SparkLiveSet(runner, runner.scratch)
-    return DigestSet()
 
 
 def _ids_of(packed: bytes) -> Iterator[str]:
@@ -472,11 +460,10 @@ def kinds_of(
         LakeFsWrites: lakeFS wrote one of them after it was confirmed to have stopped.
         LakeFsAhead: lakeFS wrote one of them after the last refs dump.
     """
-    task = partial(read_kinds, location=work.location)
     sizes = ((each, tables[each].size) for each in sorted(ids))
     lakefs = work.lakefs
     found = {}
-    for _, kinds in work.runner.run(task, batches(sizes, _PART_KINDS)):
+    for _, kinds in work.run(read_kinds, batches(sizes, _PART_KINDS)):
         for each in kinds:
             if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
                 key, at = SSTABLES + each.id, tables[each.id].modified_at

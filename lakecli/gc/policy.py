@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 from lakecli.base.layout import MAX_RULES_SIZE, lakefs_object
 from lakecli.base.parsing import parse_json
@@ -37,6 +38,9 @@ from lakecli.repository.lakefs.kept_dumps import (
     written_at,
 )
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 class GcOptions(NamedTuple):
@@ -118,6 +122,10 @@ class Work(NamedTuple):
     def is_idle(self) -> bool:
         """Whether nothing is condemned."""
         return self.seen.state.phase is Phase.IDLE
+
+    def run(self, task: Callable[..., R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
+        """Run a task on parts; it finds the namespace by its argument `location`."""
+        return self.runner.run(partial(task, location=self.location), parts)
 
 
 class NotTakenOver(UsageError):

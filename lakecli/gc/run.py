@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 from lakecli.base.layout import SHORTEST_GRACE
 from lakecli.engine.runner import Runner
+from lakecli.engine.spark_runner import SparkRunner
+from lakecli.gc.data_objects import DigestSet, LiveSet
 from lakecli.gc.known_refs import (
     KnownRefs,
     RefsWentBack,
@@ -30,6 +32,7 @@ from lakecli.gc.mark import Mark, Reach
 from lakecli.gc.policy import GcOptions, SharedNamespace, Work, begin, check_published, find_sharing
 from lakecli.gc.report import Action, GcReport, GcStatus, write_report
 from lakecli.gc.roots import check_refs, reflog_cutoff
+from lakecli.gc.spark_live_set import SparkLiveSet
 from lakecli.gc.state import Marks, clean_up, move_state, undo_condemnation
 from lakecli.gc.sweep import sweep
 from lakecli.remote import gc_protocol
@@ -167,14 +170,24 @@ def take(step: Step) -> GcReport:
         return GcReport(Action.WAITS, step.status)
     if step.accepts is not None and not step.options.dry_run:
         return _accept_refs(step, step.accepts)
-    reach = Reach(step.work, step.refs)
-    with closing(reach.live):
+    with closing(open_live(step.work.runner)) as live:
+        reach = Reach(step.work, step.refs, live)
         if step.work.is_idle:
             return _condemn(step, reach)
         report = sweep(reach, step.status, dry_run=step.options.dry_run)
     if step.options.dry_run:
         return report
     return report._replace(status=status(step.work.repository, grace=step.options.grace))
+
+
+def open_live(runner: Runner) -> LiveSet:
+    """Return an empty set for the data objects in use.
+
+    On Spark the set is in the namespace, unless that may not be written.
+    """
+    if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
+        return SparkLiveSet(runner, runner.scratch)
+    return DigestSet()
 
 
 def undo(

@@ -18,7 +18,7 @@ from lakecli.base.layout import SSTABLES, data_digest, lakefs_object
 from lakecli.gc.data_objects import (
     Garbage,
     kind_of_part,
-    list_parts,
+    list_part,
     part_named,
     recent_lakefs_parts,
 )
@@ -214,7 +214,7 @@ class Sweep:
         if work.lakefs is None:
             return
         later = []
-        for part, listed in list_parts(work, recent_lakefs_parts(work)):
+        for part, listed in work.run(list_part, recent_lakefs_parts(work)):
             check_stopped(work, listed.newest)
             later += [part] * bool(listed.later)
         self._reach.check_not_ahead(later)

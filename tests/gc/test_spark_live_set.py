@@ -32,8 +32,7 @@ from lakecli.errors import IntegrityError, LostRace, PermissionDenied
 from lakecli.fsck.check import fsck
 from lakecli.gc import spark_live_set, state
 from lakecli.gc.data_objects import DigestSet
-from lakecli.gc.mark import open_live
-from lakecli.gc.run import Action, GcOptions, advance
+from lakecli.gc.run import Action, GcOptions, advance, open_live
 from lakecli.gc.spark_live_set import (
     Reading,
     Remainder,

@@ -24,8 +24,7 @@ from lakecli.gc.data_objects import (
     PartListing,
     garbage_of,
 )
-from lakecli.gc.mark import open_live
-from lakecli.gc.run import Action, GcOptions, advance
+from lakecli.gc.run import Action, GcOptions, advance, open_live
 from lakecli.gc.spark_live_set import (
     Reading,
     SparkLiveSet,
