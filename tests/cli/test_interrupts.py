@@ -22,6 +22,7 @@ from lakecli.errors import ConflictError, LakeError, is_interrupt
 from lakecli.filesystem.files import WrittenFile
 from lakecli.kv.lmdb_environment import Sentinel
 from lakecli.repository.transfer.parallel import Workers
+from lakecli.repository.transfer.walk import HeldDirectory
 from lakecli.repository.undo.interrupted import OwedAnswer
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def test_other_errors_of_destructors_are_reported() -> None:
     assert reported == [failed]
 
 
-@pytest.mark.parametrize("kind", [Sentinel, OwedAnswer, WrittenFile])
+@pytest.mark.parametrize("kind", [Sentinel, OwedAnswer, WrittenFile, HeldDirectory])
 def test_a_destructor_is_silent_where_an_interrupt_came_before_the_constructor(
     kind: type[object], monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:

@@ -193,24 +193,26 @@ class FileOpener:
         if self._lead is None:
             return os.open(path, self._flags)
         directory, _, name = path.removeprefix(self._lead).rpartition(b"/")
-        held: _HeldDirectory | None = getattr(self._mine, "held", None)
+        held: HeldDirectory | None = getattr(self._mine, "held", None)
         if held is None or held.relative != directory:
             descriptor = open_below(self._lead, directory, OPEN_DIRECTORY)
-            held = self._mine.held = _HeldDirectory(directory, descriptor)
+            held = self._mine.held = HeldDirectory(directory, descriptor)
         return os.open(name, self._flags, dir_fd=held.descriptor)
 
 
-class _HeldDirectory:
+class HeldDirectory:
     """An open directory, which is closed when nothing refers to it any more."""
 
-    __slots__ = ("descriptor", "relative")
+    descriptor = -1
 
     def __init__(self, relative: bytes, descriptor: int) -> None:
         self.relative = relative
         self.descriptor = descriptor
 
     def __del__(self) -> None:
-        os.close(self.descriptor)
+        """Close it, unless an interrupt came before it was open."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
 
 
 def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[WalkedFile | _Directory]:
