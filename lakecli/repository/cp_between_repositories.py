@@ -58,7 +58,7 @@ from lakecli.repository.reading.contents import (
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, remove_unchanged
 from lakecli.repository.transfer.ingest import Ingest, Ingested
-from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Workers
+from lakecli.repository.transfer.parallel import FailureBudget, Workers
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.contract import BucketNotFound, ObjectStore
 from lakecli.stores.streams import PieceReader
@@ -233,13 +233,15 @@ class Across:
         self._source = source
         self._target = target
         self._workers = Workers(parallelism)
-        self._progress = CheckedProgress(progress, self._workers)
+        self._progress = progress
         self._budget = FailureBudget()
         self._lock = Lock()
         self._places: set[str] = set()
         self._can_copy = can_copy(source.store, target.store)
         self.report = AcrossReport()
-        self.ingest = Ingest(target.store, guard=target.guard, progress=self._progress)
+        self.ingest = Ingest(
+            target.store, guard=target.guard, progress=progress, workers=self._workers
+        )
 
     def bring(self, values: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """Bring in the objects of some entries, several at a time; they are claimed then.
@@ -342,12 +344,13 @@ class Across:
         """Bring in an object that is named by its contents."""
         if self.ingest.has(digest, entry.size):
             self._progress.advance(size=entry.size)
-            return Ingested(digest, entry.size, found=True)
+            return Ingested(digest, entry.size)
         store, key = locate(self._source, entry)
         if self._can_copy and self._copied(store, key, entry):
             self._progress.advance(size=entry.size)
             with self._lock:
                 self.report.copied_by_store += 1
+            self.ingest.written.add(key)
             return Ingested(digest, entry.size)
         return self.ingest.known(read_object(self._source, entry), digest, entry.size)
 

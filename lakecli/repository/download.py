@@ -19,7 +19,7 @@ from lakecli.repository.reading.contents import content_digest, read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.destination import Destination, FileComparison
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
-from lakecli.repository.transfer.parallel import CheckedProgress, Workers
+from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.uri import is_local
@@ -133,7 +133,7 @@ class Downloader:
                 repository,
                 workers=self.workers,
                 part_size=options.part_size,
-                progress=CheckedProgress(options.progress, self.workers),
+                progress=options.progress,
             )
 
     def fetch(self, destination: Destination, name: bytes, entry: Entry) -> int:

@@ -29,7 +29,7 @@ from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, values_on
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested, SpecialFile
-from lakecli.repository.transfer.parallel import CheckedProgress, Workers
+from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import PART_SIZE, clear_temporaries, uploads_of
@@ -78,7 +78,7 @@ def upload_file(
     name = os.path.realpath(os.fsencode(source))
     try:
         options.progress.expect(items=1, size=os.stat(name).st_size)
-        ingested = upload.file(name, present)
+        brought = upload.file(name, path, present)
     except FileNotFoundError as error:
         raise NotFound(f"no such file: {source}") from error
     except IsADirectoryError as error:
@@ -89,7 +89,7 @@ def upload_file(
         if os.path.isdir(name):
             raise _is_directory(source) from error
         raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
-    entry = upload.stage_one(BroughtIn(path, ingested, present), has_mtime=True)
+    entry = upload.stage_one(brought, has_mtime=True)
     upload.finish()
     return entry
 
@@ -100,8 +100,7 @@ def upload_stream(
     """Upload a stream, such as standard input, and stage its entry."""
     upload, present = _begin(repository, branch, path, options)
     options.progress.expect(items=1)
-    ingested = upload.ingest.stream(source, expected=upload.expected(present))
-    return upload.stage_one(BroughtIn(path, ingested, present), has_mtime=False)
+    return upload.stage_one(upload.stream(source, path, present), has_mtime=False)
 
 
 def deposit(
@@ -130,12 +129,11 @@ def deposit(
     """
     upload, present = _begin(repository, branch, path, options)
     if isinstance(source, os.PathLike):
-        ingested = upload.file(os.fsencode(source), present)
+        brought = upload.file(os.fsencode(source), path, present)
     else:
-        ingested = upload.ingest.stream(source, expected=upload.expected(present))
+        brought = upload.stream(source, path, present)
     upload.ingest.flush()
-    at = repository.lake.runtime.now()
-    return upload.value(BroughtIn(path, ingested, present), at=at, has_mtime=False)
+    return upload.value(brought, at=repository.lake.runtime.now(), has_mtime=False)
 
 
 def _is_directory(source: StrPath) -> UsageError:
@@ -163,6 +161,11 @@ class BroughtIn(NamedTuple):
     path: bytes
     ingested: Ingested
     present: bytes | None
+
+    @property
+    def kept(self) -> bytes | None:
+        """The entry of the branch if it stays, because its object has the contents."""
+        return self.present if self.ingested.is_kept else None
 
 
 class Uploader:
@@ -199,15 +202,11 @@ class Uploader:
             clear_temporaries(repository.store)
         if options.metadata or options.content_type is not None:
             # What cannot be encoded fails here, before the first byte is read.
-            encode_entry(
-                self.entry(
-                    b"", Ingested("0" * 64, 0), at=repository.lake.runtime.now(), has_mtime=True
-                )
-            )
+            at = repository.lake.runtime.now()
+            encode_entry(self.entry(b"", Ingested("0" * 64, 0), at=at, has_mtime=True))
         self._stager = Stager(repository, branch, kind="upload")
         self._uploads = uploads_of(repository.store)
         workers = workers or Workers(options.parallelism)  # one file has parts
-        progress = CheckedProgress(options.progress, workers)
         sender = None
         if self._uploads is not None:
             from lakecli.repository.transfer.multipart import Sender
@@ -217,7 +216,7 @@ class Uploader:
                 self._uploads,
                 workers=workers,
                 part_size=options.part_size,
-                progress=progress,
+                progress=options.progress,
             )
         self.ingest = Ingest(
             repository.store,
@@ -226,25 +225,35 @@ class Uploader:
             root=root,
             links=options.links,
             sender=sender,
-            progress=progress,
+            progress=options.progress,
+            workers=workers,
         )
 
-    def file(self, path: bytes, present: bytes | None) -> Ingested:
+    def file(self, name: bytes, path: bytes, present: bytes | None) -> BroughtIn:
         """Bring in a file, unless it has the contents that the branch has; raises as `Ingest`."""
-        return self.ingest.file(path, expected=self.expected(present))
+        ingested = self.ingest.file(name, expected=self._expected(present))
+        return BroughtIn(path, ingested, present)
 
-    def look(self, path: bytes, present: bytes | None, *, size: int) -> Ingested | None:
+    def stream(self, source: BinaryIO, path: bytes, present: bytes | None) -> BroughtIn:
+        """Bring in a stream, unless it has the contents that the branch has."""
+        ingested = self.ingest.stream(source, expected=self._expected(present))
+        return BroughtIn(path, ingested, present)
+
+    def look(self, name: bytes, path: bytes, present: bytes | None, size: int) -> BroughtIn | None:
         """Return what `file` would bring in; ``None``, without reading it, if it must differ."""
-        expected = self.expected(present)
+        expected = self._expected(present)
         if expected is None or expected.size != size:
             return None
-        return self.ingest.look(path, expected=expected)
+        return BroughtIn(path, self.ingest.look(name, expected=expected), present)
 
     def flush(self, brought: Sequence[BroughtIn]) -> None:
-        """Make objects durable that were brought in, and claim them."""
-        self.ingest.flush([each.ingested for each in brought])
+        """Make objects durable that were brought in, and claim them and those that are kept."""
+        self.ingest.flush(each.ingested for each in brought if each.kept is None)
+        claim_values(
+            self._repository, [(each.path, each.kept) for each in brought if each.kept is not None]
+        )
 
-    def expected(self, present: bytes | None) -> ExpectedObject | None:
+    def _expected(self, present: bytes | None) -> ExpectedObject | None:
         """Return the object of an encoded entry of the branch, if a file may turn out to be it."""
         if present is None:
             return None
@@ -285,30 +294,25 @@ class Uploader:
 
     def value(self, brought: BroughtIn, *, at: datetime, has_mtime: bool) -> bytes:
         """Return the encoded entry of an object; the present one if that is kept."""
-        path, ingested, present = brought
-        if ingested.is_kept and present is not None:
-            return present
-        return encode_entry(self.entry(path, ingested, at=at, has_mtime=has_mtime))
+        if brought.kept is not None:
+            return brought.kept
+        return encode_entry(self.entry(brought.path, brought.ingested, at=at, has_mtime=has_mtime))
 
     def stage_one(self, brought: BroughtIn, *, has_mtime: bool) -> Entry:
         """Stage the entry of one object, if it changes anything; return what the path has then."""
         value = self.value(brought, at=self._repository.lake.runtime.now(), has_mtime=has_mtime)
         changes = [] if is_same(brought.present, value) else [(brought.path, value)]
         self.flush([brought])
-        self.stage([brought], changes)
+        self.stage(changes)
         self._options.progress.advance(items=1)
         return decode_entry(value)
 
     def stage(
-        self,
-        brought: Sequence[BroughtIn],
-        changes: list[tuple[bytes, bytes]],
-        surplus: Sequence[tuple[bytes, bytes]] = (),
+        self, changes: list[tuple[bytes, bytes]], surplus: Sequence[tuple[bytes, bytes]] = ()
     ) -> int:
         """Stage encoded entries by path, whose objects were flushed.
 
         Args:
-            brought: all objects that were flushed; those that are kept are claimed.
             changes: the entries that differ from those on the branch.
             surplus: paths and encoded entries to delete in the same transaction, unless somebody
                 has changed them.
@@ -316,18 +320,11 @@ class Uploader:
         Returns:
             How many were deleted.
         """
-        kept = [
-            (path, present)
-            for path, ingested, present in brought
-            if ingested.is_kept and present is not None
-        ]
-        claimed, deleted = uploaded_changes(changes), 0
+        claimed = uploaded_changes(changes)
         if surplus:
-            deleted = self._replace(claimed, surplus)
-        else:
-            self._stager.write(claimed)
-        claim_values(self._repository, kept)
-        return deleted
+            return self._replace(claimed, surplus)
+        self._stager.write(claimed)
+        return 0
 
     def _replace(self, claimed: Sequence[Change], surplus: Sequence[tuple[bytes, bytes]]) -> int:
         """Stage changes and deletions together, so that no commit has a part of them."""

@@ -394,7 +394,7 @@ class _StagedUpload:
         """
         found, present, _, _ = item
         try:
-            ingested = self._upload.file(found.path, present)
+            brought = self._upload.file(found.path, self._prefix + found.relative, present)
         except _OF_ONE_FILE as error:
             self._report.failures.append((found.path, _reason(error)))
             if self._budget.is_used_up_by(error):
@@ -403,8 +403,8 @@ class _StagedUpload:
         self._budget.succeeded()
         self._options.progress.advance(items=1)
         with self._lock:
-            self._pending.append(BroughtIn(self._prefix + found.relative, ingested, present))
-            self._pending_bytes += ingested.size
+            self._pending.append(brought)
+            self._pending_bytes += brought.ingested.size
             is_full = len(self._pending) >= self._chunk or self._pending_bytes >= CHUNK_BYTES
         if is_full:
             self._stage_pending()
@@ -427,7 +427,7 @@ class _StagedUpload:
                     if not is_same(each.present, value)
                 ]
             flushed.result()
-            self._report.deleted += self._upload.stage(pending, changes, surplus)
+            self._report.deleted += self._upload.stage(changes, surplus)
             self._report.uploaded += len(changes)
             self._report.unchanged += len(pending) - len(changes)
             self._report.size += sum(each.ingested.size for each in pending)
@@ -467,12 +467,11 @@ class _UploadPlan:
         path = self._target.prefix + found.relative
         action = PathAction.NEW if present is None else PathAction.CHANGED
         try:
-            ingested = self._upload.look(found.path, present, size=size)
+            brought = self._upload.look(found.path, path, present, size)
         except _OF_ONE_FILE as error:
             return PathStep(PathAction.FAILED, found.path, error=_reason(error))
-        if ingested is not None:
+        if brought is not None:
             now = self._target.repository.lake.runtime.now()
-            brought = BroughtIn(path, ingested, present)
             if is_same(present, self._upload.value(brought, at=now, has_mtime=True)):
                 action = PathAction.UNCHANGED
         self._target.options.progress.advance(items=1)

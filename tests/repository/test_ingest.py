@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import pytest
@@ -19,6 +20,7 @@ from lakecli.repository.transfer.ingest import (
     Ingest,
     SpecialFile,
 )
+from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.walk import FileChanged, LinkPolicy
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
@@ -193,9 +195,21 @@ def test_a_flush_claims_objects_as_found_that_may_have_been_there(
     bringing = Ingest(store, guard=guard)
     bringing.flush([bringing.file(file(each)) for each in (b"there", b"new")])
     if collects or isinstance(store, MemoryStore):
-        assert guard.settled == [([there], [new])]
+        assert guard.settled == [({there}, {new})]
     else:
-        assert guard.settled == [([there, new], [])]  # nobody has looked
+        assert guard.settled == [({there, new}, set())]  # nobody has looked
+
+
+def test_an_object_that_was_written_before_the_last_flush_is_claimed_as_found(
+    store: ObjectStore, file: Callable[[bytes], bytes]
+) -> None:
+    first, second = data_key(digest(b"first")), data_key(digest(b"second"))
+    guard = Claims(collects=True)
+    bringing = Ingest(store, guard=guard)
+    waiting, flushed = (bringing.file(file(each)) for each in (b"first", b"second"))
+    bringing.flush([flushed])
+    bringing.flush([waiting])
+    assert guard.settled == [(set(), {second}), ({first}, set())]
 
 
 @pytest.mark.parametrize("size", [10, LARGE])
@@ -300,6 +314,22 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     with pytest.raises(FileChanged):
         bringing.file(path)
     assert changed
+
+
+def test_work_on_a_large_file_ends_if_another_thread_has_failed(
+    store: ObjectStore, file: Callable[[bytes], bytes]
+) -> None:
+    class Stopping(Workers):
+        def check(self) -> None:
+            raise KeyboardInterrupt
+
+    path = file(contents(LARGE))
+    bringing = Ingest(store, workers=Stopping(2))
+    expected = ExpectedObject(digest(contents(LARGE)), LARGE)
+    for work in (bringing.file, bringing.look, partial(bringing.file, expected=expected)):
+        with pytest.raises(KeyboardInterrupt):
+            work(path)
+    assert not keys(store)
 
 
 def test_a_directory_a_pipe_and_a_link_are_refused(store: ObjectStore, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from lakecli.kv import unfinished_uploads
 from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.transfer.ingest import Digests
 from lakecli.repository.transfer.multipart import Section, SectionReader, Sender, drop_leftovers
+from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.walk import FileChanged
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
@@ -356,7 +357,7 @@ def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"before" + data + b"after")
     section = Section(1, 6, len(data), h(data), 0)
     with (tmp_path / "f").open("rb") as file:
-        reader = SectionReader(file.fileno(), section, progress=NO_PROGRESS)
+        reader = SectionReader(file.fileno(), section, workers=Workers(1), progress=NO_PROGRESS)
         for _ in range(2):
             assert reader.seek(0, os.SEEK_END) == len(data)
             assert reader.read(10) == b""
@@ -367,15 +368,15 @@ def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
         assert reader.read() == data
         wrong = Section(1, 6, len(data), h(b"other"), 0)
         with pytest.raises(FileChanged):
-            SectionReader(file.fileno(), wrong, progress=NO_PROGRESS).read()
+            SectionReader(file.fileno(), wrong, workers=Workers(1), progress=NO_PROGRESS).read()
         long = Section(1, 6, len(data) + 100, h(data), 0)
         with pytest.raises(FileChanged):
-            SectionReader(file.fileno(), long, progress=NO_PROGRESS).read()
+            SectionReader(file.fileno(), long, workers=Workers(1), progress=NO_PROGRESS).read()
 
 
 def test_the_first_reading_refuses_another_size(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x" * 100)
-    sender: Any = SimpleNamespace(part_size=64, progress=NO_PROGRESS)
+    sender: Any = SimpleNamespace(part_size=64, workers=Workers(1), progress=NO_PROGRESS)
     for size in (99, 101):
         with (tmp_path / "f").open("rb") as file, pytest.raises(FileChanged):
             Sender.read(sender, file, size, Digests(None))

@@ -35,7 +35,7 @@ from lakecli.kv.file_digests import FileKey
 from lakecli.repository.contract import AddressResolver, OwnLake
 from lakecli.repository.reading.addresses import is_outside
 from lakecli.repository.reading.contents import PIECE, md5_of
-from lakecli.repository.transfer.parallel import Memory
+from lakecli.repository.transfer.parallel import Memory, Workers
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, changed, check_unchanged
 from lakecli.stores.contract import ANY, Guard, ObjectNotFound, ObjectStore, WriteBatch, put_content
 from lakecli.stores.local.files import sync_all_published
@@ -185,7 +185,6 @@ class Ingested(NamedTuple):
     Attributes:
         digest: BLAKE3 of its contents, 64 hex digits.
         size: in bytes.
-        found: whether the namespace held it before, or may have held it.
         is_kept: the contents are those of the expected object by its MD5, so nothing was brought
             in, and the namespace may have no object named by `digest`.
         status: of the file when it was opened; ``None`` for a stream.
@@ -193,7 +192,6 @@ class Ingested(NamedTuple):
 
     digest: str
     size: int
-    found: bool = False
     is_kept: bool = False
     status: os.stat_result | None = None
 
@@ -217,8 +215,11 @@ class Ingest:
         root: the directory of the files; ``None``: they are in several.
         links: how to treat symbolic links.
         sender: sends large files to a bucket in parts; ``None`` sends each in one call.
-        progress: counts the bytes that the namespace holds. It is called often, also while a file
-            is only read. An error that it raises ends the work on the file.
+        progress: counts the bytes that the namespace holds.
+        workers: the threads of the command; if one of them fails, the work on large files ends.
+
+    Attributes:
+        written: keys of objects that were written since the last `flush` and did not exist before.
     """
 
     def __init__(
@@ -231,7 +232,9 @@ class Ingest:
         links: LinkPolicy = LinkPolicy.FAIL,
         sender: Sender | None = None,
         progress: Progress = NO_PROGRESS,
+        workers: Workers | None = None,
     ) -> None:
+        self.written: set[str] = set()
         self._store = store
         self._guard = guard
         # If nothing was ever collected, nobody needs to know what a directory held before.
@@ -242,6 +245,7 @@ class Ingest:
         self._lake = lake
         self._hashed: list[tuple[FileKey, str, int]] = []
         self._progress = progress
+        self._workers = workers or Workers(1)
         self._sender = sender
         self._memory = Memory()  # of the files that several threads send whole at a time
         self._whole = SMALL if sender is None else max(SMALL, sender.part_size)
@@ -301,21 +305,23 @@ class Ingest:
             digests.update(data)
             if digests.are_expected():
                 return Ingested(digest, size, is_kept=True, status=status)
-        is_here = expected is not None and self._has_expected(expected, digest, size)
-        return Ingested(digest, size, is_here or self._put(digest, data), status=status)
+        if expected is None or not self._has_expected(expected, digest, size):
+            self._put(digest, data)
+        return Ingested(digest, size, status=status)
 
     def _has_expected(self, expected: ExpectedObject, digest: str, size: int) -> bool:
         """Return whether contents are those expected by their BLAKE3, and their object exists."""
         return (expected.digest, expected.size) == (digest, size) and self.has(digest, size)
 
-    def _put(self, digest: str, data: bytes) -> bool:
-        """Write an object; return whether it existed before, or may have."""
+    def _put(self, digest: str, data: bytes) -> None:
         key = data_key(digest)
         if self._batch is None:
-            return not put_content(self._store, key, data)
-        found = not self._looks or self._store.local_path(key) is not None
-        self._batch.put_content(key, data)
-        return found
+            is_new = put_content(self._store, key, data)
+        else:
+            is_new = self._looks and self._store.local_path(key) is None
+            self._batch.put_content(key, data)
+        if is_new:
+            self.written.add(key)
 
     def _large(self, opened: OpenFile, path: bytes, expected: ExpectedObject | None) -> Ingested:
         key = _key_of(path, opened.status)
@@ -324,7 +330,7 @@ class Ingest:
         known = None if needs_md5(expected, size) else self._remembered_digest(key)
         if known is not None and self.has(known, size):
             self._progress.advance(size=size)
-            return Ingested(known, size, found=True)
+            return Ingested(known, size)
         hashed_at = 0 if self._lake is None else int(self._lake.runtime.clock().timestamp() * 10**9)
         if size <= self._whole:
             done = self._read(opened, expected)
@@ -354,7 +360,7 @@ class Ingest:
             is_kept = digests.are_expected()
             if is_kept or self._has_expected(expected, digest, size):
                 self._progress.advance(size=size)
-                return Ingested(digest, size, found=not is_kept, is_kept=is_kept)
+                return Ingested(digest, size, is_kept=is_kept)
             file.seek(0)
         return self._copy(_pieces_of(file), self._batch, Digests(None))
 
@@ -391,9 +397,9 @@ class Ingest:
         """
         if size <= self._whole:
             with self._memory.held(size):
-                found = self._put(digest, b"".join(pieces))
+                self._put(digest, b"".join(pieces))
             self._progress.advance(size=size)
-            return Ingested(digest, size, found=found)
+            return Ingested(digest, size)
         if self._batch is not None:
             return self._copy(pieces, self._batch, Digests(None))
         reader = cast("BinaryIO", PieceReader(self._counted(pieces)))
@@ -401,10 +407,11 @@ class Ingest:
             # Every writer of this key writes the same bytes, so the write needs no condition, and
             # each part may be sent again.
             self._store.put(data_key(digest), reader, ANY)
-        return Ingested(digest, size, found=True)
+        return Ingested(digest, size)
 
     def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
+            self._workers.check()
             self._progress.advance(size=len(piece))
             yield piece
 
@@ -416,6 +423,7 @@ class Ingest:
         size = 0
         with target:
             for piece in pieces:
+                self._workers.check()
                 digests.update(piece)
                 with self._writing():
                     target.write(piece)
@@ -429,7 +437,7 @@ class Ingest:
         if digests.are_expected():
             return Ingested(digest, size, is_kept=True)  # the copy is removed with the batch
         batch.adopt(data_key(digest), temporary)
-        return Ingested(digest, size, found=True)
+        return Ingested(digest, size)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -458,10 +466,11 @@ class Ingest:
         else:
             file.seek(0)
             self.known(_verified(file, digest), digest, size)
-        return Ingested(digest, size, found=True)
+        return Ingested(digest, size)
 
     def _hash(self, file: BinaryIO, digests: Digests) -> str:
         while piece := file.read(PIECE):
+            self._workers.check()
             digests.update(piece)
             self._progress.advance()
         return digests.hexdigest()
@@ -484,7 +493,8 @@ class Ingest:
         of large files are remembered.
 
         Args:
-            ingested: what entries are to refer to; one that `is_kept` has no object here.
+            ingested: what entries are to refer to, all of which have objects here. Those that this
+                has not written since the last call may have existed before.
 
         Raises:
             Swept: some of these were deleted since.
@@ -499,12 +509,10 @@ class Ingest:
         if hashed and self._lake is not None:
             with self._lake.kv.write() as txn:
                 file_digests.remember_digests(txn, hashed)
-        done = [(data_key(each.digest), each.found) for each in ingested if not each.is_kept]
-        if done and self._guard is not None:
-            self._guard.settle(
-                found=[key for key, found in done if found],
-                written=[key for key, found in done if not found],
-            )
+        written, self.written = self.written, set()
+        keys = {data_key(each.digest) for each in ingested}
+        if keys and self._guard is not None:
+            self._guard.settle(found=keys - written, written=keys & written)
 
 
 def _key_of(path: bytes, status: os.stat_result) -> FileKey:

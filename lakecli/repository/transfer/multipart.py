@@ -90,10 +90,13 @@ class SectionReader(Seekable):
     Reading again from the beginning hashes again.
     """
 
-    def __init__(self, descriptor: int, section: Section, *, progress: Progress) -> None:
+    def __init__(
+        self, descriptor: int, section: Section, *, workers: Workers, progress: Progress
+    ) -> None:
         super().__init__(section.size)
         self._descriptor = descriptor
         self._section = section
+        self._workers = workers
         self._progress = progress
         self._hashed = 0
         self._hasher = blake3()
@@ -119,6 +122,7 @@ class SectionReader(Seekable):
         return piece
 
     def _read_ahead(self) -> None:
+        self._workers.check()
         self._progress.advance()
         length = min(PIECE, self._section.size - self._position)
         piece = os.pread(self._descriptor, length, self._section.start + self._position)
@@ -154,8 +158,7 @@ class Sender:
         uploads: uploads in parts into the namespace.
         workers: the threads of the command, which send the parts.
         part_size: of all but huge objects, in bytes.
-        progress: counts the bytes of each part that has arrived. It is called often, so that it
-            can interrupt the work.
+        progress: counts the bytes of each part that has arrived.
     """
 
     repository: Repository
@@ -186,6 +189,7 @@ class Sender:
                 piece = file.read(min(PIECE, left))
                 if not piece:
                     raise changed("read")
+                self.workers.check()
                 digests.update(piece)
                 hasher.update(piece)
                 crc32c = google_crc32c.extend(crc32c, piece)
@@ -236,7 +240,9 @@ class Sender:
         def send(section: Section) -> None:
             def put() -> UploadedPart:
                 # A reader of its own for each attempt, which hashes the part from its beginning.
-                body = SectionReader(descriptor, section, progress=self.progress)
+                body = SectionReader(
+                    descriptor, section, workers=self.workers, progress=self.progress
+                )
                 return self.uploads.put_part(
                     key, upload, section.number, cast("BinaryIO", body), crc32c=section.crc32c
                 )
@@ -318,8 +324,7 @@ class PartFetcher:
         repository: that the objects belong to.
         workers: the threads of the command, which fetch the parts.
         part_size: in bytes.
-        progress: counts the bytes of each complete part. It is called often, so that it can
-            interrupt the work.
+        progress: counts the bytes of each complete part.
     """
 
     repository: Repository
@@ -386,6 +391,7 @@ class PartFetcher:
             for number in missing:
                 end = position + assembly.size_of([number])
                 while position < end and (piece := source.read(min(PIECE, end - position))):
+                    self.workers.check()
                     self.progress.advance()
                     assembly.partial.write(piece, position)
                     position += len(piece)

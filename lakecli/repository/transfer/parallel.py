@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, TypeVar
 
-from lakecli.base.progress import Progress
 from lakecli.base.retry import PARTS, Retries
 from lakecli.errors import PermissionDenied, Unreachable, is_interrupt
 
@@ -187,23 +186,6 @@ class Workers:
         self._stop.set()
         with self._changed:
             self._changed.notify_all()
-
-
-class CheckedProgress(Progress):
-    """Passes progress on, and ends the call of `Workers.check` that reports it after a failure."""
-
-    def __init__(self, progress: Progress, workers: Workers) -> None:
-        self._progress = progress
-        self._workers = workers
-
-    def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
-        """Pass the totals on."""
-        self._progress.expect(items=items, size=size, parts=parts)
-
-    def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
-        """Pass finished objects and bytes on, unless another worker has failed."""
-        self._workers.check()
-        self._progress.advance(items=items, size=size, parts=parts)
 
 
 def part_retries(workers: Workers, random: Callable[[], float]) -> Retries:
