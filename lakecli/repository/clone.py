@@ -245,4 +245,4 @@ def _log(
             changes.append(operation_log.tag_change(old, new))
         else:
             changes.append(operation_log.branch_change(old, new))
-    operation_log.append(txn, repository, kind="clone", refs=changes, sealed=sealed, is_shared=True)
+    operation_log.append(txn, repository, kind="clone", refs=changes, sealed=sealed)

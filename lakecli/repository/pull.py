@@ -192,7 +192,7 @@ def _make_tag(repository: Repository, tag: Tag) -> None:
         check_free(refs, tag.name)
         refs.put_tag(tag)
         change = operation_log.tag_change(None, tag)
-        operation_log.append(txn, repository, kind="pull", refs=[change], is_shared=True)
+        operation_log.append(txn, repository, kind="pull", refs=[change])
 
 
 def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked:
@@ -258,7 +258,7 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
             follow_head(txn, before, after)
         refs.put_branch(after)
         change = operation_log.branch_change(before, after)
-        operation_log.append(txn, repository, kind="pull", refs=[change], is_shared=True)
+        operation_log.append(txn, repository, kind="pull", refs=[change])
     return True
 
 

@@ -285,17 +285,17 @@ def test_a_ref_stays_held_while_only_its_staging_area_changes(
         assert is_held(txn, repository, tracked)
 
 
-@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("kind", ["undo", "pull"])
 @pytest.mark.parametrize("syncs", [False, True])
 def test_a_ref_is_held_by_what_moves_it_here_only_under_sync(
-    repository: Repository, commits: dict[str, CommitId | None], *, syncs: bool, is_shared: bool
+    repository: Repository, commits: dict[str, CommitId | None], *, syncs: bool, kind: str
 ) -> None:
     tracked = track(repository, BRANCH, commits["3"])
     handle = synced(repository, "me").repository if syncs else repository
     before = branch.show(repository, "main")
     assert commits["2"] is not None
     after = before._replace(commit_id=commits["2"])
-    change = branch_change(before, after)._replace(is_local=True)
+    change = branch_change(before, after)._replace(is_local=kind == "undo")
     with repository.lake.kv.write() as txn:
-        operation_log.append(txn, handle, kind="undo", refs=[change], is_shared=is_shared)
-        assert is_held(txn, handle, tracked) == (syncs and not is_shared)
+        operation_log.append(txn, handle, kind=kind, refs=[change])
+        assert is_held(txn, handle, tracked) == (syncs and kind == "undo")

@@ -328,7 +328,6 @@ def _land(
             **({LEFT: "true"} if left else {}),
             **({MOVE: move} if move else {}),
         },
-        is_shared=bool(move),
     )
 
 

@@ -46,7 +46,6 @@ def append(
     sealed: Sequence[StagingToken] = (),
     metadata: Mapping[str, str] | None = None,
     id: bytes | None = None,
-    is_shared: bool = False,
     is_undo: bool = False,
 ) -> Operation:
     """Append an operation to the log, in the transaction that makes its changes.
@@ -63,7 +62,6 @@ def append(
         sealed: tokens that belong to the operation from now on, until it expires.
         metadata: what else the log should show.
         id: the ID under which images were saved already; ``None``: a fresh one.
-        is_shared: whether the bucket has these moves already.
         is_undo: whether it undoes moves; those that the bucket has are noted by its command.
     """
     lake = repository.lake
@@ -82,10 +80,7 @@ def append(
     if operation.refs:
         from lakecli.repository.journal import unsent_moves  # which no upload needs
 
-        if is_shared:
-            unsent_moves.drop_notes(txn, repository, operation.refs)
-        else:
-            unsent_moves.note(txn, repository, operation, is_undo=is_undo)
+        unsent_moves.note(txn, repository, operation, is_undo=is_undo)
     return log.append(txn, operation)
 
 

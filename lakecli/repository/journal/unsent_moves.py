@@ -24,7 +24,7 @@ on which that was undone is held: it does not follow the bucket until it moves t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from lakecli.base.identity import h
@@ -32,7 +32,7 @@ from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import LostRace
 from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
-from lakecli.kv.operations import FOLLOWED, Operation, RefChange
+from lakecli.kv.operations import FOLLOWED, MOVE, Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository, UnsentMove
@@ -53,24 +53,17 @@ def is_local(operation: Operation, change: RefChange) -> bool:
     return change.is_local or operation.kind in LOCAL
 
 
-def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange]) -> None:
-    """Drop the notes of refs that moved to where the bucket has them; none of them is held."""
-    rows = IntentStore(txn, repository.key)
-    for change in changes:
-        if change.moves_commit:
-            rows.delete(_row(_HELD, change.kind, change.name))
-            rows.delete(_row(_UNSENT, change.kind, change.name))
-
-
 def note(
     txn: WriteTransaction, repository: Repository, operation: Operation, *, is_undo: bool
 ) -> None:
     """Note the refs that an operation moves, in its transaction.
 
+    What the bucket has already, or never gets, is not noted, and a former note of it is dropped.
+
     Args:
         txn: that transaction.
         repository: the repository of the refs.
-        operation: the operation, not appended yet; the bucket does not have its moves.
+        operation: the operation, not appended yet.
         is_undo: whether it undoes moves. Then only a note that still exists is changed; for what
             the bucket has of them, the command makes notes of its own.
 
@@ -84,9 +77,9 @@ def note(
         if before == after:
             continue
         rows.delete(_row(_HELD, change.kind, change.name))
-        if is_local(operation, change):
+        if MOVE in operation.metadata or is_local(operation, change):
             rows.delete(_row(_UNSENT, change.kind, change.name))
-            if shares:
+            if shares and change.is_local:
                 hold(txn, repository, change)
         else:
             # Without automatic sharing, existing notes are kept right and none is made.

@@ -186,7 +186,7 @@ def follow(repository: Repository) -> int:
             and (change := _FOLLOW[tracked.kind](txn, repository, tracked)) is not None
         ]
         if changes:
-            operation_log.append(txn, repository, kind=FOLLOWED, refs=changes, is_shared=True)
+            operation_log.append(txn, repository, kind=FOLLOWED, refs=changes)
     return len(changes)
 
 

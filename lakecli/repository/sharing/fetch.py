@@ -413,7 +413,7 @@ def _track(
     if tags:
         # Undo passes over what the user did not ask for.
         kind = FOLLOWED if repository.syncs else "fetch"
-        operation_log.append(txn, repository, kind=kind, refs=tags, is_shared=True)
+        operation_log.append(txn, repository, kind=kind, refs=tags)
     return tuple(updated)
 
 
