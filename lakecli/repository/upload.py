@@ -156,16 +156,13 @@ class BroughtIn(NamedTuple):
         path: of the object.
         ingested: the object.
         present: the encoded entry that the branch had at the path when the upload began.
+        kept: the same if it stays, because its object has the contents; else ``None``.
     """
 
     path: bytes
     ingested: Ingested
     present: bytes | None
-
-    @property
-    def kept(self) -> bytes | None:
-        """The entry of the branch if it stays, because its object has the contents."""
-        return self.present if self.ingested.is_kept else None
+    kept: bytes | None
 
 
 class Uploader:
@@ -231,20 +228,19 @@ class Uploader:
 
     def file(self, name: bytes, path: bytes, present: bytes | None) -> BroughtIn:
         """Bring in a file, unless it has the contents that the branch has; raises as `Ingest`."""
-        ingested = self.ingest.file(name, expected=self._expected(present))
-        return BroughtIn(path, ingested, present)
+        return _brought_in(path, present, self.ingest.file(name, expected=self._expected(present)))
 
     def stream(self, source: BinaryIO, path: bytes, present: bytes | None) -> BroughtIn:
         """Bring in a stream, unless it has the contents that the branch has."""
         ingested = self.ingest.stream(source, expected=self._expected(present))
-        return BroughtIn(path, ingested, present)
+        return _brought_in(path, present, ingested)
 
     def look(self, name: bytes, path: bytes, present: bytes | None, size: int) -> BroughtIn | None:
         """Return what `file` would bring in; ``None``, without reading it, if it must differ."""
         expected = self._expected(present)
         if expected is None or expected.size != size:
             return None
-        return BroughtIn(path, self.ingest.look(name, expected=expected), present)
+        return _brought_in(path, present, self.ingest.look(name, expected=expected))
 
     def flush(self, brought: Sequence[BroughtIn]) -> None:
         """Make objects durable that were brought in, and claim them and those that are kept."""
@@ -342,6 +338,10 @@ class Uploader:
             from lakecli.repository.transfer.multipart import drop_leftovers
 
             drop_leftovers(self._repository)
+
+
+def _brought_in(path: bytes, present: bytes | None, ingested: Ingested) -> BroughtIn:
+    return BroughtIn(path, ingested, present, present if ingested.is_kept else None)
 
 
 def _own(metadata: Mapping[str, str]) -> dict[str, str]:

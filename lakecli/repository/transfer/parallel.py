@@ -161,11 +161,9 @@ class Workers:
 
     def _fail(self, source: _Source, error: BaseException) -> None:
         source.is_open = False
-        if source is not self._items:
-            source.errors.append(error)
-        elif not isinstance(error, _StoppedError):
-            source.errors.append(error)
-            self._halt()
+        source.errors.append(error)
+        if source is self._items:
+            self._halt()  # only now do others stop, so their errors come later
 
     def _wait_for(self, share: _Source) -> None:
         """Wait for running tasks, because they use what the caller will close."""
