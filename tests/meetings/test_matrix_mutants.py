@@ -122,7 +122,7 @@ def _says_that_it_moved(patch: pytest.MonkeyPatch) -> None:
 
 def _moves_back_over_others(patch: pytest.MonkeyPatch) -> None:
     """What was undone is moved back in the bucket wherever the ref stands there."""
-    publish = publishing.publish
+    publish = publishing.compare_and_publish
 
     def move(repository: Any, wanted: Any, **options: Any) -> Any:
         if wanted.landing is None:
@@ -130,7 +130,7 @@ def _moves_back_over_others(patch: pytest.MonkeyPatch) -> None:
             wanted = wanted._replace(before=None if ref is None else ref.commit_id)
         return publish(repository, wanted, **options)
 
-    patch.setattr(automatic, "publish", move)
+    patch.setattr(automatic, "compare_and_publish", move)
 
 
 def _moves_back_first(patch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def _moves_back_first(patch: pytest.MonkeyPatch) -> None:
         for each in planned:
             ends = each.after, each.before
             wanted = intents.WantedMove(each.kind, each.name, *ends, "eve", "undo")
-            publishing.publish(repository, wanted)
+            publishing.compare_and_publish(repository, wanted)
         return take(repository, target, answering, planned=planned, **options)
 
     patch.setattr(undo, "_take", move_first)

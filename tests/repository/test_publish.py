@@ -127,10 +127,8 @@ def test_the_cost_of_a_move_does_not_grow_with_the_history(
     for number in range(60):
         made = make_commit(repository, b"%d" % number)
         bucket.calls.clear()
-        result = publishing.publish(
-            repository, WantedMove(RefKind.BRANCH, "main", before, made.id, "me", "commit")
-        )
-        assert result.outcome is MoveOutcome.APPLIED
+        wanted = WantedMove(RefKind.BRANCH, "main", before, made.id, "me", "commit", since=number)
+        assert publishing.publish(repository, wanted).outcome is MoveOutcome.APPLIED
         before = made.id
         costs.append(bucket.calls["get"])
     assert there(repository) == (before, 60)
@@ -661,7 +659,7 @@ def test_a_push_that_is_already_lost_writes_no_pack(
     before = position(repository)
     made = make_commit(repository, b"c")
     packs = list(bucket.list(layout.COMMITS))
-    result = publishing.publish(
+    result = publishing.compare_and_publish(
         repository, WantedMove(RefKind.BRANCH, "main", before, made.id, "me", "test")
     )
     assert result.outcome == MoveOutcome.LOST

@@ -59,7 +59,7 @@ class WantedMove(NamedTuple):
         is_push: whether the ref stands on `after` here. If it is moved back here before the
             request, nothing is sent; afterwards, moving it back waits for the outcome.
         since: the ref's sequence number in the bucket when its position was compared with `before`,
-            or a lower one; 0: it did not exist; ``None``: it was not compared.
+            or a lower one; 0: it did not exist.
         has_fetched: whether this command has fetched all refs, and so noticed it if the bucket went
             back in time.
     """
@@ -72,7 +72,7 @@ class WantedMove(NamedTuple):
     why: str
     landing: LocalMove | None = None
     is_push: bool = False
-    since: int | None = None
+    since: int = 0
     has_fetched: bool = False
 
 
@@ -136,7 +136,7 @@ def make_move(
         at=lake.runtime.now(),
         why=wanted.why,
         pack=pack or "",
-        since=wanted.since or 0,
+        since=wanted.since,
     )
     begun = Begun(intent, wanted.landing)
     with lake.kv.write() as txn:

@@ -49,7 +49,7 @@ from lakecli.repository.journal import intents, operation_log, tracking, unsent_
 from lakecli.repository.journal.intents import CommitUnderWay, WantedMove, finish_pending
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.sharing.publish import publish, refused
+from lakecli.repository.sharing.publish import compare_and_publish, refused
 from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
 
@@ -121,7 +121,7 @@ class SharedMover:
             why=landing.operation,
             landing=landing,
         )
-        if publish(repository, wanted).outcome == MoveOutcome.APPLIED:
+        if compare_and_publish(repository, wanted).outcome == MoveOutcome.APPLIED:
             self._lost = 0
             return True
         lake = repository.lake
@@ -432,7 +432,7 @@ def _move(
 ) -> tuple[SendDecision, CommitId | None]:
     """Make a move in the bucket; return what became of it, and where the ref stands there."""
     wanted = WantedMove(note.kind, note.name, there, note.after, who, note.operation)
-    result = publish(repository, wanted)
+    result = compare_and_publish(repository, wanted)
     if result.outcome == MoveOutcome.APPLIED:
         return SendDecision.NOTHING, note.after
     there = None if result.ref is None else result.ref.commit_id

@@ -56,12 +56,23 @@ class Unverified(Unreachable):
     """A ref moved in the bucket; whether garbage collection has spared its objects is unknown."""
 
 
+def compare_and_publish(repository: Repository, wanted: WantedMove) -> MoveResult:
+    """Read a ref in the bucket, and `publish` its move if it stands where the move has to start.
+
+    Where many commit to one branch, this saves most of the cost of a lost race.
+    """
+    ref = find_ref(repository.store, wanted.kind, wanted.name)
+    if _is_lost(repository, wanted, ref):
+        return MoveResult(MoveOutcome.LOST, ref)
+    return publish(repository, wanted._replace(since=0 if ref is None else ref.sequence))
+
+
 def publish(repository: Repository, wanted: WantedMove) -> MoveResult:
     """Move a ref in the bucket, with all that its new position makes reachable.
 
     Args:
         repository: the repository of the ref.
-        wanted: the move. If the ref was not compared with it yet, it is read and compared first.
+        wanted: the move; the caller has compared the ref in the bucket with it.
 
     Returns:
         As `lakecli.repository.journal.intents.make_move` does.
@@ -78,12 +89,6 @@ def publish(repository: Repository, wanted: WantedMove) -> MoveResult:
         PermissionDenied: writing there is not allowed; nothing was moved.
     """
     check_writable(repository)
-    if wanted.since is None:
-        # Where many commit to one branch, this saves most of the cost of a lost race.
-        ref = find_ref(repository.store, wanted.kind, wanted.name)
-        if _is_lost(repository, wanted, ref):
-            return MoveResult(MoveOutcome.LOST, ref)
-        wanted = wanted._replace(since=0 if ref is None else ref.sequence)
     collection = _settled(repository)
     if wanted.after is None:
         return make_move(repository, wanted)  # a deletion makes nothing reachable
