@@ -291,9 +291,11 @@ def _push(
             why="force" if state is Pushing.FORCED else "push",
             is_push=True,
             since=0 if remote is None else remote.sequence,
-            has_fetched=has_fetched,
         )
-        if options.dry_run or publish(repository, move).outcome == MoveOutcome.APPLIED:
+        if options.dry_run:
+            return RefPush(kind, name, before, after, state)
+        result = publish(repository, move, has_fetched=has_fetched)
+        if result.outcome == MoveOutcome.APPLIED:
             return RefPush(kind, name, before, after, state)
     raise LostRace(f"{name} moved {MAX_ATTEMPTS} times while it was pushed", hint="try again")
 

@@ -60,8 +60,6 @@ class WantedMove(NamedTuple):
             request, nothing is sent; afterwards, moving it back waits for the outcome.
         since: the ref's sequence number in the bucket when its position was compared with `before`,
             or a lower one; 0: it did not exist.
-        has_fetched: whether this command has fetched all refs, and so noticed it if the bucket went
-            back in time.
     """
 
     kind: RefKind
@@ -73,7 +71,6 @@ class WantedMove(NamedTuple):
     landing: LocalMove | None = None
     is_push: bool = False
     since: int = 0
-    has_fetched: bool = False
 
 
 class Begun(NamedTuple):

@@ -67,12 +67,13 @@ def compare_and_publish(repository: Repository, wanted: WantedMove) -> MoveResul
     return publish(repository, wanted._replace(since=0 if ref is None else ref.sequence))
 
 
-def publish(repository: Repository, wanted: WantedMove) -> MoveResult:
+def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = False) -> MoveResult:
     """Move a ref in the bucket, with all that its new position makes reachable.
 
     Args:
         repository: the repository of the ref.
         wanted: the move; the caller has compared the ref in the bucket with it.
+        has_fetched: as in `check_references`.
 
     Returns:
         As `lakecli.repository.journal.intents.make_move` does.
@@ -96,7 +97,7 @@ def publish(repository: Repository, wanted: WantedMove) -> MoveResult:
     trees = _new_trees(repository, commits)
     if trees:
         older_than = _oldest_trusted(repository, collection)
-        check_references(repository, trees, older_than=older_than, has_fetched=wanted.has_fetched)
+        check_references(repository, trees, older_than=older_than, has_fetched=has_fetched)
     if not collection.never_ran:
         # No sweep may delete what was just found before it sees that a ref reaches it. If one did
         # meanwhile, `collection` is older than it, and everything is verified once more at the end.
