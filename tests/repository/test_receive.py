@@ -16,6 +16,7 @@ from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachab
 from lakecli.repository.download import DownloadOptions, download_object
 from lakecli.repository.download_tree import download_tree
 from lakecli.repository.transfer.destination import Destination, FileComparison, NoRoom, UnsafeName
+from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
@@ -135,6 +136,18 @@ def test_a_refused_part_is_not_repeated(
         fetch(repository, tmp_path, ONE)
     assert store.fetched == [0]
     assert partials(tmp_path) == []  # there is nothing in it
+
+
+def test_a_part_ends_if_another_thread_has_failed(
+    repository: Repository, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(_: Workers) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Workers, "check", check)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(repository, tmp_path, ONE)
+    assert store.fetched == [0]
 
 
 def test_a_damaged_partial_file_starts_over(

@@ -382,6 +382,23 @@ def test_the_first_reading_refuses_another_size(tmp_path: Path) -> None:
             Sender.read(sender, file, size, Digests(None))
 
 
+def test_both_readings_end_if_another_thread_has_failed(tmp_path: Path) -> None:
+    class Stopping(Workers):
+        def check(self) -> None:
+            raise KeyboardInterrupt
+
+    data = b"x" * 100
+    (tmp_path / "f").write_bytes(data)
+    workers = Stopping(2)
+    sender: Any = SimpleNamespace(part_size=64, workers=workers, progress=NO_PROGRESS)
+    with (tmp_path / "f").open("rb") as file:
+        with pytest.raises(KeyboardInterrupt):
+            Sender.read(sender, file, len(data), Digests(None))
+        section = Section(1, 0, len(data), h(data), 0)
+        with pytest.raises(KeyboardInterrupt):
+            SectionReader(file.fileno(), section, workers=workers, progress=NO_PROGRESS).read()
+
+
 def test_parts_grow_with_the_object() -> None:
     assert part_size_of(0) == part_size_of(PART_SIZE * MAX_PARTS) == PART_SIZE
     assert part_size_of(PART_SIZE * MAX_PARTS + 1) == 2 * PART_SIZE
