@@ -493,8 +493,8 @@ class Ingest:
         of large files are remembered.
 
         Args:
-            ingested: what entries are to refer to, all of which have objects here. Those that this
-                has not written since the last call may have existed before.
+            ingested: what entries are to refer to, without those that are kept. What is not in
+                `written` may have existed before, and is claimed as such.
 
         Raises:
             Swept: some of these were deleted since.
