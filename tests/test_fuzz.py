@@ -2,7 +2,7 @@
 
 A decoder may return whatever it likes or raise a `LakeError`, and nothing else, within bounded time
 and memory. The changes follow from a seed and a number, so that a failure names what repeats it.
-All targets share the time, a minute, or an hour nightly (`--fuzz-minutes`).
+All targets share the time, half a minute, or an hour nightly (`--fuzz-minutes`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from tests.support.lakefs_files import DIRECTORY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-CI_SECONDS = 60.0
+CI_SECONDS = 30.0
 SLOW = 10.0
 """Seconds that one decoding may take, however busy the machine is."""
 

@@ -85,8 +85,8 @@ def race(namespace: str, tmp_path: Path) -> Callable[[int, int, float], None]:
     return run
 
 
-def test_eight_machines_commit_five_times_each(race: Callable[[int, int, float], None]) -> None:
-    race(8, 5, 250)
+def test_eight_machines_commit_three_times_each(race: Callable[[int, int, float], None]) -> None:
+    race(8, 3, 250)
 
 
 @pytest.mark.nightly

@@ -255,7 +255,7 @@ SAMPLE: Final = (
 )
 """Tables that each reader takes in each run; lakecli's own reading takes all."""
 
-CLUSTER: Final = ("types", "recorded", "int96", "partitions", "nested case, merged", "int of long")
+CLUSTER: Final = ("types", "partitions", "nested case, merged")
 """Tables in which executors of another environment could show something else."""
 
 
