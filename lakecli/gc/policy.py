@@ -52,7 +52,6 @@ class GcOptions(NamedTuple):
         force_shared: collect although another program uses the namespace.
         lakefs_stopped: record that lakeFS, from which the namespace was taken over, has stopped.
         accept_restored: accept that refs are missing or older than they were, and begin anew.
-        progress: counts the metaranges and ranges that are read.
     """
 
     grace: timedelta = DEFAULT_GRACE
@@ -60,7 +59,6 @@ class GcOptions(NamedTuple):
     force_shared: bool = False
     lakefs_stopped: bool = False
     accept_restored: bool = False
-    progress: Progress = NO_PROGRESS
 
 
 class Times(NamedTuple):
@@ -96,9 +94,9 @@ class Work(NamedTuple):
         rules: retention rules; ``None``: keep what refs reach.
         taken: how the namespace was taken over from lakeFS; ``None``: it was not.
         last_dump: when the last refs dump was made that went out or came in; ``None``: as above.
-        progress: counts the metaranges and ranges that are read, and the parts of listings.
         known: what is known of the refs in the bucket.
         seen: the state of the collection.
+        progress: counts the metaranges and ranges that are read, and the parts of listings.
     """
 
     repository: Repository
@@ -109,9 +107,9 @@ class Work(NamedTuple):
     rules: Rules | None
     taken: TakenOver | None
     last_dump: datetime | None
-    progress: Progress
     known: KnownRefs
     seen: ObservedState
+    progress: Progress = NO_PROGRESS
 
     @property
     def lakefs(self) -> TakenOver | None:
@@ -165,7 +163,6 @@ def begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
         rules,
         taken,
         last_dump,
-        options.progress,
         find_known(repository),
         seen,
     )

@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from lakecli.base.layout import SHORTEST_GRACE
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.runner import Runner
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.gc.data_objects import DigestSet, LiveSet
@@ -82,18 +83,25 @@ class Step(NamedTuple):
     accepts: UncertainRefs | None = None
 
 
-def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcReport:
+def advance(
+    repository: Repository,
+    runner: Runner,
+    options: GcOptions,
+    *,
+    progress: Progress = NO_PROGRESS,
+) -> GcReport:
     """Advance garbage collection as far as time allows, without a question.
 
     Args:
         repository: the repository.
         runner: runs the work that grows with the data.
         options: how to collect.
+        progress: as in `take`.
 
     Raises:
         LakeError: as `prepare` and `take` do.
     """
-    return take(prepare(repository, runner, options))
+    return take(prepare(repository, runner, options), progress=progress)
 
 
 def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
@@ -153,8 +161,12 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
     return step._replace(question=f"permanently delete the garbage in {work.store.uri}{what}")
 
 
-def take(step: Step) -> GcReport:
+def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
     """Take a step, if the state is still as it was when the step was prepared.
+
+    Args:
+        step: what `prepare` returned.
+        progress: counts the metaranges and ranges that are read, and the parts of listings.
 
     Raises:
         SharedNamespace: another program uses the namespace, or lakeFS may do so; or lakeFS has
@@ -169,9 +181,9 @@ def take(step: Step) -> GcReport:
     if step.waits:
         return GcReport(Action.WAITS, step.status)
     if step.accepts is not None and not step.options.dry_run:
-        return _accept_refs(step, step.accepts)
+        return _accept_refs(step, step.accepts, progress)
     with closing(open_live(step.work.runner)) as live:
-        reach = Reach(step.work, step.refs, live)
+        reach = Reach(step.work._replace(progress=progress), step.refs, live)
         if step.work.is_idle:
             return _condemn(step, reach)
         report = sweep(reach, step.status, dry_run=step.options.dry_run)
@@ -245,7 +257,7 @@ def _status(repository: Repository, seen: ObservedState, grace: timedelta) -> Gc
     )
 
 
-def _accept_refs(step: Step, uncertain: UncertainRefs) -> GcReport:
+def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> GcReport:
     """Accept the present refs, end a collection that began before, and begin another one.
 
     So a whole grace period is left to push what only clones have.
@@ -267,7 +279,7 @@ def _accept_refs(step: Step, uncertain: UncertainRefs) -> GcReport:
     next_step = prepare(repository, work.runner, options)
     if next_step.question:  # another machine has condemned, and nobody has confirmed to delete that
         next_step = next_step._replace(waits=True)
-    return take(next_step)._replace(accepted=uncertain.lost)
+    return take(next_step, progress=progress)._replace(accepted=uncertain.lost)
 
 
 def _condemn(step: Step, reach: Reach) -> GcReport:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.progress import NO_PROGRESS
 from lakecli.cli.commands import engine
+from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.out.output import Output
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from lakecli.base.progress import Progress
     from tests.support.demo import Demo
     from tests.support.golden import Cli, Golden
 
@@ -37,6 +43,25 @@ def littered(cli: Cli, demo: Demo) -> Demo:
     cli.now = cli.now.replace(year=cli.now.year + 1)  # too long ago to be taken back
     grow_old(demo.namespace)
     return demo
+
+
+def test_no_progress_is_shown_while_a_person_is_asked(
+    cli: Cli, littered: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.ok("gc", "run", REPOSITORY)
+    grow_old(littered.namespace)
+    shown: list[str] = []
+
+    @contextmanager
+    def progress(*_: object, **__: object) -> Iterator[Progress]:
+        shown.append("begins")
+        yield NO_PROGRESS
+        shown.append("ends")
+
+    monkeypatch.setattr(Output, "progress", progress)
+    monkeypatch.setattr(Context, "confirm", lambda *_, **__: shown.append("a question"))
+    cli.ok("gc", "run", REPOSITORY)
+    assert shown == ["a question", "begins", "ends"]
 
 
 def test_gc_condemns_and_sweeps(cli: Cli, littered: Demo, golden: Golden) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from io import BytesIO
 from typing import TYPE_CHECKING, Self
 
+from lakecli.base.progress import NO_PROGRESS
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.gc.run import Action, GcOptions, GcReport, prepare, take
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Commit
+    from lakecli.base.progress import Progress
     from lakecli.repository.contract import Repository
 
 GRACE = timedelta(days=2)
@@ -103,6 +105,7 @@ class Shared:
         repository: Repository | None = None,
         *,
         confirm: Callable[[str], None] = lambda _question: None,
+        progress: Progress = NO_PROGRESS,
         **options: object,
     ) -> GcReport:
         """Take one step, once a question is answered, as the command does."""
@@ -110,7 +113,7 @@ class Shared:
         step = prepare(repository or self.clones[0], LocalRunner(), given)
         if step.question:
             confirm(step.question)
-        return take(step)
+        return take(step, progress=progress)
 
     def collect_all(self, repository: Repository | None = None) -> GcReport:
         """Wait until all garbage is old, condemn it, wait, and sweep."""

@@ -104,7 +104,7 @@ def test_progress_ends_at_its_total(
         shown = Counting()
         runner = place.runner(InProcess()) if joins else LocalRunner()
         with runner, open_lake(place.directory) as lake:
-            report = advance(lake.repository("demo"), runner, GcOptions(progress=shown))
+            report = advance(lake.repository("demo"), runner, GcOptions(), progress=shown)
         assert report.action is expected
         assert shown.done == shown.expected > 1
         assert shown.last == len(started) or not joins

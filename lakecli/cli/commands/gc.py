@@ -276,22 +276,19 @@ def gc_run(
         lakecli gc run lakefs://taken --lakefs-stopped
     """
     opened = context.synced_repository(repository)
-    with (
-        open_runner_of(context, engine, opened, workers=transfer.workers) as runner,
-        context.out.progress("gc", hidden=transfer.no_progress) as shown,
-    ):
+    with open_runner_of(context, engine, opened, workers=transfer.workers) as runner:
         options = GcOptions(
             grace=context.settings.gc_grace if grace is None else grace,
             dry_run=dry_run,
             force_shared=force_shared,
             lakefs_stopped=lakefs_stopped,
             accept_restored=accept_restored,
-            progress=shown,
         )
         step = prepare(opened, runner, options)
         if step.question:
             context.confirm(step.question, yes=yes)
-        report = take(step)
+        with context.out.progress("gc", hidden=transfer.no_progress) as shown:
+            report = take(step, progress=shown)
     context.out.emit(
         report_record(report, dry_run=dry_run),
         text=lambda: report_lines(report, opened.uri, dry_run=dry_run),
