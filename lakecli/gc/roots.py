@@ -107,11 +107,17 @@ def check_refs(work: Work) -> tuple[list[RemoteRef], UncertainRefs | None]:
         UnreadableRef: a ref is damaged, or it is listed and cannot be read.
     """
     refs, gone_back = read_known_refs(work.store, work.known)
-    if work.known.damage is not None or not gone_back:
-        return refs, work.known.damage
+    damage = work.known.damage
+    if not gone_back:
+        return refs, damage
     heads = [ref.commit_id for ref in refs]
     lost = find_lost(gone_back, reached_by_heads(read_packs(work.store).commits, heads))
-    return refs, RefsWentBack(work.known.uri, lost) if lost else None
+    if not lost:
+        return refs, damage
+    uncertain = RefsWentBack(work.known.uri, lost)
+    if damage is not None:
+        uncertain.what = f"{damage.what}; {uncertain.what}"
+    return refs, uncertain
 
 
 def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:

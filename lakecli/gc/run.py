@@ -5,13 +5,14 @@ period is over, it sweeps; it continues an interrupted sweep, of this or another
 lease is over. After a kill at any point, the same command leads to the same result.
 
 `prepare` finds out what the next step is, `take` takes it. Between the two a person may be asked.
-A step moves the state only from what `prepare` has seen, so what is deleted is what was asked for.
+A step moves the state only from what `prepare` has seen, so that only is deleted about which a
+person was asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from operator import attrgetter
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from lakecli.base.layout import SHORTEST_GRACE
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.runner import Runner
 from lakecli.engine.spark_runner import SparkRunner
+from lakecli.errors import NothingToDo
 from lakecli.gc.data_objects import DigestSet, LiveSet
 from lakecli.gc.known_refs import (
     KnownRefs,
@@ -70,7 +72,7 @@ class Step(NamedTuple):
         options: how to collect.
         refs: the refs in the bucket.
         status: the state before the step.
-        waits: whether it is too early for a step.
+        waits: whether nothing is to be done yet.
         accepts: the refusal of the refs that the step accepts; ``None``: there is none.
     """
 
@@ -163,6 +165,8 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
 
 def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
     """Take a step, if the state is still as it was when the step was prepared.
+
+    A step that accepts refs ends a collection that has begun, and looks at the state anew.
 
     Args:
         step: what `prepare` returned.
@@ -265,7 +269,8 @@ def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> Gc
     work = step.work
     repository, store = work.repository, work.store
     if not work.is_idle:
-        undo_condemnation(repository, force=True)
+        with suppress(NothingToDo):  # another machine has ended it since the question
+            undo_condemnation(repository, force=True)
     from lakecli.repository.sharing.fetch import fetch  # needed only to accept refs
 
     fetch(repository)

@@ -264,6 +264,31 @@ def test_what_is_lost_after_the_question_is_not_accepted(scene: Scene) -> None:
     assert scene.everything() == before
 
 
+def test_what_is_missing_is_asked_about_though_the_last_record_is_damaged(scene: Scene) -> None:
+    shared, questions = scene.shared, list[str]()
+    fetch(scene.ben)
+    remove(shared.store, scene)
+    shared.store.put(LAST, b"x\n", ANY)
+    with pytest.raises(RefsWentBack, match="'side' is missing"):
+        shared.collect(scene.ben)
+    report = shared.collect(scene.ben, accept_restored=True, confirm=questions.append)
+    assert "'side' is missing" in questions[0]
+    assert LAST in questions[0]
+    assert [each.name for each in report.accepted] == ["side"]
+
+
+def test_a_collection_may_be_undone_while_refs_are_accepted(scene: Scene) -> None:
+    shared = scene.shared
+    assert shared.collect(scene.ben).action is Action.CONDEMNED
+    remove(shared.store, scene)
+
+    def undo_meanwhile(_question: str) -> None:
+        undo(scene.ben)
+
+    report = shared.collect(scene.ada, accept_restored=True, confirm=undo_meanwhile)
+    assert (report.action, len(report.accepted)) == (Action.CONDEMNED, 1)
+
+
 def test_what_was_condemned_while_refs_were_accepted_waits(scene: Scene) -> None:
     shared = scene.shared
     go_back(shared.store, scene)
