@@ -54,7 +54,7 @@ class Addresses:
         self.places: set[str] = set()
         self._task = task
         self._failures = failures
-        self._root = b"\0"
+        self._root: bytes | None = None
         self._is_directory = False
         self._inside = (task.location.uri + "/").encode("utf-8", "surrogateescape")
         self._own_bucket = bucket_of(task.location.uri)
@@ -99,7 +99,8 @@ class Addresses:
         """
         root = self._root
         return (
-            not self._is_directory
+            root is not None
+            and not self._is_directory
             and min(addresses).startswith(root)
             and max(addresses).startswith(root)
             and not self._inside.startswith(root)
@@ -108,10 +109,11 @@ class Addresses:
 
     def _is_known(self, address: bytes) -> bool:
         """Return whether an address is in the bucket or directory of the last one."""
-        if not address.startswith(self._root) or MARK in address:
+        root = self._root
+        if root is None or not address.startswith(root) or MARK in address:
             return False
         return not self._is_directory or (
-            b"/" not in address[len(self._root) :] and not address.endswith((b"/", b"/.", b"/.."))
+            b"/" not in address[len(root) :] and not address.endswith((b"/", b"/.", b"/.."))
         )
 
     def _problem(self, address: bytes) -> str:

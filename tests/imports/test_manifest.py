@@ -233,6 +233,7 @@ def test_two_sources_for_one_path(
 
 def test_unreadable_addresses_fail(repository: Repository, tmp_path: Path) -> None:
     found = [
+        row_of("0", 1) | {"physical_address": "\0local:///etc/passwd"},
         row_of("a", 1) | {"physical_address": "data/x"},
         row_of("b", 1) | {"physical_address": "ftp://host/x"},
         row_of("c", 1),
@@ -240,9 +241,10 @@ def test_unreadable_addresses_fail(repository: Repository, tmp_path: Path) -> No
         row_of("e" * 1_025, 1),
     ]
     report = run(repository, write_parquet(tmp_path / "x.parquet", found))
-    assert report.failed == 4
+    assert report.failed == 5
     assert report.commit is None
     assert {failure.path[:1]: failure.why for failure in report.failures} == {
+        b"0": "not a storage namespace: '\\x00local:///etc/passwd'",
         b"a": "its address is not a URI: 'data/x'",
         b"b": "unsupported scheme 'ftp' of a storage namespace: 'ftp://host/x'",
         b"d": "the size is negative",
