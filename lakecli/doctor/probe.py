@@ -57,6 +57,7 @@ MAX_BODY: Final = 1 << 16
 """Bytes of a response that are read, at most."""
 
 _CODE: Final = re.compile(rb"<Code>([A-Za-z]{1,64})</Code>")
+_CHECK_PROXIES: Final = "check proxies and certificates, which users of such URLs need too"
 _HEADERS: Final = {"User-Agent": "lakecli"}
 _OK: Final = 200
 _DENIED: Final = frozenset({400, 401, 403})
@@ -96,15 +97,21 @@ def fetch(url: str) -> FetchedUrl:
         Unreachable: no response. The message does not contain the URL, which is a secret.
         UsageError: it is no HTTP URL.
     """
-    from urllib3.exceptions import HTTPError
+    from urllib3.exceptions import HTTPError, LocationParseError
+    from urllib3.util import parse_url
 
     from lakecli.stores.proxies import open_connections, proxy_of  # loads urllib3
 
     if not url.startswith(("http://", "https://")):
         raise UsageError("a signed URL is no HTTP URL")
     try:
+        parse_url(url)
+        proxy = proxy_of(url)
+    except ValueError:  # its message may contain the URL
+        raise UsageError("a signed URL is no HTTP URL") from None
+    try:
         with (
-            open_connections(proxy_of(url), timeout=TIMEOUT, headers=_HEADERS) as connections,
+            open_connections(proxy, timeout=TIMEOUT, headers=_HEADERS) as connections,
             connections.request(
                 "GET", url, retries=False, preload_content=False, decode_content=False
             ) as answer,
@@ -114,12 +121,14 @@ def fetch(url: str) -> FetchedUrl:
             body = BufferedReader(answer).read(MAX_BODY)
             headers = {name.lower(): value for name, value in answer.headers.items()}
             return FetchedUrl(answer.status, body, headers)
-    except ValueError:  # that of `urllib3` has the URL
-        raise UsageError("a signed URL is no HTTP URL") from None
+    except LocationParseError:  # its message has the URL of the proxy, and so its password
+        raise Unreachable(
+            "a signed URL cannot be fetched: its server, or the proxy, has no valid name",
+            hint=_CHECK_PROXIES,
+        ) from None
     except HTTPError as error:
         raise Unreachable(
-            f"a signed URL cannot be fetched: {error.__cause__ or error}",
-            hint="check proxies and certificates, which users of such URLs need too",
+            f"a signed URL cannot be fetched: {error.__cause__ or error}", hint=_CHECK_PROXIES
         ) from error
 
 

@@ -280,6 +280,15 @@ def test_what_is_no_http_url_is_not_shown(url: str) -> None:
     assert caught.value.__cause__ is None
 
 
+@pytest.mark.parametrize("proxy", ["ftp://u:secret@proxy:1", "http://u:secret@proxy:99999"])
+def test_a_proxy_that_cannot_be_used_is_named(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    with pytest.raises(Unreachable, match=r"(?i)proxy") as caught:
+        fetch("http://host/key?sig=secret")
+    assert "secret" not in str(caught.value)
+    assert "check proxies" in str(caught.value.hint)
+
+
 def test_a_redirect_is_not_followed() -> None:
     with StubServer(Answer(302, headers={"Location": "/elsewhere"})) as server:
         assert isinstance(fetch(server.url).problem(), Refused)
