@@ -109,7 +109,7 @@ def results_of(
 ) -> Iterator[Any]:
     """Run one job, and yield the results of its parts in their order, one at a time.
 
-    Before them, yield ``None`` every few seconds while the job runs.
+    Before them, yield ``None`` every few seconds while the job runs; no result is false.
 
     Args:
         runner: runs it.

@@ -6,7 +6,7 @@
     sweep           delete condemned objects that are still old, still unreached, and not kept
     mark            find what is in use, and garbage: what is old and reached from no root
     roots           the roots of garbage collection: refs, their recent past, what this clone has
-    spark_live_set  the data objects in use, here or on Spark: compared with listings by joins
+    spark_live_set  the data objects in use, on Spark: compared with listings by joins
     data_objects    list data objects in parts; those in use, in this process: digests on disk
     state           the state in the bucket: lists of condemned objects, phases, the right to delete
     report          kinds of garbage, totals, the summary by branch, status, reports in the bucket

@@ -119,12 +119,13 @@ def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) 
     yield part.result(read, PartListing(name, part.records, objects, size, foreign, newest, later))
 
 
-def keep_found(batches: Iterator[Any], *, read: Reading) -> Iterator[Any]:
+def keep_found(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
     """Write which condemned objects of a part are garbage; yield the name of the result."""
     part = Remainder(batches)
     ((condemned,),) = part.counts
     spared = condemned - part.rows
-    yield part.result(read, (spared, part.records, part.keys, part.versions))
+    found = names[part.number], spared, part.records, part.keys, part.versions
+    yield part.result(read, found)
 
 
 class Remainder:
@@ -283,15 +284,14 @@ class SparkLiveSet(LiveSet):
         )
         present = self._frame(partial(list_objects, tasks=tasks, read=read), len(tasks))
         left = unreached.join(present.drop("stat"), ["part", "digest"], "left_outer")
-        keep = partial(keep_found, read=read)
-        in_order = iter(names)
+        keep = partial(keep_found, names=names, read=read)
         for result in self._results(work, left, keep, names, read, tasks=len(names) + len(tasks)):
             if result is None:
                 yield None
                 continue
-            spared, records, keys, versions = result
+            name, spared, records, keys, versions = result
             garbage = garbage_of(records, keys, versions)
-            yield PartGarbage(next(in_order), spared, *total_of(records), garbage)
+            yield PartGarbage(name, spared, *total_of(records), garbage)
 
     def _read(self, work: Work) -> Reading:
         self._write()

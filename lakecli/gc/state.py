@@ -340,6 +340,7 @@ class SweepLease:
 
         Raises:
             StateMoved: another machine has taken over or ended the sweep.
+            SweepTooSlow: the store takes too long to answer for a safe sweep.
         """
         if self._used() > RENEW_AFTER:
             self.check()
@@ -349,6 +350,7 @@ class SweepLease:
 
         Raises:
             StateMoved: another machine has taken over or ended the sweep.
+            SweepTooSlow: the store takes too long to answer for a safe sweep.
         """
         with self._lock:
             try:

@@ -74,22 +74,22 @@ def sweep(reach: Reach, before: GcStatus, *, dry_run: bool) -> GcReport:
         LostMarks: a list of condemned objects is missing or damaged.
         LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
     """
-    found, work = Sweep(reach), reach.work
+    this, work = Sweep(reach), reach.work
     repository, store, seen, now = work.repository, work.store, work.seen, work.times.now
     if dry_run:
-        found.find()
-        found.preview()
-        return found.report(before)
+        this.find()
+        this.preview()
+        return this.report(before)
     if seen.state.phase is Phase.CONDEMNED:
         # Before the sweep begins, as writers wait for its end. A failure changes nothing.
         repository.lake.runtime.on_step("gc:prepare")
         check_lists(repository, seen)
-        found.prepare()
+        this.prepare()
     with SweepLease(repository, seen, now) as lease:
         Marks(store, seen.state.mark).check_age(now, work.times.grace)
-        write_fields(store, seen.state.epoch, "sweeping", fields_of(found.find()), now)
-        found.run(lease)
-        report = found.report(before)
+        write_fields(store, seen.state.epoch, "sweeping", fields_of(this.find()), now)
+        this.run(lease)
+        report = this.report(before)
         write_report(store, seen.state.epoch, report, now)
         put_last(store, reach.refs)
     return report

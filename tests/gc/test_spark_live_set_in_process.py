@@ -25,13 +25,7 @@ from lakecli.gc.data_objects import (
     garbage_of,
 )
 from lakecli.gc.run import Action, GcOptions, advance, open_live
-from lakecli.gc.spark_live_set import (
-    Reading,
-    SparkLiveSet,
-    counts_row,
-    keep_listed,
-    rows,
-)
+from lakecli.gc.spark_live_set import Reading, SparkLiveSet, counts_row, keep_listed, rows
 from lakecli.gc.state import DIGEST, MARKS, LostMarks, SweepLease
 from lakecli.gc.sweep import Sweep
 from lakecli.stores.contract import Version
