@@ -264,7 +264,7 @@ class Across:
             except _OF_ONE_OBJECT as error:
                 with self._lock:
                     self.report.failures.append((path, error.message))
-                if self._budget.is_used_up_by(error):
+                if self._budget.failed(error):
                     raise
                 return
             self._budget.succeeded()

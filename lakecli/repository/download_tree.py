@@ -295,7 +295,7 @@ class _TreeDownload:
                 self._fail(path, error.message)
         except (PermissionDenied, Unreachable) as error:
             self._fail(path, error.message)
-            if self._budget.is_used_up_by(error):
+            if self._budget.failed(error):
                 raise
         else:
             self._options.progress.advance(items=1)

@@ -397,7 +397,7 @@ class _StagedUpload:
             brought = self._upload.file(found.path, self._prefix + found.relative, present)
         except _OF_ONE_FILE as error:
             self._report.failures.append((found.path, _reason(error)))
-            if self._budget.is_used_up_by(error):
+            if self._budget.failed(error):
                 raise
             return
         self._budget.succeeded()

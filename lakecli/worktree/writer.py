@@ -494,7 +494,7 @@ class Fetcher:
         except (PermissionDenied, Unreachable) as error:
             self._report.can_repeat = True
             self._report.failures.append((wanted.path, error.message))
-            if self._budget.is_used_up_by(error):
+            if self._budget.failed(error):
                 raise
             return False
         self._budget.succeeded()

@@ -93,7 +93,7 @@ def test_an_interrupt_reaches_the_caller() -> None:
 
 
 def test_the_failure_budget_is_used_up_if_nothing_ever_succeeded() -> None:
-    assert FailureBudget().is_used_up_by(Unreachable("down"))
+    assert FailureBudget().failed(Unreachable("down"))
 
 
 def test_the_failure_budget_allows_single_failures() -> None:
@@ -101,13 +101,13 @@ def test_the_failure_budget_allows_single_failures() -> None:
     for _ in range(100):
         patience.succeeded()
         for _ in range(MAX_FAILURES - 1):
-            assert not patience.is_used_up_by(PermissionDenied("not this one"))
-    assert patience.is_used_up_by(PermissionDenied("none of these"))
+            assert not patience.failed(PermissionDenied("not this one"))
+    assert patience.failed(PermissionDenied("none of these"))
 
 
 def test_the_failure_budget_ignores_errors_of_one_object() -> None:
     patience = FailureBudget()
     for _ in range(1_000):
-        assert not patience.is_used_up_by(NotFound("gone"))
+        assert not patience.failed(NotFound("gone"))
     # Nothing was counted, neither as a failure nor as a success.
-    assert patience.is_used_up_by(Unreachable("down"))
+    assert patience.failed(Unreachable("down"))

@@ -225,7 +225,7 @@ class FailureBudget:
         self._in_a_row = 0
         self._has_succeeded = True
 
-    def is_used_up_by(self, error: Exception) -> bool:
+    def failed(self, error: Exception) -> bool:
         """Count an object that was not transferred; return whether the store is unreachable."""
         if not isinstance(error, Unreachable | PermissionDenied):
             return False
