@@ -329,6 +329,8 @@ def test_work_on_a_large_file_ends_if_another_thread_has_failed(
     for work in (bringing.file, bringing.look, partial(bringing.file, expected=expected)):
         with pytest.raises(KeyboardInterrupt):
             work(path)
+    with pytest.raises(KeyboardInterrupt):
+        bringing.known(iter([contents(LARGE)]), digest(contents(LARGE)), LARGE)
     assert not keys(store)
 
 
