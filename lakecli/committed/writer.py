@@ -465,6 +465,7 @@ def canonical(trees: TreeStore, tree: MetarangeId) -> Metarange:
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
+        LostRace: garbage collection deleted the rebuilt tree just now, or is running.
     """
     found = find_canonical(trees, tree)
     if trees.rebuilt is None or trees.cuts_as(found):

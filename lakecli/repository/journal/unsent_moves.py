@@ -70,7 +70,7 @@ def note(
     Raises:
         LostRace: it deletes a ref of which the bucket has more than this clone.
     """
-    rows, shares = IntentStore(txn, repository.key), bool(command_of(repository))
+    rows, shares = IntentStore(txn, repository.key), repository.syncs
     renamed = _renamed(txn, repository, operation)
     for change in operation.refs:
         before, after = change.commits

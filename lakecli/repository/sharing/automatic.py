@@ -59,7 +59,7 @@ class SharedMover:
 
     Args:
         command_id: random bytes that identify the command.
-        who: returns who moves refs, for the shared reflog; called when one is moved.
+        who: returns who moves refs, for the shared reflog; called when one may be moved.
         put_back: undoes a deletion or renaming here that the bucket refuses.
     """
 
