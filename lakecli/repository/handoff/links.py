@@ -4,24 +4,24 @@ All are signed as of one time, so links of one store expire together. An object 
 signed is recorded as a failure, and the others are signed.
 
 A URL of Google Cloud Storage takes 10 µs, its signature by RSA 200, or a request to Google's IAM.
-So one thread makes the URLs and others add the signatures that they lack, in order: OpenSSL and
-requests release the interpreter lock.
+So threads add the signatures, for which OpenSSL and requests release the interpreter lock. The URLs
+of a window are made before: a thread that makes some meanwhile would hold up those that sign.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice, starmap
+from itertools import chain, islice, starmap
+from math import ceil
 from string import ascii_letters, digits
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from unicodedata import category
 
 from lakecli.base.identity import DIGEST_SIZE
@@ -34,10 +34,6 @@ from lakecli.repository.reading.addresses import is_external, may_change
 from lakecli.repository.reading.view import View, no_such_path, open_view
 from lakecli.repository.transfer.ignore_patterns import LEFT_OUT, is_own
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
 
 _SHOWN: Final = re.compile(
     r"(text/(plain|csv|tab-separated-values|markdown)|application/(json|pdf|x-ndjson)"
@@ -322,8 +318,8 @@ SigningItem = tuple[bytes, Entry, PresignedUrl | LakeError]
 THREADS: Final = 8
 """Threads that sign."""
 
-BATCH: Final = 32
-"""URLs that a thread signs at once, at most; threads begin with one each."""
+WINDOW: Final = 256
+"""URLs that are made before threads sign them, at most."""
 
 
 @contextmanager
@@ -337,18 +333,13 @@ def in_order(items: Iterator[SigningItem]) -> Iterator[Iterator[SigningItem]]:
 
 
 def _signed(items: Iterator[SigningItem], pool: ThreadPoolExecutor) -> Iterator[SigningItem]:
-    waiting: deque[Future[list[SigningItem]]] = deque()
-    batches = 0
-    while batch := list(islice(items, min(1 + batches // THREADS, BATCH))):
-        batches += 1
-        if not waiting and not any(map(_lacks_signature, batch)):
-            yield from batch
+    while window := list(islice(items, WINDOW)):
+        if not any(map(_lacks_signature, window)):
+            yield from window
             continue
-        waiting.append(pool.submit(_sign, batch))
-        if len(waiting) > 2 * THREADS:
-            yield from waiting.popleft().result()
-    while waiting:
-        yield from waiting.popleft().result()
+        share = ceil(len(window) / THREADS)
+        shares = [window[start : start + share] for start in range(0, len(window), share)]
+        yield from chain.from_iterable(list(pool.map(_sign, shares)))
 
 
 def _lacks_signature(item: SigningItem) -> bool:

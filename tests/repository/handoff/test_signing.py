@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakecli.base.model import Entry
 from lakecli.errors import LakeError, PermissionDenied
 from lakecli.repository.handoff import links
-from lakecli.repository.handoff.links import BATCH, THREADS
+from lakecli.repository.handoff.links import WINDOW
 from lakecli.stores.presigned_urls import PresignedUrl
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def test_threads_sign_many_urls_in_their_order() -> None:
         found.append(url.url)
         ahead = max(ahead, drawn - number)
     assert found == expected(3_000, bytes)
-    assert ahead <= (2 * THREADS + 1) * BATCH
+    assert ahead <= WINDOW
     assert get_ident() not in threads
 
 
