@@ -100,7 +100,7 @@ def fetch(url: str) -> FetchedUrl:
     from urllib3.exceptions import HTTPError, LocationParseError
     from urllib3.util import parse_url
 
-    from lakecli.stores.proxies import open_connections, proxy_of  # loads urllib3
+    from lakecli.stores.proxies import open_connections, proxy_of
 
     if not url.startswith(("http://", "https://")):
         raise UsageError("a signed URL is no HTTP URL")

@@ -13,7 +13,7 @@
     responses         checks of what a store answers, and its clock by the ``Date`` of its answers
     cloud_store       what the adapters of the clouds share, and the batch of parallel requests
     cloud_errors      how the adapters of the clouds turn an SDK's errors into lakecli's
-    proxies           connections of `urllib3` by the proxy that the environment names
+    proxies           the proxy that the environment names, and connections by it
     bounded_requests  how the SDKs that send requests by the package `requests` receive answers
     azure, gs, s3     the adapters of the clouds
     local             the adapter of a directory of this machine

@@ -263,7 +263,7 @@ def test_a_proxy_is_told_who_asks(aws_environment: pytest.MonkeyPatch, *, by_sdk
     assert "proxy-authorization" not in headers["authorization"]  # the proxy leaves it out
 
 
-def test_a_proxy_that_urllib3_does_not_understand_is_left_to_the_sdk(
+def test_a_proxy_without_a_scheme_is_left_to_the_sdk(
     aws_environment: pytest.MonkeyPatch,
 ) -> None:
     aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
@@ -272,6 +272,12 @@ def test_a_proxy_that_urllib3_does_not_understand_is_left_to_the_sdk(
         store = S3Store("bucket", region="us-east-1")
         assert find_settings(store._connection, "bucket") is None
         assert store.get("k") == b"body"
+
+
+def test_a_proxy_that_speaks_tls_is_left_to_the_sdk(aws_environment: pytest.MonkeyPatch) -> None:
+    aws_environment.setenv("https_proxy", "https://127.0.0.1:1")
+    store = S3Store("bucket", region="us-east-1")
+    assert find_settings(store._connection, "bucket") is None
 
 
 def test_a_proxy_that_does_not_answer_is_left_to_the_sdk(

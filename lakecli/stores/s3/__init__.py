@@ -5,7 +5,7 @@
     store            the adapter
     reading          reading objects, whole, in part and as files; listing a bucket; versions
     direct_requests  plain requests without the SDK's client, signed by Signature Version 4
-    direct_http      sends direct requests by `urllib3`
+    direct_http      sends direct requests
     connection       what the requests of one store share: settings, credentials, clients and clock
     settings         endpoint, region and static keys, from the places that AWS's tools read
     client           the SDK's client, which reads answers within bounds

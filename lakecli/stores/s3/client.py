@@ -19,13 +19,16 @@ from botocore.response import StreamingBody
 from botocore.utils import get_environ_proxies
 
 from lakecli.stores.responses import MAX_ANSWER, MAX_REFUSAL, UnusableAnswerError, read_xml
-from lakecli.stores.s3.direct_http import CONNECT_TIMEOUT, CONNECTIONS, READ_TIMEOUT
+from lakecli.stores.s3.direct_http import CONNECT_TIMEOUT, READ_TIMEOUT
 from lakecli.stores.s3.settings import S3Config, ca_bundle_of
 from lakecli.stores.streams import read_exactly
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
     from botocore.session import Session
+
+CONNECTIONS: Final = 32
+"""In a client's pool: more threads than that open and close their own."""
 
 _LISTINGS: Final = {
     "ListObjectVersions": "ListVersionsResult",

@@ -160,7 +160,7 @@ def _is_default(setting: str | None) -> bool:
 
 
 def _open_http(server: str, ca_bundle: str | None) -> DirectHttp | None:
-    from lakecli.stores.s3.direct_http import DirectHttp  # loads urllib3
+    from lakecli.stores.s3.direct_http import DirectHttp  # loads http.client
 
     try:
         return DirectHttp(server, ca_bundle)
