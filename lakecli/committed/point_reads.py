@@ -23,7 +23,6 @@ from typing import Final
 from lakecli.base.model import MetarangeId, RangeId
 from lakecli.committed.cache import BUCKET, DISK, MEMORY, Tier
 from lakecli.committed.metaranges import Metarange, Mismatch, RangeRecord
-from lakecli.committed.scan import prefix_end
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
 from lakecli.sstable.reader import SSTable
@@ -191,9 +190,9 @@ class PointReader:
             IntegrityError: a table is missing or damaged; a read of it finds the same.
         """
         known = self._trees.get(tree) or self._open_tree(tree)
-        stop = prefix_end(prefix)
         for position in range(bisect_left(known.keys, prefix), len(known.keys)):
-            if stop is not None and known.metarange.record(position).min_key >= stop:
+            first = known.metarange.record(position).min_key
+            if first > prefix and not first.startswith(prefix):
                 break
             opened = self._opened(known, position)
             try:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cached_property
 from threading import Lock
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from lakecli.base import layout
 from lakecli.base.identity import DIGEST_SIZE
@@ -58,7 +58,7 @@ class TreeCounts:
         self.bytes_written = 0
 
 
-class RebuiltTrees(NamedTuple):
+class RebuiltTrees:
     """Which tree of lakecli has the contents of a tree of lakeFS, as this machine remembers it.
 
     No commit refers to a rebuilt tree before one is made on top of it, so garbage collection may
@@ -66,29 +66,35 @@ class RebuiltTrees(NamedTuple):
 
         META  rebuilt/ ‖ repository ‖ metarange ID -> metarange ID, 32 bytes each
 
-    Attributes:
+    Args:
         store: the local store.
         repository: the 16 bytes that the repository's rows begin with.
         show: given a number of entries, shows how a tree is rebuilt.
     """
 
-    store: LocalStore
-    repository: bytes
-    show: Callable[[int], AbstractContextManager[Progress]]
+    def __init__(
+        self,
+        store: LocalStore,
+        repository: bytes,
+        show: Callable[[int], AbstractContextManager[Progress]],
+    ) -> None:
+        self.show = show
+        self._store = store
+        self._repository = repository
 
     def find(self, tree: MetarangeId) -> MetarangeId | None:
         """Return the rebuilt tree, which may be gone; ``None`` if there is none."""
-        with self.store.read() as txn:
+        with self._store.read() as txn:
             data = txn.get(Table.META, self._key(tree))
         return None if data is None or len(data) != DIGEST_SIZE else MetarangeId(data.hex())
 
     def put(self, tree: MetarangeId, rebuilt: MetarangeId) -> None:
         """Remember a rebuilt tree, which is durable and claimed."""
-        with self.store.write() as txn:
+        with self._store.write() as txn:
             txn.put(Table.META, self._key(tree), bytes.fromhex(rebuilt))
 
     def _key(self, tree: MetarangeId) -> bytes:
-        return b"rebuilt/" + self.repository + bytes.fromhex(tree)
+        return b"rebuilt/" + self._repository + bytes.fromhex(tree)
 
 
 class TableBatch:

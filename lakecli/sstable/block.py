@@ -320,23 +320,9 @@ def encode_pairs(pairs: Iterable[tuple[bytes, bytes]], *, restart_interval: int)
     return b"".join(parts) + encode_restarts(restarts)
 
 
-class EncodedBlock(NamedTuple):
-    """A data block that the next records fill, or would fill if they were the last ones.
-
-    Attributes:
-        payload: the block, not compressed.
-        stop: the position after its last record.
-        is_full: whether it ends by the rule of `sstable.format`, not because there are no more.
-    """
-
-    payload: bytes
-    stop: int
-    is_full: bool
-
-
 def encode_block(
     keys: Sequence[bytes], values: Sequence[bytes], checksums: Sequence[int], start: int
-) -> EncodedBlock:
+) -> tuple[bytes, int, bool]:
     """Encode records from a position on, up to the end of a block.
 
     Building a table spends its time here; `lakecli.native` has the same in C.
@@ -346,6 +332,9 @@ def encode_block(
         values: as many.
         checksums: the CRC32C of each key.
         start: position of the first record.
+
+    Returns:
+        The fields of `lakecli.sstable.writer.EncodedBlock`.
     """
     small = small_varints()
     join = b"".join
@@ -391,8 +380,8 @@ def encode_block(
             size >= BLOCK_SIZE_MAX or checksums[at] & BLOCK_CUT_MASK == 0
         ):
             payload = join(records) + encode_restarts(restarts)
-            return EncodedBlock(payload, at + 1, is_full=True)
-    return EncodedBlock(join(records) + encode_restarts(restarts), len(keys), is_full=False)
+            return payload, at + 1, True
+    return join(records) + encode_restarts(restarts), len(keys), False
 
 
 def encode_restarts(restarts: list[int]) -> bytes:

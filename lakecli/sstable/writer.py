@@ -17,7 +17,6 @@ from google_crc32c import value as crc32c
 from lakecli import native
 from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import (
-    EncodedBlock,
     Run,
     encode_block,
     encode_pairs,
@@ -54,13 +53,27 @@ from lakecli.sstable.format import (
 _COMPUTED = frozenset(("count", "estimated_size_bytes", "max_key", "min_key"))
 
 
+class EncodedBlock(NamedTuple):
+    """A data block that the next records fill, or would fill if they were the last ones.
+
+    Attributes:
+        payload: the block, not compressed.
+        stop: the position after its last record.
+        is_full: whether it ends by the rule of `sstable.format`, not because there are no more.
+    """
+
+    payload: bytes
+    stop: int
+    is_full: bool
+
+
 def encode_next(
     keys: Sequence[bytes], values: Sequence[bytes], checksums: Sequence[int], start: int
 ) -> EncodedBlock:
     """Encode the block that begins at a position, as `encode_block` does."""
     core = native.core()
     found = None if core is None else core.encode_block(keys, values, checksums, start)
-    return encode_block(keys, values, checksums, start) if found is None else EncodedBlock(*found)
+    return EncodedBlock(*(found or encode_block(keys, values, checksums, start)))
 
 
 class TableWriter:

@@ -15,7 +15,6 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -276,8 +275,8 @@ class DirectoryStore:
 
         It opens each directory once; see `KeptDirectory`.
         """
-        reader = copy(self)
         kept = KeptDirectory(self._directory.root, clock_ns=self._directory.now_ns)
+        reader = DirectoryStore(kept.root)
         reader._directory = kept  # noqa: SLF001 - of this class
         try:
             yield reader
