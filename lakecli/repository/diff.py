@@ -15,13 +15,8 @@ from lakecli.committed.point_reads import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.refs.ref_store import RefStore, get_parent
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.view import (
-    View,
-    commit_at,
-    find_merge_points,
-    open_view,
-    resolve_ref,
-)
+from lakecli.repository.reading.merge_points import find_merge_points
+from lakecli.repository.reading.view import View, commit_at, open_view, resolve_ref
 from lakecli.repository.staged.changes import compare_staged, uncommitted
 
 

@@ -16,7 +16,8 @@ from lakecli.errors import NothingToDo
 from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
-from lakecli.repository.reading.view import MergePoints, View, find_merge_points, view_of_branch
+from lakecli.repository.reading.merge_points import MergePoints, find_merge_points
+from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 
 MERGE_STRATEGY: Final = ".lakefs.merge.strategy"

@@ -46,7 +46,8 @@ from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.reading.view import commit_at, find_merge_points
+from lakecli.repository.reading.merge_points import find_merge_points
+from lakecli.repository.reading.view import commit_at
 from lakecli.spark.entries import SHARE, EntriesReader, Window, take_snapshot
 from lakecli.spark.file_writer import (
     ROW_GROUP,

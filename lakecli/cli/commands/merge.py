@@ -35,7 +35,7 @@ from lakecli.committed.merge import Conflicts
 from lakecli.errors import UsageError
 from lakecli.repository import merge as merging
 from lakecli.repository.cherry_pick import cherry_pick as pick
-from lakecli.repository.reading.view import find_merge_base as library_find_merge_base
+from lakecli.repository.reading.merge_points import find_merge_base as library_find_merge_base
 
 
 class MergeBaseJson(TypedDict):

@@ -277,7 +277,7 @@ class DirectoryStore:
         """
         kept = KeptDirectory(self._directory.root, clock_ns=self._directory.now_ns)
         reader = DirectoryStore(kept.root)
-        reader._directory = kept  # noqa: SLF001 - of this class
+        reader._directory = kept
         try:
             yield reader
         finally:
