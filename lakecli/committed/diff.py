@@ -27,7 +27,7 @@ from lakecli.committed.metaranges import (
     range_id_of,
 )
 from lakecli.committed.point_reads import find
-from lakecli.committed.scan import Cursor, first_key, iter_pairs, iter_windows, prefix_end, type_of
+from lakecli.committed.scan import Cursor, first_key, iter_pairs, prefix_end, type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
 
@@ -57,11 +57,10 @@ def diff(
         IntegrityError: a table that had to be read is missing or damaged.
     """
     start, stop = _interval(prefix, after, start, stop)
-    windows = iter_windows(
-        Cursor(trees, trees.metarange(left), start=start, stop=stop),
-        Cursor(trees, trees.metarange(right), start=start, stop=stop),
+    old_side, new_side = (
+        Cursor(trees, trees.metarange(tree), start=start, stop=stop) for tree in (left, right)
     )
-    for path, old, new in iter_pairs(windows):
+    for path, old, new in iter_pairs(old_side, new_side):
         yield Difference(type_of(old, new), path, old, new)
 
 
@@ -243,7 +242,7 @@ def _touched_between(
             found.update({items.item_of(record.min_key), items.item_of(record.max_key)} & pending)
 
     old, new = (Cursor(trees, trees.metarange(side), start=wanted[0], stop=stop) for side in sides)
-    for path, _, _ in iter_pairs(iter_windows(old, new, skip_whole=add_whole)):
+    for path, _, _ in iter_pairs(old, new, skip_whole=add_whole):
         item = items.item_of(path)
         if item in pending:
             found.add(item)

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 from lakecli.base.identity import DIGEST_SIZE, is_md5
 from lakecli.base.model import MetarangeId
 from lakecli.committed.metaranges import ID_PART, Metarange
-from lakecli.committed.scan import Cursor, iter_pairs, iter_windows
+from lakecli.committed.scan import Cursor, iter_pairs
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.committed.writer import Application, canonical, find_canonical
@@ -273,7 +273,7 @@ def iter_candidates(
         for side in (segment.base, segment.source)
     )
     finder = _Finder(trees, segment.destination)
-    for path, before, after in iter_pairs(iter_windows(base, source)):
+    for path, before, after in iter_pairs(base, source):
         destination = finder.find(path)
         if not is_same(after, destination):
             yield Candidate(path, before, after, destination)

@@ -3,14 +3,14 @@
 A cursor stands before a range it has not opened, before a block it has not decoded, or before a
 record. It can enter a range or a block, or skip it, so a comparison of two trees skips equal parts
 unread. The ranges of two trees need not end at the same keys: where they do not, both cursors enter
-and meet again further on. `iter_windows` walks so; `iter_pairs` yields what differs.
+and meet again further on. `iter_pairs` walks so, and yields what differs.
 
 `list_prefix` lists with prefix and delimiter, over any sorted records that can be scanned from a
 path.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import AnyStr, Final, NamedTuple, Self, TypeAlias
 
@@ -206,14 +206,14 @@ def _end_position(tree: Metarange, stop: bytes) -> int:
     return position + (position < len(tree) and tree.record(position).min_key < stop)
 
 
-def iter_windows(
-    left: Cursor, right: Cursor, *, skip_whole: Callable[[Cursor, RangeRecord], None] | None = None
-) -> Iterator[Window]:
-    """Walk two trees together and skip what is equal in both.
+Pair: TypeAlias = tuple[bytes, bytes | None, bytes | None]
+"""A path, its value on the left and its value on the right; the values differ."""
 
-    Yields:
-        The remaining records of both sides, interval by interval of keys, ascending. One side of
-        an interval may be empty, and equal records may be among them.
+
+def iter_pairs(
+    left: Cursor, right: Cursor, *, skip_whole: Callable[[Cursor, RangeRecord], None] | None = None
+) -> Iterator[Pair]:
+    """Yield the records of two trees that differ by identity or presence, in order of their keys.
 
     Args:
         left: the cursor is exhausted afterwards.
@@ -223,6 +223,40 @@ def iter_windows(
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
+    """
+    for left_keys, left_values, right_keys, right_values in _iter_windows(left, right, skip_whole):
+        if left_keys == right_keys:
+            for key, old, new in zip(left_keys, left_values, right_values, strict=True):
+                if not is_same(old, new):
+                    yield key, old, new
+        elif not left_keys:
+            for key, value in zip(right_keys, right_values, strict=True):
+                yield key, None, value
+        elif not right_keys:
+            for key, value in zip(left_keys, left_values, strict=True):
+                yield key, value, None
+        else:
+            yield from _merged(
+                dict(zip(left_keys, left_values, strict=True)),
+                dict(zip(right_keys, right_values, strict=True)),
+            )
+
+
+def _merged(left: dict[bytes, bytes], right: dict[bytes, bytes]) -> Iterator[Pair]:
+    for key in sorted(left.keys() | right.keys()):
+        old, new = left.get(key), right.get(key)
+        if not is_same(old, new):
+            yield key, old, new
+
+
+def _iter_windows(
+    left: Cursor, right: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
+) -> Iterator[Window]:
+    """Walk two trees together and skip what is equal in both.
+
+    Yields:
+        The remaining records of both sides, interval by interval of keys, ascending. One side of
+        an interval may be empty, and equal records may be among them.
     """
     while not left.standing == right.standing == Standing.END:
         if left.standing == right.standing == Standing.RANGE:
@@ -290,37 +324,6 @@ def _take_before(inside: Cursor, outside: Cursor) -> tuple[list[bytes], list[byt
         outside.enter_range()
         return [], []
     return inside.take(end)
-
-
-Pair: TypeAlias = tuple[bytes, bytes | None, bytes | None]
-"""A path, its value on the left and its value on the right; the values differ."""
-
-
-def iter_pairs(windows: Iterable[Window]) -> Iterator[Pair]:
-    """Yield the records of windows that differ by identity or presence."""
-    for left_keys, left_values, right_keys, right_values in windows:
-        if left_keys == right_keys:
-            for key, old, new in zip(left_keys, left_values, right_values, strict=True):
-                if not is_same(old, new):
-                    yield key, old, new
-        elif not left_keys:
-            for key, value in zip(right_keys, right_values, strict=True):
-                yield key, None, value
-        elif not right_keys:
-            for key, value in zip(left_keys, left_values, strict=True):
-                yield key, value, None
-        else:
-            yield from _merged(
-                dict(zip(left_keys, left_values, strict=True)),
-                dict(zip(right_keys, right_values, strict=True)),
-            )
-
-
-def _merged(left: dict[bytes, bytes], right: dict[bytes, bytes]) -> Iterator[Pair]:
-    for key in sorted(left.keys() | right.keys()):
-        old, new = left.get(key), right.get(key)
-        if not is_same(old, new):
-            yield key, old, new
 
 
 def type_of(old: bytes | None, new: bytes | None) -> ChangeType:
