@@ -255,7 +255,7 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
                 return False
             check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=there)
             after = before._replace(commit_id=there)
-            follow_head(txn, before, after)
+            follow_head(txn, after, since=before.commit_id)
         refs.put_branch(after)
         change = operation_log.branch_change(before, after)
         operation_log.append(txn, repository, kind="pull", refs=[change])

@@ -10,8 +10,9 @@ import pytest
 from lakecli.base import layout
 from lakecli.remote.refs import find_ref
 from lakecli.repository import commit_attempts, repo
+from lakecli.repository.contract import LocalMove
 from lakecli.repository.handle import namespace
-from lakecli.repository.journal import intents, operation_log, unsent_moves
+from lakecli.repository.journal import intents, unsent_moves
 from lakecli.repository.sharing import automatic
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.undo import take_back, undo
@@ -22,7 +23,7 @@ from tests.meetings.outcomes import Meeting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.base.model import Branch, RepositoryRecord
+    from lakecli.base.model import RepositoryRecord
     from lakecli.repository.undo.undo import Undone
     from lakecli.stores.contract import ObjectStore
     from tests.meetings.matrix import Matrix
@@ -55,13 +56,7 @@ def _moves_any_head(patch: pytest.MonkeyPatch) -> None:
 
 def _counts_all_as_seen(patch: pytest.MonkeyPatch) -> None:
     """What is staged during a merge counts as written on top of it."""
-    follow_head = operation_log.follow_head
-
-    def follow(txn: Any, before: Branch, after: Branch, *, has_seen: bool = True) -> None:
-        del has_seen
-        follow_head(txn, before, after)
-
-    patch.setattr(intents, "follow_head", follow)
+    patch.setattr(LocalMove, "from_staging", True)
 
 
 def _moves_blindly(patch: pytest.MonkeyPatch) -> None:

@@ -314,7 +314,7 @@ def _land(
     refs.put_branch(after)
     for token in left:
         operation_log.settle_copy(txn, repository, token)
-    follow_head(txn, before, after, has_seen=landing.from_staging)
+    follow_head(txn, after, since=before.commit_id if landing.from_staging else None)
     operation_log.append(
         txn,
         repository,

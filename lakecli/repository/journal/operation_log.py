@@ -209,27 +209,24 @@ def newer_than(branch: Branch, sealed: Sequence[StagingToken]) -> tuple[StagingT
     return branch.sealed_tokens[: len(branch.sealed_tokens) - len(sealed)]
 
 
-def follow_head(
-    txn: WriteTransaction, before: Branch, after: Branch, *, has_seen: bool = True
-) -> None:
+def follow_head(txn: WriteTransaction, branch: Branch, *, since: CommitId | None = None) -> None:
     """Record that the staging areas of a branch have seen its new head, where they have.
 
-    Areas without changes have, and so have those that were started on the old head, if the new
-    one holds only what staged changes could be written on top of. Other areas keep the commit
-    they were started on, and committing them checks what happened since. Changes that are staged
-    while a merge or an import runs have not seen its result.
+    Areas without changes have. Others keep the commit they were started on, and committing them
+    checks what happened since. Changes that are staged while a merge or an import runs have not
+    seen its result.
 
     Args:
         txn: the transaction that moves the branch.
-        before: the branch before.
-        after: the branch now.
-        has_seen: whether areas that were started on the old head have seen the new one.
+        branch: the branch at its new head.
+        since: the old head, if the new one holds only what staged changes could be written on top
+            of: then areas that were started on the old head have seen the new one, too.
     """
-    for token in (after.staging_token, *after.sealed_tokens):
+    for token in (branch.staging_token, *branch.sealed_tokens):
         if area.is_empty(txn, token):
-            move_token_on(txn, token, after.commit_id)
-        elif has_seen:
-            move_token_on(txn, token, after.commit_id, since=before.commit_id)
+            move_token_on(txn, token, branch.commit_id)
+        elif since is not None:
+            move_token_on(txn, token, branch.commit_id, since=since)
 
 
 def notify_clock(repository: Repository) -> None:

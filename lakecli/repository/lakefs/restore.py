@@ -468,7 +468,7 @@ class _TakingDump:
             return
         if here is not None:
             check_none_sent(self._txn, self._repository, name)
-            follow_head(self._txn, here, after, has_seen=False)
+            follow_head(self._txn, after)
         self._refs.put_branch(after)
         self._changes.append(operation_log.branch_change(here, after))
 

@@ -261,7 +261,7 @@ def _follow_branch(
         return operation_log.branch_change(before, None)
     after = before._replace(commit_id=head)
     refs.put_branch(after)
-    follow_head(txn, before, after, has_seen=False)
+    follow_head(txn, after)
     return operation_log.branch_change(before, after)
 
 

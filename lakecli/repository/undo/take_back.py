@@ -374,7 +374,7 @@ class TakeBack:
         )
         self._refs.put_branch(wanted)
         if present is not None:
-            follow_head(self._txn, present, wanted)
+            follow_head(self._txn, wanted, since=present.commit_id)
 
     def _note(self, change: RefChange) -> None:
         """Record how a ref changed since the first operation that was undone."""
