@@ -11,8 +11,8 @@ defines::
 `IntentStore` has the moves of refs in the bucket that were begun here, until their outcome is
 recorded. A row is written before the first request of a move and deleted in the transaction that
 records its outcome. An interrupted command leaves it to the next command, which looks the move up.
-The table also has the notes of moves that are still to be begun
-(`lakecli.repository.journal.unsent_moves`)::
+What follows the move of a branch here is a `LocalMove`. The table also has notes of moves that are
+still to be begun, see `UnsentMove` and `lakecli.repository.journal.unsent_moves`::
 
     INTENTS   repository ‖ id (16 bytes) -> fields as JSON
 
@@ -31,7 +31,7 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base.identity import h
 from lakecli.base.ids import CommitId, MalformedId, PackId, WriteId
-from lakecli.base.model import RefKind
+from lakecli.base.model import RefKind, StagingToken
 from lakecli.errors import IntegrityError
 from lakecli.kv.local_store import ReadTransaction, Table, owner_key
 
@@ -57,6 +57,65 @@ class Tracked(NamedTuple):
     sequence: int
     write_id: WriteId
     version: str
+
+
+class LocalMove(NamedTuple):
+    """What a move of a branch changes on this machine, besides the head; stored in an intent.
+
+    Attributes:
+        operation: the kind of operation, as the log shows it.
+        sealed: the staging tokens whose changes the commit has, newest first.
+        from_staging: whether its changes are those of the tokens, not of another commit.
+        left: staging tokens with what the commit left staged of those, newest first; they take
+            their place.
+    """
+
+    operation: str
+    sealed: tuple[StagingToken, ...]
+    from_staging: bool
+    left: tuple[StagingToken, ...] = ()
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the fields by which an intent stores it."""
+        return {
+            **self._asdict(),
+            "sealed": [token.hex() for token in self.sealed],
+            "left": [token.hex() for token in self.left],
+        }
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> "LocalMove":
+        """Return what an intent stores; raises `ValueError`, `KeyError` or `TypeError`."""
+        sealed, left = (
+            tuple(StagingToken(bytes.fromhex(token)) for token in fields[name])
+            for name in ("sealed", "left")
+        )
+        return cls(fields["operation"], sealed, fields["from_staging"], left)
+
+
+class UnsentMove(NamedTuple):
+    """A note: a ref that was moved here and is still to be moved in the bucket.
+
+    Attributes:
+        kind: a branch or a tag.
+        name: the name of the ref.
+        operation: the kind of the last operation that moved it.
+        before: its position before the first of these moves; ``None``: it did not exist.
+        after: its position after the last of them; ``None``: it was deleted.
+        by: the ID in hex of each command that moved it.
+        replaces: the branch that was renamed to this one; its deletion is sent only if the bucket
+            takes this note. ``""``: none.
+        lease: another position in the bucket that it may be moved from; ``None``: none.
+    """
+
+    kind: RefKind
+    name: str
+    operation: str
+    before: CommitId | None
+    after: CommitId | None
+    by: tuple[str, ...]
+    replaces: str = ""
+    lease: CommitId | None = None
 
 
 class _Rows:

@@ -57,8 +57,9 @@ from lakecli.base.model import (
 )
 from lakecli.errors import LostRace, UsageError
 from lakecli.kv import operations as log
+from lakecli.kv.bucket import LocalMove
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.contract import LocalMove, Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.guard import ClaimedCommit
 from lakecli.repository.handle import housekeeping
 from lakecli.repository.journal import intents, operation_log

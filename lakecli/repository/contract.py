@@ -4,24 +4,15 @@
 which makes them, has to import it. `Home` and `Runtime` are what comes in from outside.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from time import sleep
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from lakecli.base.directories import StrPath
-from lakecli.base.model import (
-    NO_ACCOUNT,
-    Account,
-    Branch,
-    Commit,
-    CommitId,
-    RefKind,
-    RepositoryRecord,
-    StagingToken,
-)
+from lakecli.base.model import NO_ACCOUNT, Account, Branch, Commit, RepositoryRecord
 from lakecli.base.progress import NO_PROGRESS, Progress, elapsed, ignore_step
 from lakecli.errors import LakeError
 from lakecli.kv.local_store import LocalStore
@@ -29,6 +20,7 @@ from lakecli.kv.local_store import LocalStore
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads
     from lakecli.committed.tree_store import TreeStore
+    from lakecli.kv.bucket import LocalMove, UnsentMove
     from lakecli.remote.refs import Intent, MoveOutcome
     from lakecli.stores.contract import Guard, ObjectStore
 
@@ -244,65 +236,6 @@ class AddressResolver(Protocol):
         """Refuse a place that may not be read; return bucket and key of another namespace."""
 
 
-class LocalMove(NamedTuple):
-    """What a move of a branch changes on this machine, besides the head; stored in an intent.
-
-    Attributes:
-        operation: the kind of operation, as the log shows it.
-        sealed: the staging tokens whose changes the commit has, newest first.
-        from_staging: whether its changes are those of the tokens, not of another commit.
-        left: staging tokens with what the commit left staged of those, newest first; they take
-            their place.
-    """
-
-    operation: str
-    sealed: tuple[StagingToken, ...]
-    from_staging: bool
-    left: tuple[StagingToken, ...] = ()
-
-    def to_fields(self) -> dict[str, Any]:
-        """Return the fields by which an intent stores it."""
-        return {
-            **self._asdict(),
-            "sealed": [token.hex() for token in self.sealed],
-            "left": [token.hex() for token in self.left],
-        }
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> "LocalMove":
-        """Return what an intent stores; raises `ValueError`, `KeyError` or `TypeError`."""
-        sealed, left = (
-            tuple(StagingToken(bytes.fromhex(token)) for token in fields[name])
-            for name in ("sealed", "left")
-        )
-        return cls(fields["operation"], sealed, fields["from_staging"], left)
-
-
-class UnsentMove(NamedTuple):
-    """A note: a ref that was moved here and is still to be moved in the bucket.
-
-    Attributes:
-        kind: a branch or a tag.
-        name: the name of the ref.
-        operation: the kind of the last operation that moved it.
-        before: its position before the first of these moves; ``None``: it did not exist.
-        after: its position after the last of them; ``None``: it was deleted.
-        by: the `BranchMover.command_id` in hex of each command that moved it.
-        replaces: the branch that was renamed to this one; its deletion is sent only if the bucket
-            takes this note. ``""``: none.
-        lease: another position in the bucket that it may be moved from; ``None``: none.
-    """
-
-    kind: RefKind
-    name: str
-    operation: str
-    before: CommitId | None
-    after: CommitId | None
-    by: tuple[str, ...]
-    replaces: str = ""
-    lease: CommitId | None = None
-
-
 class Finished:
     """A move that an earlier command began, and what became of it.
 
@@ -349,7 +282,7 @@ class BranchMover(Protocol):
             why the bucket refused it; ``None``: it has it. Who tells what became of them clears it.
     """
 
-    resumed: list[tuple[UnsentMove, LakeError | None]]
+    resumed: "list[tuple[UnsentMove, LakeError | None]]"
 
     @property
     def command_id(self) -> bytes:
@@ -367,7 +300,7 @@ class BranchMover(Protocol):
         """
 
     def move(
-        self, repository: Repository, branch: Branch, commit: Commit, landing: LocalMove
+        self, repository: Repository, branch: Branch, commit: Commit, landing: "LocalMove"
     ) -> bool:
         """Move a branch to a commit, and return whether it moved.
 

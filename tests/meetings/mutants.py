@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.base.model import Branch
+    from lakecli.kv.bucket import UnsentMove
     from lakecli.kv.local_store import ReadTransaction
     from lakecli.remote.ref_records import RecordedMove
-    from lakecli.repository.contract import Repository, UnsentMove
+    from lakecli.repository.contract import Repository
 
 MAIN: Final = f"{REPOSITORY}/main"
 

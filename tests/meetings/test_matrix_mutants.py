@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from lakecli.base import layout
+from lakecli.kv.bucket import LocalMove
 from lakecli.remote.refs import find_ref
 from lakecli.repository import commit_attempts, repo
-from lakecli.repository.contract import LocalMove
 from lakecli.repository.handle import namespace
 from lakecli.repository.journal import intents, unsent_moves
 from lakecli.repository.sharing import automatic

@@ -8,10 +8,9 @@ import pytest
 
 from lakecli.base.model import RefKind
 from lakecli.errors import LostRace, NotFound, Refused
-from lakecli.kv.bucket import IntentStore
+from lakecli.kv.bucket import IntentStore, UnsentMove
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
-from lakecli.repository.contract import UnsentMove
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch

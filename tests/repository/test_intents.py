@@ -11,11 +11,10 @@ from lakecli.base.ids import PackId, WriteId
 from lakecli.base.layout import MAX_SEQUENCE
 from lakecli.base.model import CommitId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
-from lakecli.kv.bucket import IntentStore
+from lakecli.kv.bucket import IntentStore, LocalMove
 from lakecli.kv.operations import iter_operations, remove
 from lakecli.remote.refs import Intent, MoveOutcome, MoveResult
 from lakecli.repository import branch
-from lakecli.repository.contract import LocalMove
 from lakecli.repository.journal import intents
 from lakecli.repository.journal.intents import Begun
 from lakecli.repository.undo.undo import undo

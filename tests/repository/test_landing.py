@@ -8,10 +8,9 @@ import pytest
 
 from lakecli.base.model import CommitId, StagingToken
 from lakecli.errors import IntegrityError
-from lakecli.kv.bucket import IntentStore
+from lakecli.kv.bucket import IntentStore, LocalMove
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.contract import LocalMove
 from lakecli.repository.journal import operation_log
 from lakecli.repository.journal.intents import finish_pending
 from tests.support.clones import Clones, synced

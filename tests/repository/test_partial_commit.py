@@ -10,9 +10,9 @@ import pytest
 
 from lakecli.errors import NothingToDo, UsageError
 from lakecli.kv import operations as log
+from lakecli.kv.bucket import LocalMove
 from lakecli.kv.local_store import Table
 from lakecli.repository.commit import StagedConflict, commit
-from lakecli.repository.contract import LocalMove
 from lakecli.repository.handle import housekeeping
 from lakecli.repository.reading.view import branch_at
 from lakecli.repository.staged import partial_commit

@@ -14,7 +14,7 @@ from lakecli.base.model import RefKind
 from lakecli.committed.values import encode_entry
 from lakecli.errors import ErrorKind, OutcomeUnknown, PermissionDenied, Unreachable
 from lakecli.kv import operations as log
-from lakecli.kv.bucket import IntentStore
+from lakecli.kv.bucket import IntentStore, LocalMove
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import Phase
@@ -23,7 +23,6 @@ from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.commit_attempts import describe_commit
-from lakecli.repository.contract import LocalMove
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.handle.namespace import (
     NewerRepository,

@@ -11,12 +11,11 @@ import pytest
 
 from lakecli.base.model import RefKind
 from lakecli.errors import LostRace, NotFound, PermissionDenied, Refused
-from lakecli.kv.bucket import IntentStore
+from lakecli.kv.bucket import IntentStore, UnsentMove
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.contract import UnsentMove
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.pull import PullOptions, pull

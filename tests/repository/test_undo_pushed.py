@@ -10,10 +10,9 @@ import pytest
 from lakecli.base.ids import WriteId
 from lakecli.base.model import RefKind
 from lakecli.errors import LostRace, NotFound, Refused
-from lakecli.kv.bucket import Tracked, TrackingStore
+from lakecli.kv.bucket import Tracked, TrackingStore, UnsentMove
 from lakecli.kv.operations import RefChange
 from lakecli.repository import branch, tag
-from lakecli.repository.contract import UnsentMove
 from lakecli.repository.handle.namespace import CannotShare
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.tracking import iter_known_moves

@@ -9,11 +9,10 @@ import pytest
 from lakecli.base.ids import WriteId
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import NothingToDo
-from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
+from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore, UnsentMove
 from lakecli.remote.ref_records import RecordedMove
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.contract import UnsentMove
 from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.operation_log import branch_change
 from lakecli.repository.journal.tracking import put_known_moves

@@ -30,13 +30,13 @@ from lakecli.base.ids import MalformedId, PackId, WriteId
 from lakecli.base.model import Branch, Commit, CommitId, RefKind
 from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import IntegrityError, LakeError, LostRace, OutcomeUnknown, Unreachable
-from lakecli.kv.bucket import IntentStore
+from lakecli.kv.bucket import IntentStore, LocalMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import LEFT, MOVE, iter_operations
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, RefMove, look_up_move
-from lakecli.repository.contract import Finished, LocalMove, Repository
+from lakecli.repository.contract import Finished, Repository
 from lakecli.repository.journal import operation_log, tracking
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
 

@@ -30,12 +30,12 @@ from typing import Any, Final
 from lakecli.base.identity import h
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import LostRace
-from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
+from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore, UnsentMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, MOVE, Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.contract import Repository, UnsentMove
+from lakecli.repository.contract import Repository
 
 LOCAL: Final = frozenset({"repo create", "repo delete", "clone", "fetch", "pull", FOLLOWED})
 """Kinds of operations that concern this machine only: the bucket had their moves already, or never

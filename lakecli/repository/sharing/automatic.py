@@ -38,13 +38,13 @@ from lakecli.errors import (
     OutcomeUnknown,
     Unreachable,
 )
-from lakecli.kv.bucket import Tracked, TrackingStore
+from lakecli.kv.bucket import LocalMove, Tracked, TrackingStore, UnsentMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import MoveOutcome
-from lakecli.repository.contract import CaughtUp, LocalMove, Repository, UnsentMove
+from lakecli.repository.contract import CaughtUp, Repository
 from lakecli.repository.journal import intents, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.intents import CommitUnderWay, WantedMove, finish_pending
 from lakecli.repository.journal.operation_log import follow_head, is_built_from

@@ -23,13 +23,13 @@ from collections.abc import Sequence
 from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.kv import operations as log
-from lakecli.kv.bucket import TrackingStore
+from lakecli.kv.bucket import TrackingStore, UnsentMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
-from lakecli.repository.contract import Repository, UnsentMove
+from lakecli.repository.contract import Repository
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import when_none_under_way
 from lakecli.repository.journal.unsent_moves import is_local
