@@ -189,6 +189,13 @@ def location_for(repository: Repository, runner: Runner) -> StoreLocation | Open
     return OpenStore(repository.store) if runner.name == "local" else StoreLocation.of(repository)
 
 
+def apply_at(
+    location: StoreLocation | OpenStore, task: Callable[[ObjectStore, P], R], part: P
+) -> R:
+    """Apply a task to a namespace, opened where the part runs, and to the part."""
+    return task(location.store(), part)
+
+
 FEW: Final = 20_000
 """Objects up to which ``data/`` is not divided."""
 

@@ -33,7 +33,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.identity import h
 from lakecli.base.layout import DATA, data_digest, data_key, lakefs_object
-from lakecli.engine.runner import OpenStore, StoreLocation, digits_for
+from lakecli.engine.runner import digits_for
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.gc.policy import Work
 from lakecli.gc.state import DIGEST, RECORD, Marks, split, total_of
@@ -186,13 +186,12 @@ def kind_of_part(name: str) -> str:
     return "lakefs" if name.startswith(LAKEFS_PART) else "data"
 
 
-def list_part(part: ListingPart, *, location: StoreLocation | OpenStore) -> PartListing:
+def list_part(store: ObjectStore, part: ListingPart) -> PartListing:
     """List the objects of one part."""
-    store = location.store()
-    return _list_lakefs(part, store) if isinstance(part, LakeFsPart) else _list_data(part, store)
+    return _list_lakefs(store, part) if isinstance(part, LakeFsPart) else _list_data(store, part)
 
 
-def _list_data(part: DataPart, store: ObjectStore) -> PartListing:
+def _list_data(store: ObjectStore, part: DataPart) -> PartListing:
     before = datetime.fromtimestamp(part.before, UTC)
     records = bytearray()
     versions: list[Version] = []
@@ -211,7 +210,7 @@ def _list_data(part: DataPart, store: ObjectStore) -> PartListing:
     return PartListing(part.name, bytes(records), objects, size, foreign, versions=tuple(versions))
 
 
-def _list_lakefs(part: LakeFsPart, store: ObjectStore) -> PartListing:
+def _list_lakefs(store: ObjectStore, part: LakeFsPart) -> PartListing:
     """List objects of lakeFS. Of several with one name the first counts, and the others stay."""
     old: dict[bytes, ObjectInfo] = {}
     names: set[bytes] = set()
@@ -390,16 +389,13 @@ class DigestSet(LiveSet):
 
     def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
         """List parts in tasks; see `LiveSet`."""
-        work.progress.expect(parts=len(parts))
         for _, listed in work.run(list_part, parts):
             yield listed._replace(records=self.without(listed.records))
-            work.progress.advance(parts=1)
 
     def iter_garbage(
         self, work: Work, marks: Marks, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage]:
         """List parts in tasks; see `LiveSet`. The first part is known soon."""
-        work.progress.expect(parts=len(parts))
         for part, listed in work.run(list_part, parts):
             condemned = marks.data(part.name)
             unreached = self.without(condemned)
@@ -413,7 +409,6 @@ class DigestSet(LiveSet):
             spared = (len(condemned) - len(unreached)) // RECORD
             total = total_of(b"".join(found))
             yield PartGarbage(part.name, spared, *total, list(found.values()))
-            work.progress.advance(parts=1)
 
 
 _ADDRESS: Final = re.compile(rb"data/(?:[0-9a-f]{2}/[0-9a-f]{62}|[0-9a-v]{20}/[0-9a-v]{20})")

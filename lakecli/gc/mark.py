@@ -19,7 +19,6 @@ from lakecli.base.layout import DATA, LAKEFS_MARKER, MAX_TABLE_SIZE, SSTABLES, s
 from lakecli.base.model import CommitId, MetarangeId, RefKind
 from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
 from lakecli.committed.tree_store import MissingTable, RemoteSource
-from lakecli.engine.runner import OpenStore, StoreLocation
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.errors import IntegrityError
 from lakecli.gc.data_objects import (
@@ -186,7 +185,7 @@ class Reach:
     """Reads trees and ranges, and records what they refer to.
 
     Args:
-        work: what the collection works with; its progress counts the tables that are read.
+        work: what the collection works with.
         refs: the refs in the bucket as they were read first.
         live: an empty set for the data objects in use.
 
@@ -292,23 +291,19 @@ class Reach:
         for listed in self.live.iter_unreached(work, parts):
             if listed.records:
                 part = next(part for part in parts if part.name == listed.name)
-                found = list_part(part._replace(keys=True), location=work.location)
+                found = list_part(work.store, part._replace(keys=True))
                 keys = dict(zip(split(found.records), found.keys, strict=True))
                 key = keys.get(next(split(listed.records)), DATA)
                 raise LakeFsAhead(work, key, work.last_dump)
 
     def _read(
-        self, task: Callable[..., TablesRead], ids: Collection[str]
+        self, task: Callable[[ObjectStore, Sequence[str]], TablesRead], ids: Collection[str]
     ) -> Iterator[tuple[Sequence[str], TablesRead]]:
         """Yield the parts of some tables as they are read; count what is missing or foreign."""
-        work = self.work
-        work.progress.expect(parts=len(ids))
-        parts = batches(sorted(ids), PART_TABLES)
-        for part, read in work.run(task, parts):
+        for part, read in self.work.run(task, list(batches(sorted(ids), PART_TABLES))):
             self.lost.update(read.missing)
             self.foreign += read.foreign
             yield part, read
-            work.progress.advance(parts=len(part))
 
 
 def _ids_of(packed: bytes) -> Iterator[str]:
@@ -317,7 +312,7 @@ def _ids_of(packed: bytes) -> Iterator[str]:
         yield packed[at : at + DIGEST].hex()
 
 
-def read_trees(ids: Sequence[str], *, location: StoreLocation | OpenStore) -> TablesRead:
+def read_trees(store: ObjectStore, ids: Sequence[str]) -> TablesRead:
     """Read metaranges; some may be missing.
 
     Raises:
@@ -328,14 +323,14 @@ def read_trees(ids: Sequence[str], *, location: StoreLocation | OpenStore) -> Ta
         values = load_metarange(MetarangeId(tree), table).values
         return (bytes.fromhex(range_id_of(value)) for value in values)
 
-    read, found = _read(ids, location, ranges_in, must_exist=False)
+    read, found = _read(store, ids, ranges_in, must_exist=False)
     return read._replace(references=b"".join(sorted(found)))
 
 
 def read_ranges(
+    store: ObjectStore,
     ids: Sequence[str],
     *,
-    location: StoreLocation | OpenStore,
     must_exist: bool,
     old_layout: bool,
     scratch: Scratch | None = None,
@@ -346,8 +341,8 @@ def read_ranges(
     most keeps an object that is garbage.
 
     Args:
+        store: the namespace.
         ids: IDs of the ranges.
-        location: where to find the namespace.
         must_exist: whether a missing range is an error.
         old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
         scratch: where to write the digests; ``None``: they are returned.
@@ -363,7 +358,7 @@ def read_ranges(
             payload = bytes(payload_of(table.stored_block(number)))
             yield from addresses_in(payload, old_layout=old_layout)
 
-    read, found = _read(ids, location, addresses, must_exist=must_exist)
+    read, found = _read(store, ids, addresses, must_exist=must_exist)
     digests = digests_of(found)
     if scratch is None or len(digests) <= _INLINE:
         return read._replace(references=digests)
@@ -371,14 +366,13 @@ def read_ranges(
 
 
 def _read(
+    store: ObjectStore,
     ids: Sequence[str],
-    location: StoreLocation | OpenStore,
     references_in: Callable[[str, SSTable], Iterator[bytes]],
     *,
     must_exist: bool,
 ) -> tuple[TablesRead, set[bytes]]:
     """Read tables; return the counts, and the distinct references in all of them."""
-    store = location.store()
     found: set[bytes] = set()
     entries, foreign, missing = 0, 0, []
     for table_id in ids:
@@ -463,7 +457,7 @@ def kinds_of(
     sizes = ((each, tables[each].size) for each in sorted(ids))
     lakefs = work.lakefs
     found = {}
-    for _, kinds in work.run(read_kinds, batches(sizes, _PART_KINDS)):
+    for _, kinds in work.run(read_kinds, list(batches(sizes, _PART_KINDS))):
         for each in kinds:
             if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
                 key, at = SSTABLES + each.id, tables[each.id].modified_at
@@ -485,22 +479,20 @@ class TableKind(NamedTuple):
     ours: bool
 
 
-def read_kinds(
-    part: Sequence[tuple[str, int]], *, location: StoreLocation | OpenStore
-) -> list[TableKind]:
+def read_kinds(store: ObjectStore, part: Sequence[tuple[str, int]]) -> list[TableKind]:
     """Return the kinds of tables by their properties; one that cannot be read is not lakecli's.
 
     Objects that are larger than any table are not read, and left out.
 
     Args:
+        store: the namespace.
         part: IDs and sizes in bytes.
-        location: where to find the namespace.
     """
     found = []
     for table_id, size in part:
         if size > MAX_TABLE_SIZE:
             continue
-        source = RemoteSource(location.store(), sstable_key(table_id), size=size)
+        source = RemoteSource(store, sstable_key(table_id), size=size)
         try:
             table = SSTable(source)
         except IntegrityError:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from lakecli.base.layout import MAX_RULES_SIZE, lakefs_object
 from lakecli.base.parsing import parse_json
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.engine.runner import OpenStore, Runner, StoreLocation, location_for
+from lakecli.engine.runner import Runner, apply_at, location_for
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.gc.known_refs import KnownRefs, find_known
 from lakecli.remote import gc_protocol
@@ -89,20 +89,18 @@ class Work(NamedTuple):
         repository: the repository.
         store: its namespace.
         runner: runs the parts.
-        location: where parts find the namespace.
         times: which objects are old.
         rules: retention rules; ``None``: keep what refs reach.
         taken: how the namespace was taken over from lakeFS; ``None``: it was not.
         last_dump: when the last refs dump was made that went out or came in; ``None``: as above.
         known: what is known of the refs in the bucket.
         seen: the state of the collection.
-        progress: counts the metaranges and ranges that are read, and the parts of listings.
+        progress: counts the parts of the work that are done.
     """
 
     repository: Repository
     store: ObjectStore
     runner: Runner
-    location: StoreLocation | OpenStore
     times: Times
     rules: Rules | None
     taken: TakenOver | None
@@ -121,9 +119,13 @@ class Work(NamedTuple):
         """Whether nothing is condemned."""
         return self.seen.state.phase is Phase.IDLE
 
-    def run(self, task: Callable[..., R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
-        """Run a task on parts; it finds the namespace by its argument `location`."""
-        return self.runner.run(partial(task, location=self.location), parts)
+    def run(self, task: Callable[[ObjectStore, P], R], parts: Sequence[P]) -> Iterator[tuple[P, R]]:
+        """Run a task on the namespace and each part; count the parts that are done."""
+        self.progress.expect(parts=len(parts))
+        location = location_for(self.repository, self.runner)
+        for each in self.runner.run(partial(apply_at, location, task), parts):
+            yield each
+            self.progress.advance(parts=1)
 
 
 class NotTakenOver(UsageError):
@@ -158,7 +160,6 @@ def begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
         repository,
         store,
         runner,
-        location_for(repository, runner),
         Times(now, grace),
         rules,
         taken,

@@ -170,7 +170,7 @@ def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
 
     Args:
         step: what `prepare` returned.
-        progress: counts the metaranges and ranges that are read, and the parts of listings.
+        progress: counts the parts of the work that are done: tables to read, and listings.
 
     Raises:
         SharedNamespace: another program uses the namespace, or lakeFS may do so; or lakeFS has

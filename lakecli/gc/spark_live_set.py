@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import DATA
 from lakecli.engine.errors_as_json import new_nonce
-from lakecli.engine.runner import OpenStore, StoreLocation, digits_for, divided
+from lakecli.engine.runner import digits_for, divided
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_joins import (
     RESULT,
@@ -41,6 +41,7 @@ from lakecli.gc.data_objects import (
 )
 from lakecli.gc.policy import Work
 from lakecli.gc.state import DIGEST, RECORD, Marks, split, total_of
+from lakecli.stores.contract import ObjectStore
 
 NAMES: Final = ["part", "digest", "size", "key", "version", "stat"]
 COLUMNS: Final = "part int, digest binary, size bigint, key string, version string, stat binary"
@@ -52,12 +53,10 @@ class Reading(NamedTuple):
     """What a job needs to know on the executors.
 
     Attributes:
-        location: where to find the namespace.
-        scratch: where digests are, and where results go.
+        scratch: where digests are, and where results go, in the namespace.
         nonce: marks the errors of this job.
     """
 
-    location: StoreLocation | OpenStore
     scratch: Scratch
     nonce: str
 
@@ -73,7 +72,7 @@ def list_objects(
 
     def rows_of(task: int) -> Iterator[Any]:
         number, part = tasks[task]
-        listed = list_part(part, location=read.location)
+        listed = list_part(read.scratch.location.store(), part)
         yield from rows(number, listed.records, listed.keys, listed.versions)
         counts = [listed.objects, listed.size, listed.foreign, listed.newest, listed.later]
         yield counts_row(number, counts)
@@ -85,7 +84,7 @@ def read_condemned(
     batches: Iterator[Any], *, names: Sequence[str], prefix: str, read: Reading
 ) -> Iterator[Any]:
     """Read lists of condemned objects on an executor, with a row for the number of each."""
-    marks = Marks(read.location.store(), prefix)
+    marks = Marks(read.scratch.location.store(), prefix)
 
     def rows_of(number: int) -> Iterator[Any]:
         records = marks.data(names[number])
@@ -263,7 +262,7 @@ class SparkLiveSet(LiveSet):
     def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
         """List parts; yield each with the records of those old objects that are not in use."""
         names = [part.name for part in parts]
-        tasks, read = tasks_of(work, parts), self._read(work)
+        tasks, read = tasks_of(work.store, parts), self._read()
         listed = self._frame(partial(list_objects, tasks=tasks, read=read), len(tasks))
         left = listed.join(self._digests(read), "digest", "left_anti")
         keep = partial(keep_listed, names=names, read=read)
@@ -275,7 +274,7 @@ class SparkLiveSet(LiveSet):
     ) -> Iterator[PartGarbage | None]:
         """Yield what of the condemned objects is still there and unreached; see `LiveSet`."""
         names = [part.name for part in parts]
-        tasks, read = tasks_of(work, parts), self._read(work)
+        tasks, read = tasks_of(work.store, parts), self._read()
         condemned = self._frame(
             partial(read_condemned, names=names, prefix=marks.name, read=read), len(names)
         )
@@ -293,9 +292,9 @@ class SparkLiveSet(LiveSet):
             garbage = garbage_of(records, keys, versions)
             yield PartGarbage(name, spared, *total_of(records), garbage)
 
-    def _read(self, work: Work) -> Reading:
+    def _read(self) -> Reading:
         self._write()
-        return Reading(work.location, self.scratch, new_nonce())
+        return Reading(self.scratch, new_nonce())
 
     def _frame(self, task: Callable[[Iterator[Any]], Iterator[Any]], count: int) -> Any:  # noqa: ANN401
         return frame_by_number(self._runner, task, count, COLUMNS)
@@ -327,7 +326,7 @@ class SparkLiveSet(LiveSet):
         )
 
 
-def tasks_of(work: Work, parts: Sequence[ListingPart]) -> list[PartTask]:
+def tasks_of(store: ObjectStore, parts: Sequence[ListingPart]) -> list[PartTask]:
     """Return the listings of some parts, each by one task or, of large parts, by several."""
     digits: int | None = None
     tasks: list[PartTask] = []
@@ -336,7 +335,7 @@ def tasks_of(work: Work, parts: Sequence[ListingPart]) -> list[PartTask]:
             tasks.append((number, part))
             continue
         if digits is None:
-            digits = digits_for(work.store)
+            digits = digits_for(store)
         tasks += [(number, part._replace(prefix=each)) for each in divided(part.prefix, digits)]
     return tasks
 

@@ -56,8 +56,8 @@ def test_reports_count_what_was_read_and_what_was_found(shared: Shared) -> None:
     progress = Counted()
     report = shared.collect(ben, progress=progress)
     assert len(shared.tables) == 4
-    # With the listing of the data objects.
-    assert progress.parts == progress.expected == 5
+    # The trees, their ranges, and the listing of the data objects.
+    assert progress.parts == progress.expected == 3
     garbage = GarbageTotal("data", 2, 9)
     since, sweep_at = report.status.since, report.status.sweep_at
     summary = Summary(

@@ -417,7 +417,7 @@ def test_digests_are_read_whole_or_not_at_all() -> None:
     scratch = Scratch(OpenStore(store), RUN)  # type: ignore[arg-type]
     digests = b"".join(RECORDS[at : at + DIGEST] for at in range(0, len(RECORDS), 40))
     kept = scratch.write(digests)
-    read = Reading(OpenStore(store), scratch, "nonce")
+    read = Reading(scratch, "nonce")
 
     def found() -> Iterator[bytes]:
         for batch in read_digests(iter([number_batch(0)]), groups=[(kept, kept)], read=read):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -135,10 +134,9 @@ def test_references_that_were_read_here_are_written_too() -> None:
 
 def test_parts_with_a_prefix_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_live_set, "digits_for", lambda _store: 3)
-    work: Any = SimpleNamespace(store=MemoryStore())
     whole, one, of_lakefs = DataPart(DATA, 1.0), DataPart(f"{DATA}ab/", 1.0), LakeFsPart("x", 1.0)
     pieces = [one._replace(prefix=f"{DATA}ab/{digit}") for digit in "0123456789abcdef"]
-    tasks = spark_live_set.tasks_of(work, [whole, one, of_lakefs])
+    tasks = spark_live_set.tasks_of(MemoryStore(), [whole, one, of_lakefs])
     assert tasks == [(0, whole), *((1, each) for each in pieces), (2, of_lakefs)]
 
 
@@ -155,7 +153,7 @@ def test_the_keys_of_garbage_follow_from_its_digests() -> None:
 def test_the_counts_of_all_tasks_of_a_part_are_added() -> None:
     store = MemoryStore()
     scratch = Scratch(OpenStore(store), bytes(16))  # type: ignore[arg-type]
-    read = Reading(OpenStore(store), scratch, "nonce")
+    read = Reading(scratch, "nonce")
     tasks = [[3, 30, 1, "older", 2], [4, 40, 2, "newer", 0], [5, 50, 0, "", 0]]
     batches = [*(counts_row(0, counts) for counts in tasks), *rows(0, RECORDS)]
     (result,) = keep_listed(iter(batches), names=["all", "other"], read=read)
