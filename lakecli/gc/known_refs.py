@@ -286,13 +286,13 @@ def read_known_refs(
     for who, tracked in (*known.seen, (_RUN, map(_tracked, before))):
         for each in tracked:
             seen[each.kind, each.name][who] = each
-    bad: list[InvalidRecord] = []
     listed = {(each.kind, each.name): each for each in iter_refs(store)}
     # A store may list late, so what is not listed is asked for.
     late = [ListedRef(*ref, Version("")) for ref in seen.keys() - listed.keys()]
-    refs = list(read_refs(store, [*listed.values(), *late], on_bad=bad.append))
+    read = list(read_refs(store, [*listed.values(), *late]))
+    refs = [each for each in read if isinstance(each, RemoteRef)]
     found = {(ref.kind, ref.name): ref for ref in refs}
-    unread = [(RefKind(each.kind), each.name) for each in bad]
+    unread = [(RefKind(each.kind), each.name) for each in read if isinstance(each, InvalidRecord)]
     unread += listed.keys() - found.keys()
     if unread:
         raise _unreadable(store, known.uri, *unread[0], seen=seen[unread[0]])

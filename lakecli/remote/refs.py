@@ -98,29 +98,17 @@ def iter_refs(store: ObjectStore) -> Iterator[ListedRef]:
 
 
 def read_refs(
-    store: ObjectStore,
-    wanted: Iterable[ListedRef],
-    *,
-    on_bad: Callable[[InvalidRecord], None] | None = None,
-) -> Iterator[RemoteRef]:
+    store: ObjectStore, wanted: Iterable[ListedRef]
+) -> Iterator[RemoteRef | InvalidRecord]:
     """Yield refs in the order of `wanted`, one GET each; absent refs are left out.
 
-    Args:
-        store: of the namespace.
-        wanted: the refs.
-        on_bad: called with each object that is not a valid ref, which is then left out; without it,
-            `NotOurs` is raised.
-
-    Raises:
-        NotOurs: an object is not a ref that lakecli wrote.
+    In place of a ref that is not valid, its key and the defect are yielded.
     """
 
     def read(listed: ListedRef) -> RemoteRef | InvalidRecord | None:
         try:
             return find_ref(store, listed.kind, listed.name)
         except NotOurs as error:
-            if on_bad is None:
-                raise
             return InvalidRecord(
                 listed.kind, listed.name, ref_key(listed.kind, listed.name), error.message
             )
@@ -131,12 +119,7 @@ def read_refs(
     pool = ThreadPoolExecutor(PARALLEL_READS)
     try:
         while batch := list(islice(remaining, _READ_AHEAD)):
-            for found in pool.map(read, batch):
-                if isinstance(found, InvalidRecord):
-                    assert on_bad is not None
-                    on_bad(found)
-                elif found is not None:
-                    yield found
+            yield from (found for found in pool.map(read, batch) if found is not None)
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -40,7 +40,7 @@ from lakecli.errors import (
 )
 from lakecli.kv.lmdb_environment import Usage
 from lakecli.remote.packs import list_packs, read_pack
-from lakecli.remote.refs import iter_refs, read_refs
+from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Home, Repository, Runtime
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.handle.namespace import (
@@ -391,8 +391,8 @@ def _shared(store: ObjectStore) -> Check:
         return skipped("shared", "no repository is here")
     check_needs(store, description, writing=False)
     refs = list(iter_refs(store))
-    for _ in read_refs(store, refs[:_REFS_READ]):
-        pass
+    for each in refs[:_REFS_READ]:
+        find_ref(store, each.kind, each.name)
     packs = sorted(list_packs(store), key=attrgetter("size", "id"))
     for pack in packs[:1]:
         read_pack(store, pack.id)

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.base.layout import MAX_REF_SIZE, REFS, ref_key
 from lakecli.base.model import RefKind
-from lakecli.remote.ref_records import NotOurs
+from lakecli.remote.ref_records import InvalidRecord, NotOurs, RemoteRef
 from lakecli.remote.refs import ListedRef, find_ref, iter_refs, read_refs
 from lakecli.stores.contract import ANY, Version
 from tests.remote.chains import PATIENT, commit, intent, move_ref
@@ -31,7 +31,7 @@ def test_refs_are_listed_and_read() -> None:
     assert {(ref.kind, ref.name) for ref in listed} == {
         ("branch" if number % 2 else "tag", f"Ref-{number}") for number in range(70)
     }
-    read = list(read_refs(store, iter(listed)))
+    read = [ref for ref in read_refs(store, iter(listed)) if isinstance(ref, RemoteRef)]
     assert [(ref.kind, ref.name, ref.version) for ref in read] == listed
     assert [ref.commit_id for ref in read] == [
         commit(int(ref.name.removeprefix("Ref-"))) for ref in listed
@@ -60,11 +60,14 @@ def test_refs_that_are_not_there() -> None:
     assert [ref.name for ref in read_refs(store, listed)] == [ref.name for ref in listed[1:]]
 
 
-def test_an_object_that_is_not_a_ref_is_an_error() -> None:
+def test_an_object_that_is_not_a_ref_is_yielded_with_its_defect() -> None:
     store = with_refs(40)
-    store.put(ref_key(RefKind.BRANCH, "Ref-9"), b"garbage", ANY)
-    with pytest.raises(NotOurs, match="branches/%52ef-9"):
-        list(read_refs(store, iter_refs(store)))
+    key = ref_key(RefKind.BRANCH, "Ref-9")
+    store.put(key, b"garbage", ANY)
+    read = list(read_refs(store, iter_refs(store)))
+    (bad,) = [each for each in read if isinstance(each, InvalidRecord)]
+    assert (len(read), bad.kind, bad.name, bad.key) == (40, "branch", "Ref-9", key)
+    assert key in bad.what
 
 
 def test_a_ref_of_the_largest_size_is_read_and_no_larger_one() -> None:

@@ -502,7 +502,6 @@ def read_remote(
     and reported: it says nothing about the position of the ref.
     """
     store = repository.store
-    bad: list[InvalidRecord] = []
     changed: list[ListedRef] = []
     listed = set()
     for each in iter_refs(store):
@@ -516,16 +515,20 @@ def read_remote(
     late = [ListedRef(*ref, Version(each.version)) for ref, each in unlisted.items()]
     if checks_owner and (changed or late or not listed):
         check_readable(repository)
-    refs = []
-    for ref in read_refs(store, changed, on_bad=bad.append):
-        refs.append(ref)
+    read = []
+    for found in read_refs(store, changed):
+        read.append(found)
         progress.advance(items=1)
-    found = {(ref.kind, ref.name): ref for ref in read_refs(store, late, on_bad=bad.append)}
-    refs += [ref for key, ref in found.items() if ref.version != known[key].version]
-    answered = {*found, *((each.kind, each.name) for each in bad)}
+    answered = set()
+    for found in read_refs(store, late):
+        ref = RefKind(found.kind), found.name
+        answered.add(ref)
+        if isinstance(found, InvalidRecord) or found.version != known[ref].version:
+            read.append(found)
     gone = [each for ref, each in unlisted.items() if ref not in answered]
+    refs = [each for each in read if isinstance(each, RemoteRef)]
     refs.sort(key=lambda ref: (ref.kind, ref.name))
-    damaged = sorted(bad)
+    damaged = sorted(each for each in read if isinstance(each, InvalidRecord))
     return RefsInBucket(len(listed), tuple(refs), tuple(gone), tuple(damaged))
 
 
