@@ -48,7 +48,7 @@ from lakecli.repository.reading.addresses import split_address, split_pin
 from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.plan import PathAction
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.transfer.walk import FileOpener, LinkPolicy
 from lakecli.stores.read_only import at_version
 from lakecli.stores.uri import is_local
 
@@ -245,17 +245,15 @@ class Copier:
         """Copy objects; leave out those that fail, and record why."""
         location, writes = self._task.location, self._task.writes
         files = self._files
-        ingest = Ingest(
-            location.store(),
-            guard=location.guard() if writes else None,
-            root=None if files is None else files.root,
-            # The listing leaves out links that must not be followed.
-            links=LinkPolicy.FOLLOW if files is None else files.links,
-        )
+        ingest = Ingest(location.store(), guard=location.guard() if writes else None)
+        if files is None:  # the listing leaves out links that must not be followed
+            opener = FileOpener(None, LinkPolicy.FOLLOW)
+        else:
+            opener = FileOpener(files.root, files.links)
 
         def copy_one(at: int) -> Ingested | str:
             try:
-                done = self._copy(ingest, rows, at)
+                done = self._copy(ingest, opener, rows, at)
             except LakeError as error:
                 return error.message
             except OSError as error:
@@ -289,7 +287,7 @@ class Copier:
             )
         return (rows if len(kept) == len(rows) else rows.take(kept)), values
 
-    def _copy(self, ingest: Ingest, rows: Rows, at: int) -> Ingested:
+    def _copy(self, ingest: Ingest, opener: FileOpener, rows: Rows, at: int) -> Ingested:
         """Copy one object, or only read it.
 
         Raises:
@@ -301,8 +299,8 @@ class Copier:
         uri, key = split_address(plain)
         if is_local(uri):
             path = os.fsencode(f"{uri.removeprefix('local://').rstrip('/')}/{key}")
-            bring_in = ingest.file if writes else ingest.look
-            done = bring_in(path)
+            with opener.open(path) as file:
+                done = ingest.file(file) if writes else ingest.look(file)
         else:
             store = store_of(uri, account=self._task.location.account)
             with at_version(store, version_id).open(key) as source:

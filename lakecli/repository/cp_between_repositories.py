@@ -58,7 +58,7 @@ from lakecli.repository.reading.contents import (
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, remove_unchanged
 from lakecli.repository.transfer.ingest import Ingest, Ingested
-from lakecli.repository.transfer.parallel import FailureBudget, Workers
+from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.contract import BucketNotFound, ObjectStore
 from lakecli.stores.streams import PieceReader
@@ -232,7 +232,6 @@ class Across:
     ) -> None:
         self._source = source
         self._target = target
-        self._workers = Workers(parallelism)
         self._progress = progress
         self._budget = FailureBudget()
         self._lock = Lock()
@@ -240,7 +239,7 @@ class Across:
         self._can_copy = can_copy(source.store, target.store)
         self.report = AcrossReport()
         self.ingest = Ingest(
-            target.store, guard=target.guard, progress=progress, workers=self._workers
+            target.store, guard=target.guard, progress=progress, parallelism=parallelism
         )
 
     def bring(self, values: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -274,7 +273,7 @@ class Across:
                     brought.append(ingested)
             self._progress.advance(items=1)
 
-        self._workers.for_each(values, one)
+        self.ingest.workers.for_each(values, one)
         self.flush(brought)
         self.report.failures.sort()
         return sorted(done)
@@ -382,5 +381,5 @@ class Across:
         if is_external(entry):
             check_unchanged(self._source, entry)
         for piece in read_object(self._source, entry):
-            self._workers.check()
+            self.ingest.workers.check()
             yield piece

@@ -28,9 +28,8 @@ from lakecli.repository.guard import Change, claim_values, uploaded_changes
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, values_on
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
-from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested, SpecialFile
-from lakecli.repository.transfer.parallel import Workers
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested
+from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, OpenFile, SpecialFile
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import PART_SIZE, clear_temporaries, uploads_of
 
@@ -62,6 +61,32 @@ class UploadOptions(NamedTuple):
     part_size: int = PART_SIZE
     progress: Progress = NO_PROGRESS
 
+    def entry(self, path: bytes, ingested: Ingested, *, at: datetime, has_mtime: bool) -> Entry:
+        """Return the entry of an object; with `has_mtime` it records the file's own time."""
+        metadata = dict(self.metadata)
+        if has_mtime:
+            metadata.setdefault(CLIENT_MTIME, str(ingested.mtime))
+        content_type = self.content_type
+        return Entry(
+            physical_address=data_key(ingested.digest),
+            size=ingested.size,
+            checksum=ingested.digest,
+            modified_at=at,
+            content_type=content_type_of(path) if content_type is None else content_type,
+            metadata=metadata,
+        )
+
+    def check(self, at: datetime) -> None:
+        """Refuse what an entry cannot record, before the first byte is read."""
+        if self.metadata or self.content_type is not None:
+            encode_entry(self.entry(b"", Ingested("0" * 64, 0), at=at, has_mtime=True))
+
+    def keeps(self, entry: Entry) -> bool:
+        """Return whether an entry has the content type and the metadata that are asked for."""
+        if self.content_type not in {None, entry.content_type}:
+            return False
+        return not self.metadata or _own(self.metadata) == _own(entry.metadata)
+
 
 def upload_file(
     repository: Repository, branch: str, path: bytes, *, source: StrPath, options: UploadOptions
@@ -78,7 +103,8 @@ def upload_file(
     name = os.path.realpath(os.fsencode(source))
     try:
         options.progress.expect(items=1, size=os.stat(name).st_size)
-        brought = upload.file(name, path, present)
+        with FileOpener(None, options.links).open(name) as file:
+            brought = upload.file(file, path, present)
     except FileNotFoundError as error:
         raise NotFound(f"no such file: {source}") from error
     except IsADirectoryError as error:
@@ -129,11 +155,12 @@ def deposit(
     """
     upload, present = _begin(repository, branch, path, options)
     if isinstance(source, os.PathLike):
-        brought = upload.file(os.fsencode(source), path, present)
+        with FileOpener(None, options.links).open(os.fsencode(source)) as file:
+            brought = upload.file(file, path, present)
     else:
         brought = upload.stream(source, path, present)
     upload.ingest.flush()
-    return upload.value(brought, at=repository.lake.runtime.now(), has_mtime=False)
+    return brought.value(options, at=repository.lake.runtime.now(), has_mtime=False)
 
 
 def _is_directory(source: StrPath) -> UsageError:
@@ -156,13 +183,17 @@ class BroughtIn(NamedTuple):
         path: of the object.
         ingested: the object.
         present: the encoded entry that the branch had at the path when the upload began.
-        kept: the same if it stays, because its object has the contents; else ``None``.
     """
 
     path: bytes
     ingested: Ingested
     present: bytes | None
-    kept: bytes | None
+
+    def value(self, options: UploadOptions, *, at: datetime, has_mtime: bool) -> bytes:
+        """Return the encoded entry of the object; the present one if its object is kept."""
+        if self.present is not None and self.ingested.is_kept:
+            return self.present
+        return encode_entry(options.entry(self.path, self.ingested, at=at, has_mtime=has_mtime))
 
 
 class Uploader:
@@ -174,133 +205,51 @@ class Uploader:
         repository: to upload to.
         branch: to stage on.
         options: of the upload.
-        root: the directory of the files; ``None``: they are in several.
-        workers: the threads that bring files in; ``None``: only one file is uploaded at a time.
-        writes: bring in what is found; else only compare.
 
     Attributes:
         ingest: brings the files in.
     """
 
-    def __init__(
-        self,
-        repository: Repository,
-        branch: str,
-        options: UploadOptions,
-        *,
-        root: bytes | None = None,
-        workers: Workers | None = None,
-        writes: bool = True,
-    ) -> None:
+    def __init__(self, repository: Repository, branch: str, options: UploadOptions) -> None:
         self._repository = repository
         self._branch = branch
-        self._options = options
-        if writes:
-            clear_temporaries(repository.store)
-        if options.metadata or options.content_type is not None:
-            # What cannot be encoded fails here, before the first byte is read.
-            at = repository.lake.runtime.now()
-            encode_entry(self.entry(b"", Ingested("0" * 64, 0), at=at, has_mtime=True))
+        self.options = options
+        clear_temporaries(repository.store)
+        options.check(repository.lake.runtime.now())
         self._stager = Stager(repository, branch, kind="upload")
-        self._uploads = uploads_of(repository.store)
-        workers = workers or Workers(options.parallelism)  # one file has parts
-        sender = None
-        if self._uploads is not None:
-            from lakecli.repository.transfer.multipart import Sender
-
-            sender = Sender(
-                repository,
-                self._uploads,
-                workers=workers,
-                part_size=options.part_size,
-                progress=options.progress,
-            )
         self.ingest = Ingest(
             repository.store,
-            guard=repository.guard if writes else None,
-            lake=repository.lake,
-            root=root,
-            links=options.links,
-            sender=sender,
+            guard=repository.guard,
+            repository=repository,
+            part_size=options.part_size,
             progress=options.progress,
-            workers=workers,
+            parallelism=options.parallelism,
         )
 
-    def file(self, name: bytes, path: bytes, present: bytes | None) -> BroughtIn:
+    def file(self, file: OpenFile, path: bytes, present: bytes | None) -> BroughtIn:
         """Bring in a file, unless it has the contents that the branch has; raises as `Ingest`."""
-        return _brought_in(path, present, self.ingest.file(name, expected=self._expected(present)))
+        expected = expected_object(self._repository, present, self.options)
+        return BroughtIn(path, self.ingest.file(file, expected=expected), present)
 
     def stream(self, source: BinaryIO, path: bytes, present: bytes | None) -> BroughtIn:
         """Bring in a stream, unless it has the contents that the branch has."""
-        ingested = self.ingest.stream(source, expected=self._expected(present))
-        return _brought_in(path, present, ingested)
-
-    def look(self, name: bytes, path: bytes, present: bytes | None, size: int) -> BroughtIn | None:
-        """Return what `file` would bring in; ``None``, without reading it, if it must differ."""
-        expected = self._expected(present)
-        if expected is None or expected.size != size:
-            return None
-        return _brought_in(path, present, self.ingest.look(name, expected=expected))
+        expected = expected_object(self._repository, present, self.options)
+        return BroughtIn(path, self.ingest.stream(source, expected=expected), present)
 
     def flush(self, brought: Sequence[BroughtIn]) -> None:
         """Make objects durable that were brought in, and claim them and those that are kept."""
-        self.ingest.flush(each.ingested for each in brought if each.kept is None)
-        claim_values(
-            self._repository, [(each.path, each.kept) for each in brought if each.kept is not None]
-        )
-
-    def _expected(self, present: bytes | None) -> ExpectedObject | None:
-        """Return the object of an encoded entry of the branch, if a file may turn out to be it."""
-        if present is None:
-            return None
-        try:
-            entry = decode_entry(present)
-        except IntegrityError:
-            return None  # it will be replaced
-        digest = data_digest(entry.physical_address)
-        if digest is not None:
-            return ExpectedObject(digest, entry.size)
-        if not is_md5(entry.checksum) or not self._agrees(entry):
-            return None
-        return ExpectedObject(
-            entry.checksum, entry.size, entry.physical_address, self._repository.addresses
-        )
-
-    def _agrees(self, entry: Entry) -> bool:
-        """Return whether an entry has the content type and the metadata that are asked for."""
-        wanted = self._options
-        if wanted.content_type not in {None, entry.content_type}:
-            return False
-        return not wanted.metadata or _own(wanted.metadata) == _own(entry.metadata)
-
-    def entry(self, path: bytes, ingested: Ingested, *, at: datetime, has_mtime: bool) -> Entry:
-        """Return the entry of an object; with `has_mtime` it records the file's own time."""
-        metadata = dict(self._options.metadata)
-        if has_mtime:
-            metadata.setdefault(CLIENT_MTIME, str(ingested.mtime))
-        content_type = self._options.content_type
-        return Entry(
-            physical_address=data_key(ingested.digest),
-            size=ingested.size,
-            checksum=ingested.digest,
-            modified_at=at,
-            content_type=content_type_of(path) if content_type is None else content_type,
-            metadata=metadata,
-        )
-
-    def value(self, brought: BroughtIn, *, at: datetime, has_mtime: bool) -> bytes:
-        """Return the encoded entry of an object; the present one if that is kept."""
-        if brought.kept is not None:
-            return brought.kept
-        return encode_entry(self.entry(brought.path, brought.ingested, at=at, has_mtime=has_mtime))
+        self.ingest.flush(each.ingested for each in brought if not each.ingested.is_kept)
+        kept = [(path, present) for path, done, present in brought if present and done.is_kept]
+        claim_values(self._repository, kept)
 
     def stage_one(self, brought: BroughtIn, *, has_mtime: bool) -> Entry:
         """Stage the entry of one object, if it changes anything; return what the path has then."""
-        value = self.value(brought, at=self._repository.lake.runtime.now(), has_mtime=has_mtime)
+        at = self._repository.lake.runtime.now()
+        value = brought.value(self.options, at=at, has_mtime=has_mtime)
         changes = [] if is_same(brought.present, value) else [(brought.path, value)]
         self.flush([brought])
         self.stage(changes)
-        self._options.progress.advance(items=1)
+        self.options.progress.advance(items=1)
         return decode_entry(value)
 
     def stage(
@@ -334,14 +283,28 @@ class Uploader:
 
     def finish(self) -> None:
         """Abort abandoned uploads in parts, at most once a day; called when all is staged."""
-        if self._uploads is not None:
+        if uploads_of(self._repository.store) is not None:
             from lakecli.repository.transfer.multipart import drop_leftovers
 
             drop_leftovers(self._repository)
 
 
-def _brought_in(path: bytes, present: bytes | None, ingested: Ingested) -> BroughtIn:
-    return BroughtIn(path, ingested, present, present if ingested.is_kept else None)
+def expected_object(
+    repository: Repository, present: bytes | None, options: UploadOptions
+) -> ExpectedObject | None:
+    """Return the object of an encoded entry of a branch, if a file may turn out to be it."""
+    if present is None:
+        return None
+    try:
+        entry = decode_entry(present)
+    except IntegrityError:
+        return None  # it will be replaced
+    digest = data_digest(entry.physical_address)
+    if digest is not None:
+        return ExpectedObject(digest, entry.size)
+    if not is_md5(entry.checksum) or not options.keeps(entry):
+        return None
+    return ExpectedObject(entry.checksum, entry.size, entry.physical_address, repository.addresses)
 
 
 def _own(metadata: Mapping[str, str]) -> dict[str, str]:

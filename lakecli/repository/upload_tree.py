@@ -28,19 +28,21 @@ from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import values_on
 from lakecli.repository.transfer.ignore_patterns import Selection, is_own
-from lakecli.repository.transfer.ingest import SMALL, SpecialFile
-from lakecli.repository.transfer.parallel import FailureBudget, Workers
+from lakecli.repository.transfer.ingest import SMALL, Ingest
+from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.walk import (
     AscendingNames,
     FileChanged,
+    FileOpener,
+    SpecialFile,
     WalkedFile,
     by_own_names,
     named,
     size_of,
     walk,
 )
-from lakecli.repository.upload import BroughtIn, Uploader, UploadOptions
+from lakecli.repository.upload import BroughtIn, Uploader, UploadOptions, expected_object
 from lakecli.stores.contract import is_much_less
 from lakecli.stores.uri import is_local, parse
 
@@ -154,7 +156,7 @@ def plan_upload(
     target = _UploadTarget(repository, branch, as_directory(prefix), options)
     with _files(target, source, names, delete=delete) as files:
         failed = False
-        for step in _UploadPlan(target, files).steps():
+        for step in _plan(target, files):
             failed = failed or step.action is PathAction.FAILED
             yield step
         for path, value in () if failed else files.surplus:
@@ -175,7 +177,7 @@ def plan_file(
         raise NotFound(f"no such file: {source}")
     found = WalkedFile(os.path.realpath(os.fsencode(source)), path)
     target = _UploadTarget(repository, branch, b"", options)
-    return _UploadPlan(target, _UploadFiles(iter([found]))).steps()
+    return _plan(target, _UploadFiles(iter([found])))
 
 
 class _UploadTarget(NamedTuple):
@@ -323,10 +325,9 @@ class _StagedUpload:
     def __init__(self, target: _UploadTarget, files: _UploadFiles) -> None:
         self._target = target
         self._repository, branch, self._prefix, self._options = target
-        self._workers = Workers(self._options.parallelism)
-        self._upload = Uploader(
-            self._repository, branch, self._options, root=files.root, workers=self._workers
-        )
+        self._upload = Uploader(self._repository, branch, self._options)
+        self._workers = self._upload.ingest.workers
+        self._opener = FileOpener(files.root, self._options.links)
         self._files = files
         self._budget = FailureBudget()
         self._is_local = is_local(target.repository.store.uri)
@@ -394,7 +395,8 @@ class _StagedUpload:
         """
         found, present, _, _ = item
         try:
-            brought = self._upload.file(found.path, self._prefix + found.relative, present)
+            with self._opener.open(found.path) as file:
+                brought = self._upload.file(file, self._prefix + found.relative, present)
         except _OF_ONE_FILE as error:
             self._report.failures.append((found.path, _reason(error)))
             if self._budget.failed(error):
@@ -420,7 +422,7 @@ class _StagedUpload:
                 # An object that is uploaded again must not be collected, even if the branch has it.
                 flushed = pool.submit(self._upload.flush, pending)
                 at = self._repository.lake.runtime.now()
-                values = [self._upload.value(each, at=at, has_mtime=True) for each in pending]
+                values = [each.value(self._options, at=at, has_mtime=True) for each in pending]
                 changes = [
                     (each.path, value)
                     for each, value in zip(pending, values, strict=True)
@@ -433,49 +435,45 @@ class _StagedUpload:
             self._report.size += sum(each.ingested.size for each in pending)
 
 
-class _UploadPlan:
-    """What an upload would do: files are compared, and nothing is written."""
+def _plan(target: _UploadTarget, files: _UploadFiles) -> Iterator[PathStep]:
+    """Yield what an upload would do, a batch of files at a time; nothing is written."""
+    repository, _, prefix, options = target
+    options.check(repository.lake.runtime.now())
+    ingest = Ingest(
+        repository.store,
+        repository=repository,
+        progress=options.progress,
+        parallelism=options.parallelism,
+    )
+    opener = FileOpener(files.root, options.links)
+    steps: list[tuple[bytes, PathStep]] = []
 
-    def __init__(self, target: _UploadTarget, files: _UploadFiles) -> None:
-        self._target = target
-        self._files = files
-        self._workers = Workers(target.options.parallelism)
-        self._upload = Uploader(
-            target.repository,
-            target.branch,
-            target.options,
-            root=files.root,
-            workers=self._workers,
-            writes=False,
-        )
-        self._steps: list[tuple[bytes, PathStep]] = []
-
-    def steps(self) -> Iterator[PathStep]:
-        """Yield what would be done with the files, a batch at a time."""
-        items = _items(self._target, self._files.found)
-        while batch := list(islice(items, LOOK_AHEAD)):
-            self._workers.for_each(batch, self._one)
-            steps, self._steps = self._steps, []
-            yield from (step for _, step in sorted(steps))
-
-    def _one(self, item: _Item) -> None:
-        self._steps.append((item.found.relative, item.refusal or self._compare(item)))
-
-    def _compare(self, item: _Item) -> PathStep:
+    def compare(item: _Item) -> PathStep:
         """Compare a file; it is not read if it must differ."""
         found, present, size, _ = item
-        path = self._target.prefix + found.relative
+        path = prefix + found.relative
         action = PathAction.NEW if present is None else PathAction.CHANGED
-        try:
-            brought = self._upload.look(found.path, path, present, size)
-        except _OF_ONE_FILE as error:
-            return PathStep(PathAction.FAILED, found.path, error=_reason(error))
-        if brought is not None:
-            now = self._target.repository.lake.runtime.now()
-            if is_same(present, self._upload.value(brought, at=now, has_mtime=True)):
+        expected = expected_object(repository, present, options)
+        if expected is not None and expected.size == size:
+            try:
+                with opener.open(found.path) as file:
+                    brought = BroughtIn(path, ingest.look(file, expected=expected), present)
+            except _OF_ONE_FILE as error:
+                return PathStep(PathAction.FAILED, found.path, error=_reason(error))
+            at = repository.lake.runtime.now()
+            if is_same(present, brought.value(options, at=at, has_mtime=True)):
                 action = PathAction.UNCHANGED
-        self._target.options.progress.advance(items=1)
+        options.progress.advance(items=1)
         return PathStep(action, path, size)
+
+    def add(item: _Item) -> None:
+        steps.append((item.found.relative, item.refusal or compare(item)))
+
+    items = _items(target, files.found)
+    while batch := list(islice(items, LOOK_AHEAD)):
+        ingest.workers.for_each(batch, add)
+        yield from (step for _, step in sorted(steps))
+        steps.clear()
 
 
 class _Listing:

@@ -33,7 +33,7 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.ingest import Ingest, Ingested
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.transfer.walk import FileOpener, LinkPolicy
 from lakecli.spark.partition_values import NO_VALUE
 from lakecli.spark.schemas import arrow_schema, nullable, serialised
 from lakecli.spark.sessions import check_format, quoted
@@ -264,9 +264,7 @@ class _TaskFiles:
         self._schema = pa.ipc.read_schema(pa.py_buffer(self._layout.schema))
         self._task = task
         self._path = path
-        self._ingest = Ingest(
-            writer.location.store(), guard=writer.location.guard(), links=LinkPolicy.FOLLOW
-        )
+        self._ingest = Ingest(writer.location.store(), guard=writer.location.guard())
         self._done: list[tuple[str, Ingested, int]] = []
         self._directory: str | None = None
         self._file: _ParquetFile | _TextFile | None = None
@@ -317,7 +315,8 @@ class _TaskFiles:
         if self._file is None:
             return
         self._file.close()
-        ingested = self._ingest.file(os.fsencode(self._path))
+        with FileOpener(None, LinkPolicy.FOLLOW).open(os.fsencode(self._path)) as file:
+            ingested = self._ingest.file(file)
         self._path.unlink()
         name = f"part-{self._task:05d}-{self._writer.write_id}-c{len(self._done):03d}"
         path = f"{self._directory}{name}{self._layout.extension}"

@@ -20,9 +20,8 @@ from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import unstage_equal
 from lakecli.repository.transfer.ignore_patterns import Selection
-from lakecli.repository.transfer.ingest import Ingested, SpecialFile
-from lakecli.repository.transfer.parallel import Workers
-from lakecli.repository.transfer.walk import FileChanged
+from lakecli.repository.transfer.ingest import Ingested
+from lakecli.repository.transfer.walk import FileChanged, FileOpener, SpecialFile
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.worktree.checkout import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.index import state_of
@@ -193,9 +192,8 @@ class _Committing:
         """Bring the files into the namespace, and remember their entries."""
         prefix = self._worktree.link.prefix
         options = self._options.uploading
-        workers = Workers(options.parallelism)
-        root = os.fsencode(self._worktree.root)
-        upload = Uploader(self._repository, self._branch, options, root=root, workers=workers)
+        upload = Uploader(self._repository, self._branch, options)
+        opener = FileOpener(os.fsencode(self._worktree.root), options.links)
         files = [path for path, change in chosen.items() if change.type is not ChangeType.REMOVED]
         for path in files:
             check_path(prefix + path)
@@ -205,8 +203,8 @@ class _Committing:
         }
         for start in range(0, len(files), BATCH):
             done: dict[bytes, Ingested] = {}
-            workers.for_each(
-                files[start : start + BATCH], partial(self._bring_in, upload, chosen, done)
+            upload.ingest.workers.for_each(
+                files[start : start + BATCH], partial(self._bring_in, upload, opener, chosen, done)
             )
             values.update(claimed_files(self._worktree, upload, done))
             for path, each in done.items():
@@ -216,6 +214,7 @@ class _Committing:
     def _bring_in(
         self,
         upload: Uploader,
+        opener: FileOpener,
         chosen: Mapping[bytes, LocalChange],
         done: dict[bytes, Ingested],
         path: bytes,
@@ -223,7 +222,8 @@ class _Committing:
         """Bring in a file, if it still is as the scan has seen it; else leave it out."""
         problem = "the file changed while it was committed"
         try:
-            ingested = upload.ingest.file(self._worktree.path_of(path))
+            with opener.open(self._worktree.path_of(path)) as file:
+                ingested = upload.ingest.file(file)
         except (FileChanged, SpecialFile) as error:
             problem = error.message
         except LakeError as error:

@@ -25,6 +25,7 @@ from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard import Change, uploaded_changes
 from lakecli.repository.journal import operation_log
 from lakecli.repository.transfer.ingest import Ingested
+from lakecli.repository.transfer.walk import FileOpener
 from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.staging import area
 from lakecli.worktree.index import FileState, root_of, state_of
@@ -109,9 +110,12 @@ def keep(
 
 def _bring_in(worktree: Worktree, paths: Sequence[bytes], options: UploadOptions) -> list[Change]:
     """Bring files into the namespace, and return their encoded entries by path."""
-    root = os.fsencode(worktree.root)
-    upload = Uploader(worktree.repository, worktree.link.ref, options, root=root)
-    files = {path: upload.ingest.file(worktree.path_of(path)) for path in paths}
+    upload = Uploader(worktree.repository, worktree.link.ref, options)
+    opener = FileOpener(os.fsencode(worktree.root), options.links)
+    files = {}
+    for path in paths:
+        with opener.open(worktree.path_of(path)) as file:
+            files[path] = upload.ingest.file(file)
     return claimed_files(worktree, upload, files)
 
 
@@ -133,7 +137,7 @@ def claimed_files(
     changes = []
     for relative, ingested in files.items():
         path = worktree.link.prefix + relative
-        entry = upload.entry(path, ingested, at=at, has_mtime=True)
+        entry = upload.options.entry(path, ingested, at=at, has_mtime=True)
         assert ingested.status is not None
         metadata = {**entry.metadata, **permissions_of(ingested.status)}
         changes.append((path, encode_entry(entry._replace(metadata=metadata))))

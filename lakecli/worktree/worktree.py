@@ -35,8 +35,7 @@ from lakecli.repository.reading.contents import content_digest, digest_of
 from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.destination import has_digest
 from lakecli.repository.transfer.ignore_patterns import Ignore, Selection, is_own
-from lakecli.repository.transfer.ingest import OpenFile, SpecialFile
-from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy
+from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy, SpecialFile
 from lakecli.worktree.index import (
     DIRECTORIES,
     NO_DIGEST,
@@ -356,7 +355,7 @@ class Worktree:
             return mtime_ns // 1_000_000_000 == entry.file_mtime
         try:
             opener = FileOpener(os.fsencode(self.root), self.links)
-            with OpenFile(opener.open(self.path_of(relative))) as file:
+            with opener.open(self.path_of(relative)) as file:
                 return has_digest(file.descriptor, digest)
         except (OSError, SpecialFile, FileChanged):
             return False

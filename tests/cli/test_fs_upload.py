@@ -149,13 +149,14 @@ def test_an_interrupt_reports_what_was_staged(
 ) -> None:
     from lakecli.repository import upload_tree
     from lakecli.repository.transfer.ingest import Ingest
+    from lakecli.repository.transfer.walk import OpenFile
 
     real = Ingest.file
 
-    def file(self: Ingest, path: bytes, **options: object) -> object:
-        if path.endswith(b"/c"):
+    def file(self: Ingest, opened: OpenFile, **options: object) -> object:
+        if opened.path.endswith(b"/c"):
             raise KeyboardInterrupt
-        return real(self, path, **options)  # type: ignore[arg-type]
+        return real(self, opened, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Ingest, "file", file)
     monkeypatch.setattr(upload_tree, "CHUNK", 1)

@@ -16,7 +16,7 @@ from lakecli.cli.params import NewPathUri
 from lakecli.engine.runner import StoreLocation
 from lakecli.repository.guard import GcGuard, claim_values
 from lakecli.repository.transfer.ingest import Ingest
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.transfer.walk import FileOpener, LinkPolicy
 from lakecli.spark.file_writer import UploadedFile, new_entries
 from lakecli.spark.target import WriteTarget
 from tests.meetings.arguments import SPARK_WRITE
@@ -44,8 +44,9 @@ def spark_write(
     repository.lake.runtime.on_step("rows")
     # Its own guard lives as long as the process, whose clock does not pass with that of the world.
     guard = GcGuard(location.store())
-    ingest = Ingest(location.store(), links=LinkPolicy.FOLLOW, guard=guard)
-    ingested = ingest.file(os.fsencode(file))
+    ingest = Ingest(location.store(), guard=guard)
+    with FileOpener(None, LinkPolicy.FOLLOW).open(os.fsencode(file)) as opened:
+        ingested = ingest.file(opened)
     ingest.flush([ingested])
     repository.lake.runtime.on_step("written")
     part = UploadedFile("part-0.csv", ingested.digest, ingested.size, 1)

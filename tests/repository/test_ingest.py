@@ -18,21 +18,21 @@ from lakecli.repository.transfer.ingest import (
     SMALL,
     ExpectedObject,
     Ingest,
-    SpecialFile,
+    Ingested,
 )
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.repository.transfer.walk import FileChanged, LinkPolicy
+from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy, SpecialFile
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore
-from tests.support.lakes import open_lake
+from tests.support.lakes import make_repository, open_lake, serve
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
-    from lakecli.repository.handle.lake import Lake
+    from lakecli.repository.contract import Repository
     from lakecli.stores.contract import ObjectStore
 
 LARGE = SMALL + 12_345
@@ -48,10 +48,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
 
 
 @pytest.fixture
-def later(tmp_path: Path) -> Iterator[Lake]:
-    """A lake of a later time, when the files that a test writes are old enough to be remembered."""
-    with open_lake(tmp_path, clock=lambda: datetime(2100, 1, 1, tzinfo=UTC)) as opened:
-        yield opened
+def later(store: ObjectStore, tmp_path: Path) -> Iterator[Repository]:
+    """A repository at a later time, when the files that a test writes are remembered."""
+    with open_lake(tmp_path, clock=lambda: datetime(2100, 1, 1, tzinfo=UTC)) as lake:
+        repository = make_repository(lake, tmp_path / "other")
+        serve(repository, store)
+        yield repository
 
 
 def contents(size: int) -> bytes:
@@ -76,6 +78,18 @@ def file(tmp_path: Path) -> Callable[[bytes], bytes]:
         return os.fsencode(path)
 
     return write
+
+
+def bring(
+    ingest: Ingest,
+    path: bytes,
+    *,
+    expected: ExpectedObject | None = None,
+    links: LinkPolicy = LinkPolicy.FAIL,
+) -> Ingested:
+    """Open a file and bring it in."""
+    with FileOpener(None, links).open(path) as opened:
+        return ingest.file(opened, expected=expected)
 
 
 class Writes:
@@ -103,7 +117,7 @@ def test_a_file_of_any_size_is_stored(
     os.utime(path, (1_700_000_000, 1_600_000_000))
     progress = RecordedProgress()
     bringing = Ingest(store, progress=progress)
-    ingested = bringing.file(path)
+    ingested = bring(bringing, path)
     bringing.flush()
     assert (ingested.digest, ingested.size) == (digest(data), size)
     assert ingested.mtime == 1_600_000_000
@@ -143,7 +157,7 @@ def test_nothing_is_visible_under_its_name_before_it_is_whole(
     (tmp_path / "namespace").mkdir()
     store = DirectoryStore(str(tmp_path / "namespace"))
     bringing = Ingest(store)
-    bringing.file(file(contents(size)))
+    bring(bringing, file(contents(size)))
     assert keys(store) == set()
     bringing.flush()
     assert keys(store) == {data_key(digest(contents(size)))}
@@ -155,12 +169,12 @@ def test_an_expected_object_that_exists_is_not_written(
 ) -> None:
     path = file(contents(size))
     first = Ingest(store)
-    first.file(path)
+    bring(first, path)
     first.flush()
     counting = Writes(store)
     again = Ingest(counting)
     expected = ExpectedObject(digest(contents(size)), size)
-    assert again.file(path, expected=expected).digest == expected.digest
+    assert bring(again, path, expected=expected).digest == expected.digest
     again.flush()
     assert counting.names == []
 
@@ -193,7 +207,7 @@ def test_a_flush_claims_objects_as_found_that_may_have_been_there(
     store.put(there, b"there", ANY)
     guard = Claims(collects=collects)
     bringing = Ingest(store, guard=guard)
-    bringing.flush([bringing.file(file(each)) for each in (b"there", b"new")])
+    bringing.flush([bring(bringing, file(each)) for each in (b"there", b"new")])
     if collects or isinstance(store, MemoryStore):
         assert guard.settled == [({there}, {new})]
     else:
@@ -206,7 +220,7 @@ def test_an_object_that_was_written_before_the_last_flush_is_claimed_as_found(
     first, second = data_key(digest(b"first")), data_key(digest(b"second"))
     guard = Claims(collects=True)
     bringing = Ingest(store, guard=guard)
-    waiting, flushed = (bringing.file(file(each)) for each in (b"first", b"second"))
+    waiting, flushed = (bring(bringing, file(each)) for each in (b"first", b"second"))
     bringing.flush([flushed])
     bringing.flush([waiting])
     assert guard.settled == [(set(), {second}), ({first}, set())]
@@ -218,7 +232,7 @@ def test_an_expected_object_that_is_lost_is_written(
 ) -> None:
     data = contents(size)
     bringing = Ingest(store)
-    bringing.file(file(data), expected=ExpectedObject(digest(data), size))
+    bring(bringing, file(data), expected=ExpectedObject(digest(data), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
 
@@ -233,7 +247,7 @@ def test_a_writer_without_read_permission_can_write(
 
     data, store = contents(size), WriteOnly()
     bringing = Ingest(store)
-    bringing.file(file(data), expected=ExpectedObject(digest(data), size))
+    bring(bringing, file(data), expected=ExpectedObject(digest(data), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
 
@@ -244,20 +258,20 @@ def test_a_file_other_than_expected_is_written(
 ) -> None:
     data = contents(size)
     bringing = Ingest(store)
-    bringing.file(file(data), expected=ExpectedObject(digest(b"other"), size))
+    bring(bringing, file(data), expected=ExpectedObject(digest(b"other"), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
 
 
 def test_a_large_file_is_hashed_only_once(
     store: ObjectStore,
-    later: Lake,
+    later: Repository,
     file: Callable[[bytes], bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = file(contents(LARGE))
-    first = Ingest(store, lake=later)
-    ingested = first.file(path)
+    first = Ingest(store, repository=later)
+    ingested = bring(first, path)
     assert ingested.size == LARGE
     first.flush([ingested])
 
@@ -265,17 +279,17 @@ def test_a_large_file_is_hashed_only_once(
         pytest.fail("read again")
 
     monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", hashes_again)
-    assert Ingest(store, lake=later).file(path).digest == digest(contents(LARGE))
+    assert bring(Ingest(store, repository=later), path).digest == digest(contents(LARGE))
 
 
 def test_a_large_file_is_sent_again_if_its_object_is_gone(
-    store: ObjectStore, later: Lake, file: Callable[[bytes], bytes]
+    store: ObjectStore, later: Repository, file: Callable[[bytes], bytes]
 ) -> None:
     path = file(contents(LARGE))
     key = data_key(digest(contents(LARGE)))
     for _ in range(2):
-        bringing = Ingest(store, lake=later)
-        ingested = bringing.file(path)
+        bringing = Ingest(store, repository=later)
+        ingested = bring(bringing, path)
         bringing.flush([ingested])
         assert store.head(key).size == LARGE
         store.delete([key])
@@ -312,7 +326,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", change_it)
     bringing = Ingest(store)
     with pytest.raises(FileChanged):
-        bringing.file(path)
+        bring(bringing, path)
     assert changed
 
 
@@ -324,11 +338,12 @@ def test_work_on_a_large_file_ends_if_another_thread_has_failed(
             raise KeyboardInterrupt
 
     path = file(contents(LARGE))
-    bringing = Ingest(store, workers=Stopping(2))
+    bringing = Ingest(store)
+    bringing.workers = Stopping(2)
     expected = ExpectedObject(digest(contents(LARGE)), LARGE)
     for work in (bringing.file, bringing.look, partial(bringing.file, expected=expected)):
-        with pytest.raises(KeyboardInterrupt):
-            work(path)
+        with pytest.raises(KeyboardInterrupt), FileOpener(None, LinkPolicy.FAIL).open(path) as each:
+            work(each)
     with pytest.raises(KeyboardInterrupt):
         bringing.known(iter([contents(LARGE)]), digest(contents(LARGE)), LARGE)
     assert not keys(store)
@@ -340,12 +355,11 @@ def test_a_directory_a_pipe_and_a_link_are_refused(store: ObjectStore, tmp_path:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "."):
         with pytest.raises(SpecialFile):
-            Ingest(store).file(os.fsencode(tmp_path / name))
+            bring(Ingest(store), os.fsencode(tmp_path / name))
     with pytest.raises(OSError, match="symbolic links"):
-        Ingest(store).file(os.fsencode(tmp_path / "link"))
-    assert Ingest(store, links=LinkPolicy.FOLLOW).file(
-        os.fsencode(tmp_path / "link")
-    ).digest == digest(b"there")
+        bring(Ingest(store), os.fsencode(tmp_path / "link"))
+    followed = bring(Ingest(store), os.fsencode(tmp_path / "link"), links=LinkPolicy.FOLLOW)
+    assert followed.digest == digest(b"there")
 
 
 def test_a_full_disk_is_reported_as_an_error_of_the_namespace(
@@ -363,4 +377,4 @@ def test_a_full_disk_is_reported_as_an_error_of_the_namespace(
     bringing = Ingest(store)
     bringing._batch = Full()  # type: ignore[assignment]
     with pytest.raises(Unreachable, match="no space left on device"):
-        bringing.file(file(contents(LARGE)))
+        bring(bringing, file(contents(LARGE)))

@@ -25,6 +25,7 @@ from lakecli.remote.gc_protocol import (
 )
 from lakecli.repository.guard import GcGuard, Swept
 from lakecli.repository.transfer.ingest import Ingest
+from lakecli.repository.transfer.walk import FileOpener, LinkPolicy
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryBucket
@@ -261,7 +262,8 @@ def test_an_object_is_kept_that_the_first_collection_condemns_during_an_upload(
 
     def upload(text: bytes) -> str:
         (tmp_path / "file").write_bytes(text)
-        ingest.flush([ingest.file(os.fsencode(tmp_path / "file"))])
+        with FileOpener(None, LinkPolicy.FAIL).open(os.fsencode(tmp_path / "file")) as file:
+            ingest.flush([ingest.file(file)])
         return data_key(h(text).hex())
 
     old = data_key(h(b"old").hex())

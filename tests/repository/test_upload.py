@@ -24,7 +24,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.stat import stat
 from lakecli.repository.transfer.ingest import SMALL, Ingest
-from lakecli.repository.transfer.walk import FileChanged, LinkPolicy
+from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy, OpenFile
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import UploadReport, upload_tree
 from lakecli.stores.contract import ANY
@@ -194,16 +194,16 @@ def test_symbolic_links_fail_or_are_followed_or_skipped(
 def test_a_file_that_vanishes_or_changes_fails_alone(
     anywhere: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Ingest.file
+    real = FileOpener.open
 
-    def file(self: Any, path: bytes, **options: Any) -> Any:
+    def open_file(self: FileOpener, path: bytes) -> OpenFile:
         if path.endswith(b"c.csv"):
             raise FileChanged("the file changed while it was read")
         if path.endswith(b"e.txt"):
             os.unlink(path)
-        return real(self, path, **options)
+        return real(self, path)
 
-    monkeypatch.setattr(Ingest, "file", file)
+    monkeypatch.setattr(FileOpener, "open", open_file)
     report = upload_tree(anywhere, "main", b"", source=source, options=PLAIN)
     assert [(os.path.basename(path), why) for path, why in report.failures] == [
         (b"c.csv", "the file changed while it was read"),
@@ -491,14 +491,14 @@ def test_small_and_large_files_and_failures_of_one_directory(
     (source / "3-link").symlink_to("0")
     os.mkfifo(source / "4-pipe")
     (source / "5-unreadable").write_bytes(b"x")
-    real = Ingest.file
+    real = FileOpener.open
 
-    def file(self: Any, path: bytes, **options: Any) -> Any:
+    def open_file(self: FileOpener, path: bytes) -> OpenFile:
         if path.endswith(b"5-unreadable"):
             raise PermissionError(13, "Permission denied", path)
-        return real(self, path, **options)
+        return real(self, path)
 
-    monkeypatch.setattr(Ingest, "file", file)
+    monkeypatch.setattr(FileOpener, "open", open_file)
     progress = RecordedProgress()
     report = upload_tree(
         anywhere, "main", b"p", source=source, options=PLAIN._replace(progress=progress)

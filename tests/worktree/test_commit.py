@@ -18,7 +18,7 @@ from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.undo import redo, undo
-from lakecli.repository.upload import Uploader, UploadOptions, upload_file
+from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.worktree.checkout import WorktreeConflict
 from lakecli.worktree.commit import _has_same_contents
 from tests.support.lakes import entry_of, read, stage
@@ -220,13 +220,13 @@ def test_files_are_read_once(
 def test_a_file_that_is_deleted_once_it_is_uploaded_is_committed(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = Uploader.entry
+    entry = UploadOptions.entry
 
-    def deleted(self: Uploader, *args: Any, **options: Any) -> Entry:
+    def deleted(self: UploadOptions, *args: Any, **options: Any) -> Entry:
         write(root, {"n": None})
         return entry(self, *args, **options)
 
-    monkeypatch.setattr(Uploader, "entry", deleted)
+    monkeypatch.setattr(UploadOptions, "entry", deleted)
     write(root, {"n": "n"})
     commit_worktree(reopen(repository, root))
     assert "w/n" in paths(repository, "main@")

@@ -16,12 +16,11 @@ local namespace starts over, which costs less than verifying what was copied.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from io import FileIO
 from itertools import chain
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 from blake3 import blake3
 
@@ -32,11 +31,12 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import file_digests
 from lakecli.kv.file_digests import FileKey
-from lakecli.repository.contract import AddressResolver, OwnLake
+from lakecli.repository.contract import AddressResolver, Repository
 from lakecli.repository.reading.addresses import is_outside
 from lakecli.repository.reading.contents import PIECE, md5_of
 from lakecli.repository.transfer.parallel import Memory, Workers
-from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, changed, check_unchanged
+from lakecli.repository.transfer.walk import OpenFile, changed
+from lakecli.stores.capabilities import PART_SIZE, uploads_of
 from lakecli.stores.contract import ANY, Guard, ObjectNotFound, ObjectStore, WriteBatch, put_content
 from lakecli.stores.local.files import sync_all_published
 from lakecli.stores.streams import PieceReader, read_exactly
@@ -60,42 +60,6 @@ SENT_AT_ONCE: Final = 40 << 20
 
 
 _UNLIMITED: Final = nullcontext()
-
-
-class SpecialFile(LakeError):
-    """Not a regular file, nor a link to one where links are followed."""
-
-
-class OpenFile:
-    """A regular file, open for reading; `with` closes it and checks that it has not changed.
-
-    Attributes:
-        descriptor: of the file.
-        status: of the file when this was made.
-
-    Raises:
-        SpecialFile: it is not a regular file.
-        FileChanged: at the end of the block, if the file was written to meanwhile.
-    """
-
-    __slots__ = ("descriptor", "status")
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.status = os.fstat(descriptor)
-        if not stat.S_ISREG(self.status.st_mode):
-            os.close(self.descriptor)
-            raise SpecialFile("not a regular file")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        try:
-            if kind is None:
-                check_unchanged(self.descriptor, self.status)
-        finally:
-            os.close(self.descriptor)
 
 
 class ExpectedObject(NamedTuple):
@@ -210,15 +174,16 @@ class Ingest:
         store: the storage namespace.
         guard: claims the objects against garbage collection; ``None``: only `look` is called, or
             the caller claims them.
-        lake: remembers the digests of large files, so that an unchanged one is not read again;
-            ``None``: they are not remembered.
-        root: the directory of the files; ``None``: they are in several.
-        links: how to treat symbolic links.
-        sender: sends large files to a bucket in parts; ``None`` sends each in one call.
+        repository: remembers in the local store the digests of large files, so that an unchanged
+            one is not read again, and which parts of large files a bucket has; ``None``: nothing is
+            remembered, and each file is sent in one call.
+        part_size: in bytes, of all but huge files that are sent in parts.
         progress: counts the bytes that the namespace holds.
-        workers: the threads of the command; if one of them fails, the work on large files ends.
+        parallelism: number of threads.
 
     Attributes:
+        workers: the threads in which files may be brought in, and which send their parts; if one of
+            them fails, the work on large files ends.
         written: keys of objects that were written since the last `flush` and did not exist before.
     """
 
@@ -227,12 +192,10 @@ class Ingest:
         store: ObjectStore,
         *,
         guard: Guard | None = None,
-        lake: OwnLake | None = None,
-        root: bytes | None = None,
-        links: LinkPolicy = LinkPolicy.FAIL,
-        sender: Sender | None = None,
+        repository: Repository | None = None,
+        part_size: int = PART_SIZE,
         progress: Progress = NO_PROGRESS,
-        workers: Workers | None = None,
+        parallelism: int = 1,
     ) -> None:
         self.written: set[str] = set()
         self._store = store
@@ -242,46 +205,48 @@ class Ingest:
         self._is_local = is_local(store.uri)
         self._batch = store.batch() if self._is_local else None
         self._unsynced: list[str] = []
-        self._lake = lake
+        self._lake = None if repository is None else repository.lake
         self._hashed: list[tuple[FileKey, str, int]] = []
         self._progress = progress
-        self._workers = workers or Workers(1)
-        self._sender = sender
+        self.workers = Workers(parallelism)
         self._memory = Memory()  # of the files that several threads send whole at a time
-        self._whole = SMALL if sender is None else max(SMALL, sender.part_size)
-        self._opener = FileOpener(root, links)
+        self._whole = SMALL
+        self._sender: Sender | None = None
+        if repository is not None and (uploads := uploads_of(store)) is not None:
+            from lakecli.repository.transfer.multipart import Sender
 
-    def file(self, path: bytes, *, expected: ExpectedObject | None = None) -> Ingested:
-        """Bring in one file.
+            self._sender = Sender(
+                repository, uploads, workers=self.workers, part_size=part_size, progress=progress
+            )
+            self._whole = max(SMALL, part_size)
+
+    def file(self, file: OpenFile, *, expected: ExpectedObject | None = None) -> Ingested:
+        """Bring in one file; it is done when the file is closed without an error.
 
         Args:
-            path: of the file.
+            file: the file.
             expected: the object whose contents the file probably has, because the branch has it
                 at the path. If the file has them and the object exists, nothing is written.
 
         Raises:
             FileChanged: the file was written to meanwhile.
-            SpecialFile: it is not a regular file.
             OSError: it cannot be read.
         """
-        with OpenFile(self._opener.open(path)) as file:
-            if file.status.st_size <= SMALL:
-                return self._read(file, expected)
-            return self._large(file, path, expected)._replace(status=file.status)
+        if file.status.st_size <= SMALL:
+            return self._read(file, expected)
+        return self._large(file, expected)._replace(status=file.status)
 
-    def look(self, path: bytes, *, expected: ExpectedObject | None = None) -> Ingested:
+    def look(self, file: OpenFile, *, expected: ExpectedObject | None = None) -> Ingested:
         """Return what `file` would bring in, without writing anything; raises as it does."""
-        with OpenFile(self._opener.open(path)) as opened:
-            status = opened.status
-            size = status.st_size
-            digests = Digests(expected, size)
-            digest = None
-            if size > SMALL and not needs_md5(expected, size):
-                digest = self._remembered_digest(_key_of(path, status))
-            if digest is None:
-                with os.fdopen(opened.descriptor, "rb", buffering=0, closefd=False) as file:
-                    digest = self._hash(file, digests)
-        return Ingested(digest, size, is_kept=digests.are_expected(), status=status)
+        size = file.status.st_size
+        digests = Digests(expected, size)
+        digest = None
+        if size > SMALL and not needs_md5(expected, size):
+            digest = self._remembered_digest(_key_of(file))
+        if digest is None:
+            with os.fdopen(file.descriptor, "rb", buffering=0, closefd=False) as contents:
+                digest = self._hash(contents, digests)
+        return Ingested(digest, size, is_kept=digests.are_expected(), status=file.status)
 
     def _read(self, file: OpenFile, expected: ExpectedObject | None) -> Ingested:
         """Bring in one file that is read whole."""
@@ -323,8 +288,8 @@ class Ingest:
         if is_new:
             self.written.add(key)
 
-    def _large(self, opened: OpenFile, path: bytes, expected: ExpectedObject | None) -> Ingested:
-        key = _key_of(path, opened.status)
+    def _large(self, opened: OpenFile, expected: ExpectedObject | None) -> Ingested:
+        key = _key_of(opened)
         size = opened.status.st_size
         # Only the BLAKE3 of a file is remembered; for its MD5 it is read.
         known = None if needs_md5(expected, size) else self._remembered_digest(key)
@@ -411,7 +376,7 @@ class Ingest:
 
     def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
-            self._workers.check()
+            self.workers.check()
             self._progress.advance(size=len(piece))
             yield piece
 
@@ -423,7 +388,7 @@ class Ingest:
         size = 0
         with target:
             for piece in pieces:
-                self._workers.check()
+                self.workers.check()
                 digests.update(piece)
                 with self._writing():
                     target.write(piece)
@@ -470,7 +435,7 @@ class Ingest:
 
     def _hash(self, file: BinaryIO, digests: Digests) -> str:
         while piece := file.read(PIECE):
-            self._workers.check()
+            self.workers.check()
             digests.update(piece)
             self._progress.advance()
         return digests.hexdigest()
@@ -515,11 +480,12 @@ class Ingest:
             self._guard.settle(found=keys - written, written=keys & written)
 
 
-def _key_of(path: bytes, status: os.stat_result) -> FileKey:
+def _key_of(file: OpenFile) -> FileKey:
+    status = file.status
     return FileKey(
         device=status.st_dev,
         inode=status.st_ino,
-        path=os.path.abspath(path),
+        path=os.path.abspath(file.path),
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
         ctime_ns=status.st_ctime_ns,

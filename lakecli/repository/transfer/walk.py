@@ -7,9 +7,9 @@ import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from lakecli.errors import LostRace, UsageError
+from lakecli.errors import LakeError, LostRace, UsageError
 from lakecli.repository.transfer.ignore_patterns import is_own
 
 if TYPE_CHECKING:
@@ -166,6 +166,44 @@ def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False
         os.close(current)
 
 
+class SpecialFile(LakeError):
+    """Not a regular file, nor a link to one where links are followed."""
+
+
+class OpenFile:
+    """A regular file, open for reading; `with` closes it and checks that it has not changed.
+
+    Attributes:
+        path: of the file.
+        descriptor: of the file.
+        status: of the file when this was made.
+
+    Raises:
+        SpecialFile: it is not a regular file.
+        FileChanged: at the end of the block, if the file was written to meanwhile.
+    """
+
+    __slots__ = ("descriptor", "path", "status")
+
+    def __init__(self, path: bytes, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        self.status = os.fstat(descriptor)
+        if not stat.S_ISREG(self.status.st_mode):
+            os.close(self.descriptor)
+            raise SpecialFile("not a regular file")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                check_unchanged(self.descriptor, self.status)
+        finally:
+            os.close(self.descriptor)
+
+
 class FileOpener:
     """Opens files for reading, such as those that `walk` and `named` yield.
 
@@ -184,20 +222,21 @@ class FileOpener:
         self._lead = None if follows or root is None else os.path.join(root, b"")
         self._mine = threading.local()
 
-    def open(self, path: bytes) -> int:
-        """Open a file, and return its descriptor.
+    def open(self, path: bytes) -> OpenFile:
+        """Open a file.
 
         Raises:
             OSError: it cannot be opened; with ``ELOOP`` or ``ENOTDIR``, because of a link.
+            SpecialFile: it is not a regular file.
         """
         if self._lead is None:
-            return os.open(path, self._flags)
+            return OpenFile(path, os.open(path, self._flags))
         directory, _, name = path.removeprefix(self._lead).rpartition(b"/")
         held: HeldDirectory | None = getattr(self._mine, "held", None)
         if held is None or held.relative != directory:
             descriptor = open_below(self._lead, directory, OPEN_DIRECTORY)
             held = self._mine.held = HeldDirectory(directory, descriptor)
-        return os.open(name, self._flags, dir_fd=held.descriptor)
+        return OpenFile(path, os.open(name, self._flags, dir_fd=held.descriptor))
 
 
 class HeldDirectory:
