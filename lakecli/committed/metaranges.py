@@ -14,7 +14,6 @@ Here are also the ID that a range or a metarange must have, computed from its re
 reading of one range, whose records are checked against its metarange.
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -29,7 +28,8 @@ from lakecli.sstable.reader import SSTable
 
 TREE_PROPERTY: Final = "lakecli.tree"
 
-_TREE = rb"1;n=([0-9]{1,18})"
+_TREE: Final = b"1;n="
+_MAX_DIGITS: Final = 18
 
 # The tags of a range's fields.
 _MIN_KEY: Final = 0x0A
@@ -61,13 +61,15 @@ class RangeRecord(NamedTuple):
 
 def encode_tree_property(range_entries: int) -> bytes:
     """Return the value of `TREE_PROPERTY` for trees cut by this version's rule."""
-    return b"1;n=%d" % range_entries
+    return b"%b%d" % (_TREE, range_entries)
 
 
 def decode_tree_property(value: bytes | None) -> int | None:
     """Return the N of a tree cut by this version's rule, or ``None``."""
-    match = re.fullmatch(_TREE, value or b"")
-    return int(match[1]) if match else None
+    if value is None or not value.startswith(_TREE):
+        return None
+    digits = value.removeprefix(_TREE)
+    return int(digits) if digits.isdigit() and len(digits) <= _MAX_DIGITS else None
 
 
 def encode_range_record(record: RangeRecord) -> bytes:

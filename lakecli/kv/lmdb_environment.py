@@ -38,7 +38,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from threading import Lock, get_ident
 from time import monotonic, sleep
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import ref
 
 import lmdb
@@ -53,21 +53,6 @@ from lakecli.kv.store_errors import (
     newer_store,
     no_address_space,
 )
-
-
-class Usage(NamedTuple):
-    """The space that a store uses.
-
-    Attributes:
-        schema_version: of the store.
-        map_size: bytes that the store can hold in this process.
-        used: bytes in use, including those of deleted records.
-    """
-
-    schema_version: int
-    map_size: int
-    used: int
-
 
 SCHEMA_VERSION: Final = 1
 """Version of the whole store. A store with a greater version is refused."""
@@ -205,11 +190,14 @@ class LmdbEnvironment:
         """Translate an LMDB error."""
         return from_lmdb(error, self.directory)
 
-    def usage(self) -> Usage:
-        """Return the space in use."""
+    def usage(self) -> tuple[int, int]:
+        """Return the bytes in use, and those that the store can hold in this process.
+
+        Those of deleted records are in use.
+        """
         info = self._lmdb.info()
         pages = info["last_pgno"] + 1
-        return Usage(SCHEMA_VERSION, info["map_size"], pages * self._lmdb.stat()["psize"])
+        return pages * self._lmdb.stat()["psize"], info["map_size"]
 
     def close(self) -> None:
         """Close the environment; this ends open transactions."""

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 from lakecli.base.directories import StrPath
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.kv import lmdb_environment
-from lakecli.kv.lmdb_environment import LmdbEnvironment, Usage
+from lakecli.kv.lmdb_environment import LmdbEnvironment
 
 if TYPE_CHECKING:
     import lmdb
@@ -133,8 +133,8 @@ class LocalStore:
         """
         return WriteTransaction(self.usable())
 
-    def usage(self) -> Usage:
-        """Return the schema version, and the space in use."""
+    def usage(self) -> tuple[int, int]:
+        """Return the bytes in use, and those that the store can hold in this process."""
         return self.usable().usage()
 
     def close(self) -> None:

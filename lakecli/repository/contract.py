@@ -259,16 +259,17 @@ class Finished:
         return f"{what} did not reach the bucket"
 
 
-class CaughtUp(NamedTuple):
+class CaughtUp:
     """What became of what earlier commands left.
 
-    Attributes:
+    Args:
         finished: moves whose outcome was not recorded.
         unsent: why refs that were moved here are not in the bucket.
     """
 
-    finished: tuple[Finished, ...] = ()
-    unsent: tuple[LakeError, ...] = ()
+    def __init__(self, finished: tuple[Finished, ...], unsent: tuple[LakeError, ...]) -> None:
+        self.finished = finished
+        self.unsent = unsent
 
 
 class BranchMover(Protocol):

@@ -38,7 +38,7 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
-from lakecli.kv.lmdb_environment import Usage
+from lakecli.kv.lmdb_environment import SCHEMA_VERSION
 from lakecli.remote.packs import list_packs, read_pack
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Home, Repository, Runtime
@@ -201,10 +201,10 @@ def examine_repository(
         places.append(parse(namespace).path)
 
     def checks() -> Generator[Check]:
-        usage = lake.kv.usage()
+        used, size = lake.kv.usage()
         yield compiled_core()
-        yield ok("local-store", f"schema version {usage.schema_version}, {home.store}")
-        yield memory_map(usage)
+        yield ok("local-store", f"schema version {SCHEMA_VERSION}, {home.store}")
+        yield memory_map(used, size)
         yield cache(
             Path(home.cache),
             used_by="" if is_local(namespace) else repository.record.uuid,
@@ -244,11 +244,11 @@ def compiled_core() -> Check:
     return warning(name, f"not used: {problem}", fix="install this version of lakecli again")
 
 
-def memory_map(usage: Usage) -> Check:
+def memory_map(used: int, size: int) -> Check:
     """Check how full the memory map of the local store is."""
-    seen = f"{_shown(usage.used)} of {_shown(usage.map_size)} used"
-    details = {"used": str(usage.used), "size": str(usage.map_size)}
-    if usage.used < usage.map_size * FULL_MAP:
+    seen = f"{_shown(used)} of {_shown(size)} used"
+    details = {"used": str(used), "size": str(size)}
+    if used < size * FULL_MAP:
         return ok("map", seen, **details)
     return warning("map", seen, fix="raise the limit of address space (ulimit -v)", **details)
 

@@ -18,7 +18,6 @@ from lakecli.cli.context import random_id, system_now
 from lakecli.doctor import probe
 from lakecli.doctor.checks import Check, CheckVerdict, failed, ok, skipped, warning
 from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
-from lakecli.kv.lmdb_environment import Usage
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import write_pack
 from lakecli.remote.refs import Intent
@@ -121,7 +120,7 @@ def test_a_map_that_fills_up_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     del repository
-    monkeypatch.setattr(type(lake.kv), "usage", lambda _: Usage(1, 100, used))
+    monkeypatch.setattr(type(lake.kv), "usage", lambda _: (used, 100))
     found = of_repository(lake)
     assert found["map"].verdict is verdict
     assert found["map"].details == {"used": str(used), "size": "100"}

@@ -36,16 +36,17 @@ class Argument:
         self.help = help
 
 
-class Declared(NamedTuple):
+class Declared:
     """The default of a parameter of one command, and what is declared of the parameter.
 
-    Attributes:
+    Args:
         default: the value without the option or argument, or `REQUIRED`.
         marks: what `Annotated` says of a parameter of several commands.
     """
 
-    default: object
-    marks: tuple[Any, ...]
+    def __init__(self, default: object, marks: tuple[Any, ...]) -> None:
+        self.default = default
+        self.marks = marks
 
 
 def flag(help: str, *flags: str, hidden: bool = False) -> Any:  # noqa: ANN401 - a boolean
@@ -193,7 +194,7 @@ def _evaluated(declared: Any, names: Mapping[str, Any]) -> dict[str, Any]:  # no
 
 def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noqa: ANN401 - as above
     if isinstance(default, Declared):
-        type_, (default, marks) = annotation, default
+        type_, marks, default = annotation, default.marks, default.default
     else:
         type_, marks = annotation.__origin__, annotation.__metadata__
     if isinstance(type_, UnionType):
