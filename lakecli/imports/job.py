@@ -42,7 +42,7 @@ from lakecli.imports.report import (
 )
 from lakecli.imports.sorting import import_shuffled, plan_intervals, portions_of, sort_here
 from lakecli.imports.sources import DirectorySource, ImportSource, check_pinnable, roots_of
-from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
+from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.reading.addresses import remember
@@ -121,7 +121,8 @@ def import_objects(
 
     # Before the commit, so that committed objects are readable even after an interruption.
     remember(repository, sorted(done.report.places))
-    for attempt in clean_attempts(repository, branch, kind="import"):
+    for _ in range(MAX_ATTEMPTS):
+        attempt = clean_attempt(repository, branch, kind="import")
         with attempt.view() as view:
             head = claim_head(view)
             if view.commit.metarange_id != base:

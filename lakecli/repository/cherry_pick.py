@@ -12,7 +12,7 @@ from lakecli.base.model import Commit, MetarangeId
 from lakecli.committed.merge import merge, refuse_conflicts
 from lakecli.errors import NotFound, NothingToDo, UsageError
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
+from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
 from lakecli.repository.reading.view import View, commit_at
@@ -47,7 +47,8 @@ def cherry_pick(
         NothingToDo: the branch would stay as it is.
     """
     number = 1 if parent_number is None else parent_number
-    for attempt in clean_attempts(repository, branch, kind="cherry-pick"):
+    for _ in range(MAX_ATTEMPTS):
+        attempt = clean_attempt(repository, branch, kind="cherry-pick")
         with attempt.view() as view:
             picked = commit_at(repository, view.txn, ref)
             parent = parent_of(view, picked, number)

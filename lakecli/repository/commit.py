@@ -10,7 +10,14 @@ from typing import Final
 from lakecli.base.model import Commit, MergeStrategy
 from lakecli.committed.writer import apply
 from lakecli.errors import ConflictError, NothingToDo
-from lakecli.repository.commit_attempts import Draft, check_texts, kept_moving, staged_attempts
+from lakecli.repository.commit_attempts import (
+    MAX_ATTEMPTS,
+    Attempt,
+    Draft,
+    check_texts,
+    kept_moving,
+    staged_attempt,
+)
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.reading.view import View
@@ -60,7 +67,9 @@ def commit(
         NothingToDo: there is no change.
         LostRace: another commit took the staged changes.
     """
-    for attempt in staged_attempts(repository, branch, kind="commit"):
+    attempt: Attempt | None = None
+    for _ in range(MAX_ATTEMPTS):
+        attempt = staged_attempt(repository, branch, last=attempt)
         with attempt.sealed_view() as view:
             head = claim_head(view)
             changes = _changes(view, branch, strategy, only)

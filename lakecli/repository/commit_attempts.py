@@ -18,7 +18,7 @@ A command that needs a branch without uncommitted changes seals it as well. What
 equal to the head, and step 3 takes those tokens off: what was staged before a move never acts
 after it.
 
-A commit of a working directory (`attempts_on_top`) has no step 1: its changes are not staged, and
+A commit of a working directory (`attempt_on_top`) has no step 1: its changes are not staged, and
 what is staged stays on the branch.
 
 A commit of a part of the staged changes copies the rest before step 3
@@ -28,10 +28,11 @@ The store's write lock is held in steps 1 and 3 only. A crash between any two le
 damage: sealed changes stay visible on the branch and the same command takes them up again.
 Whoever loses the comparison builds again on the new head: a verb is a loop over attempts::
 
-    for attempt in clean_attempts(repository, name, kind="merge"):  # 1: seal
-        with attempt.view() as view:                                # 2: build
+    for _ in range(MAX_ATTEMPTS):
+        attempt = clean_attempt(repository, name, kind="merge")  # 1: seal
+        with attempt.view() as view:                             # 2: build
             draft = ...
-        commit = attempt.move(draft)                                # 3: move
+        commit = attempt.move(draft)                             # 3: move
         if commit is not None:
             return commit
     raise kept_moving(name)
@@ -90,25 +91,23 @@ class Draft(NamedTuple):
     also_counts: Sequence[Commit] = ()
 
 
-def staged_attempts(repository: Repository, name: str, *, kind: str) -> Iterator[Attempt]:
-    """Yield attempts to commit the staged changes of a branch; after the last, `kept_moving`.
+def staged_attempt(repository: Repository, name: str, *, last: Attempt | None) -> Attempt:
+    """Seal the staged changes of a branch, and return an attempt to commit them.
 
     Args:
         repository: the repository of the branch.
         name: the name of the branch.
-        kind: the kind of operation, as the log shows it.
+        last: the attempt before, which did not move the branch; ``None``: this is the first one.
 
     Raises:
         NotFound: no such branch.
         LostRace: another commit took the staged changes.
     """
-    taken_by_us: tuple[StagingToken, ...] = ()
-    for _ in range(MAX_ATTEMPTS):
-        branch = seal(repository, name)
-        if taken_by_us and not set(taken_by_us) & set(branch.sealed_tokens):
-            _check_not_committed(repository, branch, taken_by_us)
-        taken_by_us = branch.sealed_tokens
-        yield Attempt(repository, branch, LocalMove(kind, taken_by_us, from_staging=True))
+    branch = seal(repository, name)
+    gone = frozenset(() if last is None else last.branch.sealed_tokens)
+    if gone and gone.isdisjoint(branch.sealed_tokens):
+        _check_not_committed(repository, branch, gone)
+    return Attempt(repository, branch, LocalMove("commit", branch.sealed_tokens, from_staging=True))
 
 
 def seal(repository: Repository, name: str) -> Branch:
@@ -133,7 +132,7 @@ def seal(repository: Repository, name: str) -> Branch:
 
 
 def _check_not_committed(
-    repository: Repository, branch: Branch, gone: Sequence[StagingToken]
+    repository: Repository, branch: Branch, gone: frozenset[StagingToken]
 ) -> None:
     """Refuse to go on if another commit took the staged changes that this one had sealed.
 
@@ -142,10 +141,9 @@ def _check_not_committed(
     Raises:
         LostRace: naming the head, which has them.
     """
-    taken = set(gone)
     with repository.lake.kv.read() as txn:
         for operation in log.iter_operations(txn, repository.key):
-            if not taken.isdisjoint(operation.sealed):
+            if not gone.isdisjoint(operation.sealed):
                 break
         else:
             return
@@ -158,19 +156,23 @@ def _check_not_committed(
         )
 
 
-def clean_attempts(repository: Repository, name: str, *, kind: str) -> Iterator[Attempt]:
-    """Yield attempts at a commit on a branch without uncommitted changes, as `staged_attempts`.
+def clean_attempt(repository: Repository, name: str, *, kind: str) -> Attempt:
+    """Return an attempt at a commit on a branch without uncommitted changes.
 
     Staged records that are equal to the head are no changes; the move takes them off the branch.
     What is staged meanwhile stays staged, on top of the new head.
+
+    Args:
+        repository: the repository of the branch.
+        name: the name of the branch.
+        kind: the kind of operation, as the log shows it.
 
     Raises:
         NotFound: no such branch.
         DirtyBranch: it has uncommitted changes.
     """
-    for _ in range(MAX_ATTEMPTS):
-        branch = _seal_clean(repository, name)
-        yield Attempt(repository, branch, LocalMove(kind, branch.sealed_tokens, from_staging=False))
+    branch = _seal_clean(repository, name)
+    return Attempt(repository, branch, LocalMove(kind, branch.sealed_tokens, from_staging=False))
 
 
 def _seal_clean(repository: Repository, name: str) -> Branch:
@@ -186,8 +188,8 @@ def _seal_clean(repository: Repository, name: str) -> Branch:
     return seal(repository, name)
 
 
-def attempts_on_top(repository: Repository, name: str, *, kind: str) -> Iterator[Attempt]:
-    """Yield attempts at a commit below what is staged on a branch, as `staged_attempts`.
+def attempt_on_top(repository: Repository, name: str, *, kind: str) -> Attempt:
+    """Return an attempt at a commit below what is staged on a branch.
 
     The caller refuses staged changes of the paths that the commit changes. Records that are staged
     as the head has them would undo the commit;
@@ -196,41 +198,39 @@ def attempts_on_top(repository: Repository, name: str, *, kind: str) -> Iterator
     Raises:
         NotFound: no such branch.
     """
-    for _ in range(MAX_ATTEMPTS):
-        with repository.lake.kv.read() as txn:
-            branch = branch_at(repository, txn, name)
-        yield Attempt(repository, branch, LocalMove(kind, (), from_staging=False))
+    with repository.lake.kv.read() as txn:
+        branch = branch_at(repository, txn, name)
+    return Attempt(repository, branch, LocalMove(kind, (), from_staging=False))
 
 
 def kept_moving(name: str) -> LostRace:
-    """Return the error for a branch that moved during every attempt."""
+    """Return the error for a branch that moved during each of `MAX_ATTEMPTS` attempts."""
     return LostRace(
         f"branch {name} moved {MAX_ATTEMPTS} times while this was built", hint="try again"
     )
 
 
-class Attempt:
+class Attempt(NamedTuple):
     """One attempt to move a branch to a commit built from its head.
 
-    Args:
+    Attributes:
         repository: the repository of the branch.
         branch: the branch that the commit is built from.
         landing: what the move changes besides the head.
     """
 
-    def __init__(self, repository: Repository, branch: Branch, landing: LocalMove) -> None:
-        self._repository = repository
-        self.branch = branch
-        self._landing = landing
+    repository: Repository
+    branch: Branch
+    landing: LocalMove
 
     @contextmanager
     def sealed_view(self) -> Iterator[View]:
         """Open the head with the sealed changes on top."""
-        repository, branch = self._repository, self.branch
+        repository, branch = self.repository, self.branch
         repository.lake.runtime.on_step("build")
         with repository.lake.kv.read() as txn:
             head = RefStore(txn, repository.key).get_commit(branch.commit_id)
-            yield View(repository, txn, head, self._landing.sealed, branch.name)
+            yield View(repository, txn, head, self.landing.sealed, branch.name)
 
     @contextmanager
     def view(self) -> Iterator[View]:
@@ -240,8 +240,7 @@ class Attempt:
             DirtyBranch: the sealed areas hold changes, staged before the branch was sealed.
         """
         with self.sealed_view() as view:
-            if view.tokens:
-                check_clean(view)
+            check_clean(view)
             yield View(view.repository, view.txn, view.commit, (), view.name)
 
     def move(self, draft: Draft, *, left: tuple[StagingToken, ...] = ()) -> Commit | None:
@@ -259,14 +258,14 @@ class Attempt:
             CommitUnderWay: another process is sending a commit of the branch to the bucket.
             LakeError: what `BranchMover.move` raises.
         """
-        repository, branch = self._repository, self.branch
+        repository, branch = self.repository, self.branch
         lake = repository.lake
         if len({parent.id for parent in draft.parents}) < len(draft.parents):
             raise ValueError(f"a commit on {branch.name} would have one parent twice")
         check_texts(draft)
         dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
         commit = describe_commit(**dated._asdict())
-        landing = self._landing._replace(left=left)
+        landing = self.landing._replace(left=left)
         if repository.mover is None:
             has_moved = intents.land(repository, branch, commit, landing)
         else:
@@ -286,7 +285,7 @@ class Attempt:
         Returns:
             Whether the branch still was what would be built from; if not, there may be changes now.
         """
-        repository, branch, sealed = self._repository, self.branch, self._landing.sealed
+        repository, branch, sealed = self.repository, self.branch, self.landing.sealed
         if not sealed:
             return True
         repository.lake.runtime.on_step("discard")
@@ -298,7 +297,7 @@ class Attempt:
             after = before._replace(sealed_tokens=newer_than(before, sealed))
             refs.put_branch(after)
             changes = [operation_log.branch_change(before, after)]
-            kind = self._landing.operation
+            kind = self.landing.operation
             operation_log.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
         return True
 

@@ -13,7 +13,7 @@ from lakecli.committed.merge import merge as merge_trees
 from lakecli.committed.merge import refuse_conflicts
 from lakecli.committed.scan import type_of
 from lakecli.errors import NothingToDo
-from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
+from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
 from lakecli.repository.reading.merge_points import MergePoints, find_merge_points
@@ -55,7 +55,10 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
         NothingToDo: the source brings nothing that the destination lacks, or it is at the head
             of the destination: a merge commit would have one parent twice.
     """
-    for attempt in clean_attempts(repository, destination, kind="merge"):
+    default = f"Merge '{source}' into '{destination}'"
+    message = default if options.message is None else options.message
+    for _ in range(MAX_ATTEMPTS):
+        attempt = clean_attempt(repository, destination, kind="merge")
         with attempt.view() as view:
             points = _points(repository, view, source, options)
             head = claim_head(view)
@@ -73,21 +76,12 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
                 )
                 refuse_conflicts(repository.trees, **sides, hint=hint)
             source_wins = options.strategy == MergeStrategy.SOURCE_WINS
-            merged = merge_trees(repository.trees, **sides, source_wins=source_wins)
+            tree = merge_trees(repository.trees, **sides, source_wins=source_wins)
         parents = [head] if options.squash else [head, merged_commit]
-        message = options.message
-        if message is None:
-            message = f"Merge '{source}' into '{destination}'"
         metadata = {MERGE_STRATEGY: str(options.strategy), **(options.metadata or {})}
-        draft = Draft(
-            metarange_id=merged,
-            parents=parents,
-            message=message,
-            committer=options.committer,
-            metadata=metadata,
-            also_counts=[points.source],
+        commit = attempt.move(
+            Draft(tree, parents, message, options.committer, metadata, also_counts=[points.source])
         )
-        commit = attempt.move(draft)
         if commit is not None:
             return commit
     raise kept_moving(destination)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from lakecli.base.model import EMPTY_TREE, Commit
 from lakecli.errors import Refused
 from lakecli.repository.cherry_pick import apply_change, parent_of
-from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
+from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
 from lakecli.repository.reading.view import commit_at
@@ -44,7 +44,8 @@ def revert(
         NothingToDo: the branch would stay as it is.
     """
     said = f"Revert {ref}" if message is None else message
-    for attempt in clean_attempts(repository, branch, kind="revert"):
+    for _ in range(MAX_ATTEMPTS):
+        attempt = clean_attempt(repository, branch, kind="revert")
         with attempt.view() as view:
             picked = commit_at(repository, view.txn, ref)
             if len(picked.parents) > 1 and parent_number is None:

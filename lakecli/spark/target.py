@@ -34,7 +34,7 @@ from lakecli.committed.writer import apply
 from lakecli.errors import AlreadyExists, ConflictError, LakeError, UsageError
 from lakecli.refs.ref_store import CommitReader, RefStore, get_commit, get_parent
 from lakecli.repository.cherry_pick import CHERRY_PICK_ORIGIN
-from lakecli.repository.commit_attempts import Draft, clean_attempts, kept_moving
+from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.reading.view import View, branch_at, commit_at, open_view, view_of_branch
@@ -215,7 +215,8 @@ class WriteTarget:
         trees = self._repository.trees
         batch = self._batch
 
-        for attempt in clean_attempts(self._repository, self._branch, kind="commit"):
+        for _ in range(MAX_ATTEMPTS):
+            attempt = clean_attempt(self._repository, self._branch, kind="commit")
             with attempt.view() as view:
                 if self._is_written(view):
                     return None

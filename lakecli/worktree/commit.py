@@ -13,7 +13,7 @@ from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.committed.writer import apply
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
-from lakecli.repository.commit_attempts import Draft, attempts_on_top, kept_moving
+from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, attempt_on_top, kept_moving
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard import claim_head
 from lakecli.repository.reading.contents import digest_of
@@ -247,7 +247,8 @@ class _Committing:
     # -- the commit --------------------------------------------------------------------------
 
     def _commit(self) -> Commit:
-        for attempt in attempts_on_top(self._repository, self._branch, kind="local commit"):
+        for _ in range(MAX_ATTEMPTS):
+            attempt = attempt_on_top(self._repository, self._branch, kind="local commit")
             with attempt.view() as view:
                 draft = self._draft(view)
             commit = attempt.move(draft)

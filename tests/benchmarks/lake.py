@@ -15,7 +15,7 @@ from lakecli.committed.writer import apply
 from lakecli.errors import NotFound
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.commit_attempts import Draft, clean_attempts
+from lakecli.repository.commit_attempts import Draft, clean_attempt
 from lakecli.repository.contract import DEFAULT_MEMORY_SIZE, Home, Runtime
 from lakecli.repository.guard import claim_head
 from lakecli.repository.handle.lake import Lake
@@ -58,7 +58,7 @@ class Place(NamedTuple):
 
 def commit_entries(repository: Repository, entries: Iterable[tuple[bytes, bytes]]) -> Commit:
     """Commit entries in key order to the main branch, without staging them."""
-    attempt = next(clean_attempts(repository, MAIN, kind="commit"))
+    attempt = clean_attempt(repository, MAIN, kind="commit")
     with attempt.view() as view:
         head = claim_head(view)
         tree = apply(repository.trees, EMPTY_TREE, entries)

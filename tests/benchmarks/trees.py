@@ -28,7 +28,7 @@ from lakecli.committed.writer import TreeWriter
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.commit_attempts import Draft, clean_attempts
+from lakecli.repository.commit_attempts import Draft, clean_attempt
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.guard import claim_head
 from lakecli.repository.merge import MergeOptions, merge
@@ -193,7 +193,7 @@ def costs(objects: int, directory: Path) -> Iterator[tuple[str, Cost]]:
         machine(directory, "eve") as eve,
     ):
         one = repo.create(ada, "demo", "s3://bucket/ns", range_entries=RANGE_ENTRIES)
-        attempt = next(clean_attempts(one, "main", kind="commit"))
+        attempt = clean_attempt(one, "main", kind="commit")
         with attempt.view() as view:
             draft = build(one, objects)._replace(parents=[claim_head(view)])
         attempt.move(draft)

@@ -30,7 +30,7 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.commit_attempts import clean_attempts
+from lakecli.repository.commit_attempts import clean_attempt
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.guard import claim_values
 from lakecli.repository.log import LogOptions, log
@@ -447,9 +447,9 @@ def test_the_driver_waits_for_a_store_as_long_as_executors_do(
 
         return instead
 
-    claims, commits = failing("claim", claim_values), failing("commit", clean_attempts)
+    claims, commits = failing("claim", claim_values), failing("commit", clean_attempt)
     monkeypatch.setattr("lakecli.spark.write.claim_values", claims)
-    monkeypatch.setattr("lakecli.spark.target.clean_attempts", commits)
+    monkeypatch.setattr("lakecli.spark.target.clean_attempt", commits)
     assert write(spark.range(7)).rows == 7
     assert (failed.count("claim"), failed.count("commit")) == (3, 3)
     monkeypatch.setattr("lakecli.spark.schemas.read_footer", failing("footer", read_footer))
