@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
-from lakecli.base.model import Difference
+from lakecli.base.differences import Difference
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.differences import (
     ChangeCountsJson,

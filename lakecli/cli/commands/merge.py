@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypedDict
 
-from lakecli.base.model import ChangeType, CommitId, Difference, MergeStrategy
+from lakecli.base.differences import ChangeType, Difference
+from lakecli.base.model import CommitId, MergeStrategy
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.differences import (
     ChangeCountsJson,
