@@ -48,7 +48,7 @@ from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.remote.ref_records import InvalidRecord, NotOurs, RecordedMove, RemoteRef, parse_moves
 from lakecli.remote.refs import ListedRef, find_ref, iter_refs, read_refs
 from lakecli.repository.contract import Repository
-from lakecli.repository.journal import tracking
+from lakecli.repository.journal import bucket_state, tracking
 from lakecli.stores.contract import (
     ANY,
     ObjectInfo,
@@ -255,7 +255,7 @@ def find_known(repository: Repository) -> KnownRefs:
     """Return all that is known of the refs of a repository's bucket."""
     with repository.lake.kv.read() as txn:
         tracked = list(TrackingStore(txn, repository.key).iter())
-        last = tracking.find_rollback(txn, repository)
+        last = bucket_state.find_rollback(txn, repository)
     stood = () if last is None else last.refs
     known = KnownRefs(
         repository.uri,

@@ -43,7 +43,7 @@ from lakecli.remote.gc_protocol import LEASE, STALE_AFTER, ObservedState, Phase
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_readable, check_writable
-from lakecli.repository.journal import tracking
+from lakecli.repository.journal import bucket_state
 from lakecli.repository.lakefs.kept_dumps import all_kept, confirm_stopped, find_take_over
 from lakecli.settings.keys import check_grace
 from lakecli.stores.capabilities import clear_temporaries
@@ -279,7 +279,7 @@ def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> Gc
         raise RefsWentBack(repository.uri, gone_back)
     put_last(store, refs)
     with repository.lake.kv.write() as txn:
-        tracking.forget_rollback(txn, repository)
+        bucket_state.forget_rollback(txn, repository)
     options = step.options._replace(accept_restored=False)
     next_step = prepare(repository, work.runner, options)
     if next_step.question:  # another machine has condemned, and nobody has confirmed to delete that

@@ -31,7 +31,7 @@ from lakecli.repository.handle.lake import (
     record_fields,
 )
 from lakecli.repository.handle.namespace import describe_there, owner_of
-from lakecli.repository.journal import operation_log, tracking
+from lakecli.repository.journal import bucket_state, operation_log, tracking
 from lakecli.repository.sharing.fetch import (
     Change,
     RefsInBucket,
@@ -102,12 +102,12 @@ def clone_counted(
     remote = read_remote(repository, {}, progress=progress)
     unpacked = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("register")
-    fetched = tracking.LastFetch(lake.runtime.now(), str(state.phase), state.epoch)
+    fetched = bucket_state.LastFetch(lake.runtime.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         check_name_free(txn, name, uri)
         _check_new(txn, record)
         made, left_out = _register(txn, repository, remote, unpacked)
-        tracking.put_fetched(txn, repository, fetched)
+        bucket_state.put_fetched(txn, repository, fetched)
     branches = sum(isinstance(each, Branch) for each in made)
     damaged = (*remote.damaged, *unpacked.damaged)
     notify(repository, damaged)
@@ -221,7 +221,7 @@ def _forget(
     for tag in list(refs.iter_tags()):
         found[RefKind.TAG, tag.name] = tag
         refs.delete_tag(tag.name)
-    tracking.forget_all(txn, repository)
+    bucket_state.forget_all(txn, repository)
     txn.delete_owned(Table.INTENTS, repository.key)
     return found
 

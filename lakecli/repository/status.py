@@ -15,7 +15,7 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.journal import tracking
+from lakecli.repository.journal import bucket_state
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.staging import area
 
@@ -79,14 +79,14 @@ def has_unfinished(repository: Repository) -> bool:
 def last_fetched(repository: Repository) -> datetime | None:
     """Return when this clone last read all refs of the bucket; ``None``: never."""
     with repository.lake.kv.read() as txn:
-        fetched = tracking.find_fetched(txn, repository)
+        fetched = bucket_state.find_fetched(txn, repository)
     return None if fetched is None else fetched.at
 
 
 def last_pushed(repository: Repository) -> datetime | None:
     """Return when this clone last moved a ref in the bucket; ``None``: never."""
     with repository.lake.kv.read() as txn:
-        return tracking.find_pushed_at(txn, repository)
+        return bucket_state.find_pushed_at(txn, repository)
 
 
 def went_back(repository: Repository) -> list[tuple[RefKind, str]]:
@@ -95,9 +95,9 @@ def went_back(repository: Repository) -> list[tuple[RefKind, str]]:
     If there are any, a notice says so.
     """
     with repository.lake.kv.read() as txn:
-        behind = list(tracking.iter_behind(txn, repository))
+        behind = list(bucket_state.iter_behind(txn, repository))
     if behind:
-        tracking.notify_rollback(repository, behind)
+        bucket_state.notify_rollback(repository, behind)
     return behind
 
 

@@ -18,7 +18,8 @@ from lakecli.remote.packs import write_pack
 from lakecli.remote.ref_records import RecordedMove
 from lakecli.repository import branch, tag
 from lakecli.repository.handle.namespace import NewerRepository
-from lakecli.repository.journal.tracking import find_fetched, iter_known_moves, put_known_moves
+from lakecli.repository.journal.bucket_state import find_fetched
+from lakecli.repository.journal.tracking import iter_known_moves, put_known_moves
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import MAX_NAMED, Change, Unpacked, _add, fetch
 from lakecli.repository.undo.undo import undo

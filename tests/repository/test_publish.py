@@ -30,7 +30,7 @@ from lakecli.repository.handle.namespace import (
     check_readable,
     check_writable,
 )
-from lakecli.repository.journal import tracking
+from lakecli.repository.journal import bucket_state
 from lakecli.repository.journal.intents import WantedMove, finish_pending
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.reading.view import view_of_branch
@@ -445,7 +445,7 @@ def test_data_of_the_hour_after_the_bucket_went_back_is_not_trusted(
     repository: Repository, bucket: FaultyStore, hours_after: float, *, is_refused: bool
 ) -> None:
     with repository.lake.kv.write() as txn:
-        tracking.accept_rollback(txn, repository, (), packs=())
+        bucket_state.accept_rollback(txn, repository, (), packs=())
     add(repository, b"gone", days_old=-hours_after / 24)
     for number in range(SAMPLE):
         path = b"younger-%d" % number

@@ -13,7 +13,7 @@ from lakecli.base.model import RefKind
 from lakecli.base.progress import NoProgress
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.remote.refs import find_ref
-from lakecli.repository.journal import tracking
+from lakecli.repository.journal import bucket_state, tracking
 from lakecli.repository.sharing.fetch import read_remote
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
@@ -126,12 +126,12 @@ def test_a_ref_that_went_back_is_behind_until_it_catches_up(
             if there is not ...:
                 name = write_id(str(number))
                 positions.put(Tracked(kind, "name", there, number, name, f"version {number}"))
-            return list(tracking.iter_behind(txn, repository)) == [(kind, "name")]
+            return list(bucket_state.iter_behind(txn, repository)) == [(kind, "name")]
 
     assert not is_behind(1, stood)
     with repository.lake.kv.write() as txn:
         seen = Tracked(kind, "name", stood, 1, write_id("1"), "version 1")
-        tracking.accept_rollback(txn, repository, [seen], packs=())
+        bucket_state.accept_rollback(txn, repository, [seen], packs=())
     assert not is_behind(2, stood)
     assert is_behind(3, lower)
     assert is_behind(4, None)

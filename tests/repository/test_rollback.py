@@ -17,7 +17,7 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.journal.tracking import notify_rollback
+from lakecli.repository.journal.bucket_state import notify_rollback
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_all, push_deletion

@@ -30,7 +30,7 @@ from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle.lake import LocalRepository, drop_forgotten, iter_forgotten
-from lakecli.repository.journal import operation_log, tracking
+from lakecli.repository.journal import bucket_state, operation_log
 from lakecli.repository.journal.intents import iter_begun
 from lakecli.staging import area
 
@@ -178,7 +178,7 @@ def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
             operation_log.settle_copy(txn, repository, token)
         for table in (Table.TAGS, Table.INTENTS):
             txn.delete_owned(table, repository.key)
-        tracking.forget_all(txn, repository)
+        bucket_state.forget_all(txn, repository)
         drop_forgotten(txn, repository.record)
     return deleted + 1
 

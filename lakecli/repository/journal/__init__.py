@@ -2,8 +2,9 @@
 
 ::
 
-    tracking         where the refs in the bucket stood when it last read them; noticing that the
-                     bucket went back in time
+    bucket_state     when it last read the bucket's refs and moved one; that the bucket went back in
+                     time
+    tracking         where the refs in the bucket stood when it last read them
     unsent_moves     notes of refs that are still to move in the bucket; which may be deleted there
     operation_log    appending to the operation log; the staging tokens that operations own, and
                      what a move of a branch makes of them; a look at this machine's clock

@@ -37,7 +37,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, RefMove, look_up_move
 from lakecli.repository.contract import Finished, Repository
-from lakecli.repository.journal import operation_log, tracking
+from lakecli.repository.journal import bucket_state, operation_log, tracking
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
 
 _ID_FIELD: Final = "write_id"
@@ -230,7 +230,7 @@ def record_outcome(
     intent = begun.intent
     if not applied:
         return
-    tracking.put_pushed_at(txn, repository, repository.lake.runtime.now())
+    bucket_state.put_pushed_at(txn, repository, repository.lake.runtime.now())
     if begun.landing is None:
         if not is_new:
             return  # another process has recorded it

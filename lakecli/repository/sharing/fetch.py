@@ -32,7 +32,7 @@ from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, ListedRef, iter_refs, read_refs
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.handle.namespace import check_readable
-from lakecli.repository.journal import operation_log, tracking, unsent_moves
+from lakecli.repository.journal import bucket_state, operation_log, tracking, unsent_moves
 from lakecli.stores.contract import Version
 
 MAX_NAMED: Final = 16
@@ -117,13 +117,13 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     packs = {info.id for info in list_packs(repository.store)} if back else set()
     unpacked = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("track")
-    fetched = tracking.LastFetch(lake.runtime.now(), str(state.phase), state.epoch)
+    fetched = bucket_state.LastFetch(lake.runtime.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         went_back = _accept(txn, repository, back, packs)
         updated = _track(txn, repository, remote, unpacked, went_back)
-        tracking.put_fetched(txn, repository, fetched)
+        bucket_state.put_fetched(txn, repository, fetched)
     if went_back:
-        tracking.notify_rollback(repository, went_back)
+        bucket_state.notify_rollback(repository, went_back)
     damaged = (*remote.damaged, *unpacked.damaged)
     notify(repository, damaged)
     return FetchReport(updated, unpacked.commits, unpacked.packs, remote.listed, damaged)
@@ -147,7 +147,7 @@ def _accept(
     positions = TrackingStore(txn, repository.key)
     seen = [each for each in back if positions.find(each.kind, each.name) == each]
     if seen:
-        tracking.accept_rollback(txn, repository, seen, packs=packs)
+        bucket_state.accept_rollback(txn, repository, seen, packs=packs)
     return {(each.kind, each.name): each for each in seen}
 
 

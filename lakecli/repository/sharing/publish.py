@@ -32,7 +32,7 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import MoveOutcome, MoveResult, find_ref, iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
-from lakecli.repository.journal import intents, tracking
+from lakecli.repository.journal import bucket_state, intents
 from lakecli.repository.journal.intents import WantedMove, make_move
 from lakecli.repository.sharing.references import NotInBucket, Trees, check_references
 
@@ -163,7 +163,7 @@ def _tracked(
     txn: ReadTransaction, repository: Repository, collection: GcState
 ) -> Sequence[Tracked]:
     """Return the tracked refs; none if something may have been collected since they were read."""
-    fetched = tracking.find_fetched(txn, repository)
+    fetched = bucket_state.find_fetched(txn, repository)
     if fetched is None:
         return ()
     then = GcState(phase=Phase(fetched.phase), epoch=fetched.epoch)
@@ -214,7 +214,7 @@ def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | N
     trusted_for = collection.grace * TRUSTED_SHARE - CLOCK_SLACK
     oldest = repository.lake.runtime.now() - trusted_for
     with repository.lake.kv.read() as txn:
-        last = tracking.find_rollback(txn, repository)
+        last = bucket_state.find_rollback(txn, repository)
     return oldest if last is None else max(oldest, last.at + CLOCK_SLACK)
 
 

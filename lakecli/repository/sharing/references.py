@@ -24,7 +24,7 @@ from lakecli.base.model import Entry, MetarangeId
 from lakecli.committed.diff import new_entries, new_ranges
 from lakecli.errors import IntegrityError
 from lakecli.repository.contract import Notice, Repository
-from lakecli.repository.journal import tracking
+from lakecli.repository.journal import bucket_state
 from lakecli.repository.reading.addresses import check_key, is_external
 from lakecli.repository.sharing.fetch import find_gone_back
 from lakecli.repository.stored_objects import (
@@ -136,7 +136,7 @@ def _can_trust(repository: Repository, trees: Trees, *, has_fetched: bool) -> bo
         return True
     back = find_gone_back(repository)
     if back:
-        tracking.notify_rollback(repository, back)
+        bucket_state.notify_rollback(repository, back)
     return not back
 
 
