@@ -46,7 +46,7 @@ from lakecli.imports.sources import FilesSource
 from lakecli.imports.tree_parts import EMPTY, BaseSlice, PartWriter, Records, Whole
 from lakecli.repository.reading.addresses import split_address, split_pin
 from lakecli.repository.reading.contents import PIECE
-from lakecli.repository.transfer.ingest import Ingest, Ingested
+from lakecli.repository.transfer.ingest import Ingest, Ingested, look
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy
 from lakecli.stores.read_only import at_version
@@ -243,9 +243,8 @@ class Copier:
 
     def copy(self, rows: Rows) -> tuple[Rows, list[bytes]]:
         """Copy objects; leave out those that fail, and record why."""
-        location, writes = self._task.location, self._task.writes
-        files = self._files
-        ingest = Ingest(location.store(), guard=location.guard() if writes else None)
+        location, files = self._task.location, self._files
+        ingest = Ingest(location.store(), location.guard()) if self._task.writes else None
         if files is None:  # the listing leaves out links that must not be followed
             opener = FileOpener(None, LinkPolicy.FOLLOW)
         else:
@@ -263,7 +262,7 @@ class Copier:
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
             outcomes = list(pool.map(copy_one, range(len(rows))))
-        if writes:
+        if ingest is not None:
             ingest.flush(each for each in outcomes if not isinstance(each, str))
         kept, values = [], []
         for at, outcome in enumerate(outcomes):
@@ -287,24 +286,23 @@ class Copier:
             )
         return (rows if len(kept) == len(rows) else rows.take(kept)), values
 
-    def _copy(self, ingest: Ingest, opener: FileOpener, rows: Rows, at: int) -> Ingested:
+    def _copy(self, ingest: Ingest | None, opener: FileOpener, rows: Rows, at: int) -> Ingested:
         """Copy one object, or only read it.
 
         Raises:
             IntegrityError: its size is not the one in the source.
         """
-        writes = self._task.writes
         address = rows.addresses[at].decode("utf-8", "surrogateescape")
         plain, version_id = split_pin(address)
         uri, key = split_address(plain)
         if is_local(uri):
             path = os.fsencode(f"{uri.removeprefix('local://').rstrip('/')}/{key}")
             with opener.open(path) as file:
-                done = ingest.file(file) if writes else ingest.look(file)
+                done = look(file) if ingest is None else ingest.file(file)
         else:
             store = store_of(uri, account=self._task.location.account)
             with at_version(store, version_id).open(key) as source:
-                done = ingest.stream(source) if writes else _read(source)
+                done = _read(source) if ingest is None else ingest.stream(source)
         if done.size != rows.sizes[at]:
             raise IntegrityError(f"it has {done.size} bytes instead of {rows.sizes[at]}")
         return done

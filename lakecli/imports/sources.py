@@ -20,7 +20,7 @@ from lakecli.imports.model import ROWS_AT_ONCE, EmptySource, Failures, ImportPar
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import unpinned_bytes
 from lakecli.repository.transfer.ignore_patterns import is_own
-from lakecli.repository.transfer.ingest import Ingest
+from lakecli.repository.transfer.ingest import look
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, WalkedFile, walk
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.uri import is_local, parse
@@ -200,16 +200,15 @@ class FilesSource(NamedTuple):
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
         """Yield the files; hash each one unless it will be copied."""
-        ingest = None if task.copies else Ingest(task.location.store())
         opener = FileOpener(self.root, self.links)
         start = b"local://" + self.root.rstrip(b"/") + b"/"
         rows = Rows([], [], [], [], [])
         for file in self.files:
             problem, checksum, size = file.problem, "", file.size
-            if ingest is not None and not problem:
+            if not (task.copies or problem):
                 try:
                     with opener.open(os.path.join(self.root, file.name)) as opened:
-                        done = ingest.look(opened)
+                        done = look(opened)
                     checksum, size = done.digest, done.size
                 except OSError as error:
                     problem = (error.strerror or str(error)).lower()

@@ -238,9 +238,7 @@ class Across:
         self._places: set[str] = set()
         self._can_copy = can_copy(source.store, target.store)
         self.report = AcrossReport()
-        self.ingest = Ingest(
-            target.store, guard=target.guard, progress=progress, parallelism=parallelism
-        )
+        self.ingest = Ingest(target.store, target.guard, progress=progress, parallelism=parallelism)
 
     def bring(self, values: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """Bring in the objects of some entries, several at a time; they are claimed then.

@@ -219,7 +219,7 @@ class Uploader:
         self._stager = Stager(repository, branch, kind="upload")
         self.ingest = Ingest(
             repository.store,
-            guard=repository.guard,
+            repository.guard,
             repository=repository,
             part_size=options.part_size,
             progress=options.progress,

@@ -28,8 +28,8 @@ from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import values_on
 from lakecli.repository.transfer.ignore_patterns import Selection, is_own
-from lakecli.repository.transfer.ingest import SMALL, Ingest
-from lakecli.repository.transfer.parallel import FailureBudget
+from lakecli.repository.transfer.ingest import SMALL, look
+from lakecli.repository.transfer.parallel import FailureBudget, Workers
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.walk import (
     AscendingNames,
@@ -439,12 +439,7 @@ def _plan(target: _UploadTarget, files: _UploadFiles) -> Iterator[PathStep]:
     """Yield what an upload would do, a batch of files at a time; nothing is written."""
     repository, _, prefix, options = target
     options.check(repository.lake.runtime.now())
-    ingest = Ingest(
-        repository.store,
-        repository=repository,
-        progress=options.progress,
-        parallelism=options.parallelism,
-    )
+    workers = Workers(options.parallelism)
     opener = FileOpener(files.root, options.links)
     steps: list[tuple[bytes, PathStep]] = []
 
@@ -457,10 +452,17 @@ def _plan(target: _UploadTarget, files: _UploadFiles) -> Iterator[PathStep]:
         if expected is not None and expected.size == size:
             try:
                 with opener.open(found.path) as file:
-                    brought = BroughtIn(path, ingest.look(file, expected=expected), present)
+                    seen = look(
+                        file,
+                        expected=expected,
+                        lake=repository.lake,
+                        progress=options.progress,
+                        workers=workers,
+                    )
             except _OF_ONE_FILE as error:
                 return PathStep(PathAction.FAILED, found.path, error=_reason(error))
             at = repository.lake.runtime.now()
+            brought = BroughtIn(path, seen, present)
             if is_same(present, brought.value(options, at=at, has_mtime=True)):
                 action = PathAction.UNCHANGED
         options.progress.advance(items=1)
@@ -471,7 +473,7 @@ def _plan(target: _UploadTarget, files: _UploadFiles) -> Iterator[PathStep]:
 
     items = _items(target, files.found)
     while batch := list(islice(items, LOOK_AHEAD)):
-        ingest.workers.for_each(batch, add)
+        workers.for_each(batch, add)
         yield from (step for _, step in sorted(steps))
         steps.clear()
 

@@ -264,7 +264,7 @@ class _TaskFiles:
         self._schema = pa.ipc.read_schema(pa.py_buffer(self._layout.schema))
         self._task = task
         self._path = path
-        self._ingest = Ingest(writer.location.store(), guard=writer.location.guard())
+        self._ingest = Ingest(writer.location.store(), writer.location.guard())
         self._done: list[tuple[str, Ingested, int]] = []
         self._directory: str | None = None
         self._file: _ParquetFile | _TextFile | None = None

@@ -44,7 +44,7 @@ def spark_write(
     repository.lake.runtime.on_step("rows")
     # Its own guard lives as long as the process, whose clock does not pass with that of the world.
     guard = GcGuard(location.store())
-    ingest = Ingest(location.store(), guard=guard)
+    ingest = Ingest(location.store(), guard)
     with FileOpener(None, LinkPolicy.FOLLOW).open(os.fsencode(file)) as opened:
         ingested = ingest.file(opened)
     ingest.flush([ingested])

@@ -14,11 +14,13 @@ from blake3 import blake3
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.errors import PermissionDenied, Unreachable
+from lakecli.repository.guard import GcGuard
 from lakecli.repository.transfer.ingest import (
     SMALL,
     ExpectedObject,
     Ingest,
     Ingested,
+    look,
 )
 from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy, SpecialFile
@@ -116,7 +118,7 @@ def test_a_file_of_any_size_is_stored(
     path = file(data)
     os.utime(path, (1_700_000_000, 1_600_000_000))
     progress = RecordedProgress()
-    bringing = Ingest(store, progress=progress)
+    bringing = Ingest(store, GcGuard(store), progress=progress)
     ingested = bring(bringing, path)
     bringing.flush()
     assert (ingested.digest, ingested.size) == (digest(data), size)
@@ -143,7 +145,7 @@ def test_a_stream_of_any_size_is_stored(store: ObjectStore, size: int) -> None:
             buffer[: len(piece)] = piece
             return len(piece)
 
-    bringing = Ingest(store)
+    bringing = Ingest(store, GcGuard(store))
     ingested = bringing.stream(Dribble())  # type: ignore[arg-type]
     bringing.flush()
     assert (ingested.digest, ingested.size, ingested.mtime) == (digest(data), size, 0)
@@ -156,7 +158,7 @@ def test_nothing_is_visible_under_its_name_before_it_is_whole(
 ) -> None:
     (tmp_path / "namespace").mkdir()
     store = DirectoryStore(str(tmp_path / "namespace"))
-    bringing = Ingest(store)
+    bringing = Ingest(store, GcGuard(store))
     bring(bringing, file(contents(size)))
     assert keys(store) == set()
     bringing.flush()
@@ -168,11 +170,11 @@ def test_an_expected_object_that_exists_is_not_written(
     store: ObjectStore, file: Callable[[bytes], bytes], size: int
 ) -> None:
     path = file(contents(size))
-    first = Ingest(store)
+    first = Ingest(store, GcGuard(store))
     bring(first, path)
     first.flush()
     counting = Writes(store)
-    again = Ingest(counting)
+    again = Ingest(counting, GcGuard(store))
     expected = ExpectedObject(digest(contents(size)), size)
     assert bring(again, path, expected=expected).digest == expected.digest
     again.flush()
@@ -206,7 +208,7 @@ def test_a_flush_claims_objects_as_found_that_may_have_been_there(
     there, new = data_key(digest(b"there")), data_key(digest(b"new"))
     store.put(there, b"there", ANY)
     guard = Claims(collects=collects)
-    bringing = Ingest(store, guard=guard)
+    bringing = Ingest(store, guard)
     bringing.flush([bring(bringing, file(each)) for each in (b"there", b"new")])
     if collects or isinstance(store, MemoryStore):
         assert guard.settled == [({there}, {new})]
@@ -219,7 +221,7 @@ def test_an_object_that_was_written_before_the_last_flush_is_claimed_as_found(
 ) -> None:
     first, second = data_key(digest(b"first")), data_key(digest(b"second"))
     guard = Claims(collects=True)
-    bringing = Ingest(store, guard=guard)
+    bringing = Ingest(store, guard)
     waiting, flushed = (bring(bringing, file(each)) for each in (b"first", b"second"))
     bringing.flush([flushed])
     bringing.flush([waiting])
@@ -231,7 +233,7 @@ def test_an_expected_object_that_is_lost_is_written(
     store: ObjectStore, file: Callable[[bytes], bytes], size: int
 ) -> None:
     data = contents(size)
-    bringing = Ingest(store)
+    bringing = Ingest(store, GcGuard(store))
     bring(bringing, file(data), expected=ExpectedObject(digest(data), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
@@ -246,7 +248,7 @@ def test_a_writer_without_read_permission_can_write(
             raise PermissionDenied("not yours to know")
 
     data, store = contents(size), WriteOnly()
-    bringing = Ingest(store)
+    bringing = Ingest(store, GcGuard(store))
     bring(bringing, file(data), expected=ExpectedObject(digest(data), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
@@ -257,7 +259,7 @@ def test_a_file_other_than_expected_is_written(
     store: ObjectStore, file: Callable[[bytes], bytes], size: int
 ) -> None:
     data = contents(size)
-    bringing = Ingest(store)
+    bringing = Ingest(store, GcGuard(store))
     bring(bringing, file(data), expected=ExpectedObject(digest(b"other"), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
@@ -270,7 +272,7 @@ def test_a_large_file_is_hashed_only_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = file(contents(LARGE))
-    first = Ingest(store, repository=later)
+    first = Ingest(store, GcGuard(store), repository=later)
     ingested = bring(first, path)
     assert ingested.size == LARGE
     first.flush([ingested])
@@ -279,7 +281,9 @@ def test_a_large_file_is_hashed_only_once(
         pytest.fail("read again")
 
     monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", hashes_again)
-    assert bring(Ingest(store, repository=later), path).digest == digest(contents(LARGE))
+    assert bring(Ingest(store, GcGuard(store), repository=later), path).digest == digest(
+        contents(LARGE)
+    )
 
 
 def test_a_large_file_is_sent_again_if_its_object_is_gone(
@@ -288,7 +292,7 @@ def test_a_large_file_is_sent_again_if_its_object_is_gone(
     path = file(contents(LARGE))
     key = data_key(digest(contents(LARGE)))
     for _ in range(2):
-        bringing = Ingest(store, repository=later)
+        bringing = Ingest(store, GcGuard(store), repository=later)
         ingested = bring(bringing, path)
         bringing.flush([ingested])
         assert store.head(key).size == LARGE
@@ -324,7 +328,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
         return real(*arguments)
 
     monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", change_it)
-    bringing = Ingest(store)
+    bringing = Ingest(store, GcGuard(store))
     with pytest.raises(FileChanged):
         bring(bringing, path)
     assert changed
@@ -338,10 +342,11 @@ def test_work_on_a_large_file_ends_if_another_thread_has_failed(
             raise KeyboardInterrupt
 
     path = file(contents(LARGE))
-    bringing = Ingest(store)
+    bringing = Ingest(store, GcGuard(store))
     bringing.workers = Stopping(2)
     expected = ExpectedObject(digest(contents(LARGE)), LARGE)
-    for work in (bringing.file, bringing.look, partial(bringing.file, expected=expected)):
+    looking = partial(look, workers=bringing.workers)
+    for work in (bringing.file, looking, partial(bringing.file, expected=expected)):
         with pytest.raises(KeyboardInterrupt), FileOpener(None, LinkPolicy.FAIL).open(path) as each:
             work(each)
     with pytest.raises(KeyboardInterrupt):
@@ -355,10 +360,12 @@ def test_a_directory_a_pipe_and_a_link_are_refused(store: ObjectStore, tmp_path:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "."):
         with pytest.raises(SpecialFile):
-            bring(Ingest(store), os.fsencode(tmp_path / name))
+            bring(Ingest(store, GcGuard(store)), os.fsencode(tmp_path / name))
     with pytest.raises(OSError, match="symbolic links"):
-        bring(Ingest(store), os.fsencode(tmp_path / "link"))
-    followed = bring(Ingest(store), os.fsencode(tmp_path / "link"), links=LinkPolicy.FOLLOW)
+        bring(Ingest(store, GcGuard(store)), os.fsencode(tmp_path / "link"))
+    followed = bring(
+        Ingest(store, GcGuard(store)), os.fsencode(tmp_path / "link"), links=LinkPolicy.FOLLOW
+    )
     assert followed.digest == digest(b"there")
 
 
@@ -374,7 +381,7 @@ def test_a_full_disk_is_reported_as_an_error_of_the_namespace(
         def spool(self) -> tuple[str, BinaryIO]:
             return "name", open("/dev/full", "wb", buffering=0)
 
-    bringing = Ingest(store)
+    bringing = Ingest(store, GcGuard(store))
     bringing._batch = Full()  # type: ignore[assignment]
     with pytest.raises(Unreachable, match="no space left on device"):
         bring(bringing, file(contents(LARGE)))

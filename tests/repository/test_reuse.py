@@ -258,7 +258,7 @@ def test_an_object_is_kept_that_the_first_collection_condemns_during_an_upload(
     (tmp_path / "namespace").mkdir()
     store: ObjectStore = DirectoryStore(str(tmp_path / "namespace"))
     guard = GcGuard(store, monotonic=lambda: clock[0])
-    ingest = Ingest(store, guard=guard)
+    ingest = Ingest(store, guard)
 
     def upload(text: bytes) -> str:
         (tmp_path / "file").write_bytes(text)

@@ -31,7 +31,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import file_digests
 from lakecli.kv.file_digests import FileKey
-from lakecli.repository.contract import AddressResolver, Repository
+from lakecli.repository.contract import AddressResolver, OwnLake, Repository
 from lakecli.repository.reading.addresses import is_outside
 from lakecli.repository.reading.contents import PIECE, md5_of
 from lakecli.repository.transfer.parallel import Memory, Workers
@@ -172,8 +172,7 @@ class Ingest:
 
     Args:
         store: the storage namespace.
-        guard: claims the objects against garbage collection; ``None``: only `look` is called, or
-            the caller claims them.
+        guard: claims the objects against garbage collection.
         repository: remembers in the local store the digests of large files, so that an unchanged
             one is not read again, and which parts of large files a bucket has; ``None``: nothing is
             remembered, and each file is sent in one call.
@@ -190,8 +189,8 @@ class Ingest:
     def __init__(
         self,
         store: ObjectStore,
+        guard: Guard,
         *,
-        guard: Guard | None = None,
         repository: Repository | None = None,
         part_size: int = PART_SIZE,
         progress: Progress = NO_PROGRESS,
@@ -201,7 +200,7 @@ class Ingest:
         self._store = store
         self._guard = guard
         # If nothing was ever collected, nobody needs to know what a directory held before.
-        self._looks = guard is not None and guard.begin()
+        self._looks = guard.begin()
         self._is_local = is_local(store.uri)
         self._batch = store.batch() if self._is_local else None
         self._unsynced: list[str] = []
@@ -235,18 +234,6 @@ class Ingest:
         if file.status.st_size <= SMALL:
             return self._read(file, expected)
         return self._large(file, expected)._replace(status=file.status)
-
-    def look(self, file: OpenFile, *, expected: ExpectedObject | None = None) -> Ingested:
-        """Return what `file` would bring in, without writing anything; raises as it does."""
-        size = file.status.st_size
-        digests = Digests(expected, size)
-        digest = None
-        if size > SMALL and not needs_md5(expected, size):
-            digest = self._remembered_digest(_key_of(file))
-        if digest is None:
-            with os.fdopen(file.descriptor, "rb", buffering=0, closefd=False) as contents:
-                digest = self._hash(contents, digests)
-        return Ingested(digest, size, is_kept=digests.are_expected(), status=file.status)
 
     def _read(self, file: OpenFile, expected: ExpectedObject | None) -> Ingested:
         """Bring in one file that is read whole."""
@@ -292,7 +279,7 @@ class Ingest:
         key = _key_of(opened)
         size = opened.status.st_size
         # Only the BLAKE3 of a file is remembered; for its MD5 it is read.
-        known = None if needs_md5(expected, size) else self._remembered_digest(key)
+        known = None if needs_md5(expected, size) else _remembered_digest(self._lake, key)
         if known is not None and self.has(known, size):
             self._progress.advance(size=size)
             return Ingested(known, size)
@@ -305,13 +292,6 @@ class Ingest:
         self._hashed.append((key, done.digest, hashed_at))
         return done
 
-    def _remembered_digest(self, key: FileKey) -> str | None:
-        """Return the digest of a file that was hashed before, or ``None``."""
-        if self._lake is None:
-            return None
-        with self._lake.kv.read() as txn:
-            return file_digests.find_digest(txn, key)
-
     def _whole_file(
         self, file: BinaryIO, status: os.stat_result, expected: ExpectedObject | None
     ) -> Ingested:
@@ -321,7 +301,7 @@ class Ingest:
             return self._send(file, status, Digests(expected, size))
         if expected is not None and expected.size == size:
             digests = Digests(expected, size)
-            digest = self._hash(file, digests)
+            digest = _hash(file, digests, self.workers, self._progress)
             is_kept = digests.are_expected()
             if is_kept or self._has_expected(expected, digest, size):
                 self._progress.advance(size=size)
@@ -420,7 +400,10 @@ class Ingest:
         """Hash a file, then send it to a bucket; the second reading is verified."""
         size = status.st_size
         contents = None if self._sender is None else self._sender.read(file, size, digests)
-        digest = self._hash(file, digests) if contents is None else contents.digest
+        if contents is None:
+            digest = _hash(file, digests, self.workers, self._progress)
+        else:
+            digest = contents.digest
         if digests.are_expected():
             self._progress.advance(size=size)
             return Ingested(digest, size, is_kept=True)
@@ -432,13 +415,6 @@ class Ingest:
             file.seek(0)
             self.known(_verified(file, digest), digest, size)
         return Ingested(digest, size)
-
-    def _hash(self, file: BinaryIO, digests: Digests) -> str:
-        while piece := file.read(PIECE):
-            self.workers.check()
-            digests.update(piece)
-            self._progress.advance()
-        return digests.hexdigest()
 
     def has(self, digest: str, size: int) -> bool:
         """Tell whether the namespace has an object, by its BLAKE3; it may be damaged."""
@@ -476,8 +452,52 @@ class Ingest:
                 file_digests.remember_digests(txn, hashed)
         written, self.written = self.written, set()
         keys = {data_key(each.digest) for each in ingested}
-        if keys and self._guard is not None:
+        if keys:
             self._guard.settle(found=keys - written, written=keys & written)
+
+
+def look(
+    file: OpenFile,
+    *,
+    expected: ExpectedObject | None = None,
+    lake: OwnLake | None = None,
+    progress: Progress = NO_PROGRESS,
+    workers: Workers | None = None,
+) -> Ingested:
+    """Return what `Ingest.file` would bring in, without writing anything.
+
+    Args:
+        file: the file.
+        expected: as for `Ingest.file`.
+        lake: remembers the digests of large files; ``None``: they are not remembered.
+        progress: is told that the work goes on.
+        workers: the threads of the command; if one of them fails, the reading ends.
+    """
+    size = file.status.st_size
+    digests = Digests(expected, size)
+    digest = None
+    if size > SMALL and not needs_md5(expected, size):
+        digest = _remembered_digest(lake, _key_of(file))
+    if digest is None:
+        with os.fdopen(file.descriptor, "rb", buffering=0, closefd=False) as contents:
+            digest = _hash(contents, digests, workers or Workers(1), progress)
+    return Ingested(digest, size, is_kept=digests.are_expected(), status=file.status)
+
+
+def _hash(file: BinaryIO, digests: Digests, workers: Workers, progress: Progress) -> str:
+    while piece := file.read(PIECE):
+        workers.check()
+        digests.update(piece)
+        progress.advance()
+    return digests.hexdigest()
+
+
+def _remembered_digest(lake: OwnLake | None, key: FileKey) -> str | None:
+    """Return the digest of a file that was hashed before, or ``None``."""
+    if lake is None:
+        return None
+    with lake.kv.read() as txn:
+        return file_digests.find_digest(txn, key)
 
 
 def _key_of(file: OpenFile) -> FileKey:
