@@ -4,17 +4,17 @@ The base is the first of these that matches: 64 hex digits, which are always a c
 tag; up to 63 hex digits that begin exactly one commit ID. Hex digits may be of either case, as in
 Git; names of branches and tags are compared exactly.
 
-Where braces follow, the base is a branch or a tag, and may be one that only the bucket has.
+Where braces follow, the base is a branch or a tag, and may be one that only the bucket has. The
+moves of refs say where it stood (`lakecli.repository.reading.reflog`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from itertools import islice
 from typing import NamedTuple, Protocol
 
 from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
 from lakecli.errors import NotFound, UsageError
-from lakecli.refs.expression import Modifier, RefExpression, parse_when
+from lakecli.refs.expression import Modifier, RefExpression
 from lakecli.refs.names import is_branch_name, is_commit_prefix, is_full_commit_id, is_tag_name
 from lakecli.refs.ref_store import CommitReader, get_commit, get_parent
 
@@ -37,37 +37,22 @@ class RefReader(CommitReader, Protocol):
         """Yield the IDs that start with `prefix` (lowercase hex digits), ascending."""
 
 
-class Move(Protocol):
-    """One move of a ref; ``None`` means that the ref is absent."""
+class PastRef(NamedTuple):
+    """A branch or tag with braces behind it; `lakecli.repository.reading.reflog` finds it.
 
-    @property
-    def before(self) -> CommitId | None:
-        """The old commit."""
+    Attributes:
+        kind: of the ref.
+        name: of the ref.
+        branch: the branch, if it is one of this clone.
+        base_id: where the ref stands in this clone; if only the bucket has it, where it stood then.
+        commit: where the ref stood then.
+    """
 
-    @property
-    def after(self) -> CommitId | None:
-        """The new commit."""
-
-    @property
-    def at(self) -> datetime:
-        """The time of the move."""
-
-
-class PastReader(Protocol):
-    """How branches and tags moved; used only for expressions with braces."""
-
-    @property
-    def now(self) -> datetime:
-        """The present, as an aware UTC datetime."""
-
-    def find_kind(self, name: str) -> RefKind | None:
-        """Return the kind of a ref that this clone lacks but saw in the bucket, or ``None``."""
-
-    def iter_moves(self, kind: RefKind, name: str) -> Iterator[Move]:
-        """Yield the moves of a ref, newest first."""
-
-    def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
-        """Return the last commit of a ref that was seen in the bucket, or ``None``."""
+    kind: RefKind
+    name: str
+    branch: Branch | None
+    base_id: CommitId
+    commit: Commit
 
 
 class Step(NamedTuple):
@@ -117,33 +102,29 @@ class AmbiguousRef(NotFound):
         self.candidates = tuple(candidates)
 
 
-def resolve(
-    expression: RefExpression, reader: RefReader, past: PastReader | None = None
-) -> Resolved:
+def resolve(expression: RefExpression, reader: RefReader, past: PastRef | None = None) -> Resolved:
     """Resolve an expression for reading.
 
     Args:
         expression: the parsed expression.
         reader: gives branches, tags and commits.
-        past: gives the moves of refs; required if the expression has braces.
+        past: the base with its braces, if it has some.
 
     Raises:
         NotFound: the base names nothing (without a hint: the caller knows the repository to list),
-            or a modifier goes past the first commit, the last parent or the first move.
+            or a modifier goes past the first commit or the last parent.
         AmbiguousRef: the base is a prefix of several commit IDs.
-        UsageError: ``@`` or ``$`` follows something other than a branch, braces follow a commit, or
-            the date in them is malformed.
+        UsageError: ``@`` or ``$`` follows something other than a branch.
         DamagedHistory: a commit on the way is missing.
     """
-    if expression.asks_for_moves:
-        assert past is not None, expression
-        kind, name, branch, commit_id, commit = _resolve_past(expression, reader, past)
-        base = commit if commit_id is None else get_commit(reader, commit_id)
+    assert expression.asks_for_moves == (past is not None), expression
+    if past is not None:
+        kind, name, branch, base_id, commit = past
         staging = False
         steps = [Step(expression.modifiers[0].text, commit.id)]
     else:
-        kind, name, branch, commit_id = _resolve_base(expression, reader)
-        commit = base = get_commit(reader, commit_id)
+        kind, name, branch, base_id = resolve_base(expression, reader)
+        commit = get_commit(reader, base_id)
         staging = branch is not None
         steps = []
     for modifier in expression.modifiers[len(steps) :]:
@@ -164,7 +145,7 @@ def resolve(
         commit=commit,
         kind=kind,
         name=name,
-        base_id=base.id,
+        base_id=base_id,
         branch=branch,
         staging=staging,
         steps=tuple(steps),
@@ -185,9 +166,14 @@ def commit_of(resolved: Resolved, expression: str) -> Commit:
     return resolved.commit
 
 
-def _resolve_base(
+def resolve_base(
     expression: RefExpression, reader: RefReader
 ) -> tuple[RefKind, str, Branch | None, CommitId]:
+    """Return what the base of an expression is, its name, the branch if it is one, and its commit.
+
+    Raises:
+        NotFound: as of `resolve`.
+    """
     base = expression.base
     if is_full_commit_id(base):
         commit_id = CommitId(base.lower())
@@ -205,113 +191,6 @@ def _resolve_base(
         commit_id = _find_by_prefix(reader, base)
         return RefKind.COMMIT, commit_id, None, commit_id
     raise NotFound(f"no branch or tag {base!r}")
-
-
-def _resolve_past(
-    expression: RefExpression, reader: RefReader, past: PastReader
-) -> tuple[RefKind, str, Branch | None, CommitId | None, Commit]:
-    """Resolve the base and its braces; the commit ID is that of the base, if this clone has it.
-
-    Raises:
-        NotFound: no such branch or tag, or it did not stand anywhere then.
-        UsageError: the base is a commit.
-    """
-    branch, commit_id = None, None
-    seen = past.find_kind(expression.base)
-    try:
-        found, name, branch, commit_id = _resolve_base(expression, reader)
-    except NotFound:
-        if seen is None:
-            raise
-        found, name = seen, expression.base
-    if found is RefKind.COMMIT and seen is not None:
-        found, name, commit_id = seen, expression.base, None
-    modifier = expression.modifiers[0]
-    if found is RefKind.COMMIT:
-        raise UsageError(
-            f"{str(expression)!r}: {modifier.text!r} is for branches and tags, which move, and "
-            f"{expression.base!r} is a commit",
-            hint=f"leave it out: {expression.base}",
-        )
-    stood = PAST[modifier.symbol](past, _Ref(found, name, str(expression)), modifier)
-    commit = reader.find_commit(stood)
-    if commit is None:
-        raise NotFound(
-            f"{str(expression)!r} is commit {stood}, which this clone does not have",
-            hint="get what the bucket has: lakecli fetch",
-        )
-    return found, name, branch, commit_id, commit
-
-
-class _Ref(NamedTuple):
-    """The ref before braces; shown as ``branch main``."""
-
-    kind: RefKind
-    name: str
-    expression: str
-
-    def __str__(self) -> str:
-        return f"{self.kind.value} {self.name}"
-
-
-def _stood_at(past: PastReader, ref: _Ref, modifier: Modifier) -> CommitId:
-    """Return the commit of a ref at a time."""
-    when = parse_when(modifier.within, past.now)
-    earliest = None
-    for move in past.iter_moves(ref.kind, ref.name):
-        if move.at <= when:
-            if move.after is None:
-                raise NotFound(
-                    f"{ref.expression!r}: {ref} was not there at {_shown(when)}, deleted at "
-                    f"{_shown(move.at)}"
-                )
-            return move.after
-        earliest = move
-    if earliest is None:
-        raise _never_moved(ref)
-    raise NotFound(
-        f"{ref.expression!r}: {ref} goes back to {_shown(earliest.at)}, and not to {_shown(when)}",
-        hint=f"where it stood first: {ref.name}@{{{_shown(earliest.at)}}}",
-    )
-
-
-def _stood_before(past: PastReader, ref: _Ref, modifier: Modifier) -> CommitId:
-    """Return the commit of a ref before its last moves."""
-    count, stood = 0, None
-    for count, move in enumerate(past.iter_moves(ref.kind, ref.name), 1):
-        if count > modifier.number:
-            stood = move.after
-            break
-        stood = move.before  # of the oldest move: nothing earlier is known
-    if not count:
-        raise _never_moved(ref)
-    if count < modifier.number or (count == modifier.number and stood is None):
-        raise NotFound(
-            f"{ref.expression!r}: {ref} has moved {count} time{'s' * (count != 1)}, as far as "
-            "is known"
-        )
-    if stood is None:
-        raise NotFound(f"{ref.expression!r}: {ref} was not there, it had been deleted")
-    return stood
-
-
-def _upstream(past: PastReader, ref: _Ref, _modifier: Modifier) -> CommitId:
-    """Return the last known commit of a ref in the bucket."""
-    commit_id = past.find_upstream(ref.kind, ref.name)
-    if commit_id is None:
-        raise NotFound(
-            f"{ref.expression!r}: {ref} is not in the bucket, as far as this clone knows",
-            hint="lakecli fetch looks, lakecli push brings it there",
-        )
-    return commit_id
-
-
-def _never_moved(ref: _Ref) -> NotFound:
-    return NotFound(f"{ref.expression!r}: nothing is known of how {ref} moved")
-
-
-def _shown(when: datetime) -> str:
-    return f"{when:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _find_by_prefix(reader: RefReader, prefix: str) -> CommitId:
@@ -374,10 +253,3 @@ WALKS: dict[str, Callable[[RefReader, Commit, Modifier, RefExpression], Commit]]
 
 STAGING = {"@": False, "$": True}
 """Modifiers that say whether a branch is read with its staging area."""
-
-PAST: dict[str, Callable[[PastReader, _Ref, Modifier], CommitId]] = {
-    "@{upstream}": _upstream,
-    "@{n}": _stood_before,
-    "@{date}": _stood_at,
-}
-"""Modifiers that lead from a branch or tag to one of its former commits."""

@@ -17,6 +17,7 @@ from lakecli.refs.expression import (
     parse_expression,
     split_range,
 )
+from lakecli.repository.reading.reflog import PAST
 
 LEGAL = {
     "main": ("main", []),
@@ -109,9 +110,9 @@ def test_illegal(text: str) -> None:
 
 @pytest.mark.parametrize("rule", MODIFIERS, ids=lambda rule: rule.symbol)
 def test_every_row_of_the_table(rule: ModifierRule) -> None:
-    """Every row of the table is parsed as it says, and `resolve` implements its modifier."""
+    """Every row of the table is parsed as it says, and its modifier is implemented."""
     assert rule.summary
-    assert (rule.symbol in resolve.PAST) == bool(rule.within)
+    assert (rule.symbol in PAST) == bool(rule.within)
     if rule.within:
         assert not rule.alone
         return  # as the examples above

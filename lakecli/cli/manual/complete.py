@@ -33,7 +33,7 @@ from lakecli.refs.expression import parse_expression
 from lakecli.refs.ref_store import RefStore, get_commit, get_parent
 from lakecli.repository import branch, tag
 from lakecli.repository.contract import Repository, Runtime
-from lakecli.repository.reading.view import View, commit_at, open_view, past_of, resolve_ref
+from lakecli.repository.reading.view import View, commit_at, open_view, resolve_ref
 from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.undo.log import SHORT_ID, iter_log
 from lakecli.settings.keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
@@ -320,7 +320,9 @@ def _modified(repository: Repository, base: str, typed: str) -> Iterator[str]:
 
 def _marks(repository: Repository, txn: ReadTransaction, base: str) -> Iterator[str]:
     """Yield what may follow the name of a branch or tag from its ``@`` on."""
-    past = past_of(repository, txn)
+    from lakecli.repository.reading.reflog import Past  # most completions do without
+
+    past = Past(repository, txn)
     kind = past.find_kind(base)
     if kind is None:
         kind = resolve_ref(repository, txn, base).kind

@@ -4,21 +4,26 @@ The moves of a shared ref are in the bucket. This clone keeps those that it has 
 older ones only when they are needed. Its own moves after the newest shared one, not pushed yet, and
 before the first shared one come from its operation log; so do all moves of a ref that was never
 shared. Moves that were pushed together count as one, as all other clones saw them.
+
+`find_past_ref` says where a branch or tag stood, as the braces of a ref expression ask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple
 
 from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
+from lakecli.errors import NotFound, UsageError
 from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, Operation, iter_operations
+from lakecli.refs.expression import Modifier, RefExpression, parse_when
 from lakecli.refs.names import is_ref_name
-from lakecli.refs.ref_store import RefStore
+from lakecli.refs.ref_store import RefStore, get_commit
+from lakecli.refs.resolve import PastRef, RefReader, resolve_base
 from lakecli.remote.ref_records import RecordedMove
 from lakecli.remote.refs import find_ref, iter_moves
 from lakecli.repository.contract import Repository
@@ -58,7 +63,7 @@ class LoggedMove(NamedTuple):
 
 
 class Past:
-    """The moves of a repository's refs, as of one transaction; a `PastReader`."""
+    """The moves of a repository's refs, as of one transaction."""
 
     def __init__(self, repository: Repository, txn: ReadTransaction) -> None:
         self._repository = repository
@@ -244,3 +249,123 @@ def _who(refs: RefStore, move: LoggedMove) -> str:
 
 def _logged(move: RecordedMove) -> LoggedMove:
     return LoggedMove(move.before, move.after, move.at, move.who, move.why, shared=True)
+
+
+def find_past_ref(expression: RefExpression, reader: RefReader, past: Past) -> PastRef:
+    """Return the base of an expression with its braces.
+
+    Args:
+        expression: begins with a base and braces.
+        reader: gives branches, tags and commits.
+        past: the moves of the refs.
+
+    Raises:
+        NotFound: no such branch or tag, or it did not stand anywhere then.
+        UsageError: the base is a commit, or the date in the braces is malformed.
+        DamagedHistory: the head of the branch or tag is missing.
+    """
+    branch, commit_id = None, None
+    seen = past.find_kind(expression.base)
+    try:
+        found, name, branch, commit_id = resolve_base(expression, reader)
+    except NotFound:
+        if seen is None:
+            raise
+        found, name = seen, expression.base
+    if found is RefKind.COMMIT and seen is not None:
+        found, name, commit_id = seen, expression.base, None
+    modifier = expression.modifiers[0]
+    if found is RefKind.COMMIT:
+        raise UsageError(
+            f"{str(expression)!r}: {modifier.text!r} is for branches and tags, which move, and "
+            f"{expression.base!r} is a commit",
+            hint=f"leave it out: {expression.base}",
+        )
+    stood = PAST[modifier.symbol](past, _Ref(found, name, str(expression)), modifier)
+    commit = reader.find_commit(stood)
+    if commit is None:
+        raise NotFound(
+            f"{str(expression)!r} is commit {stood}, which this clone does not have",
+            hint="get what the bucket has: lakecli fetch",
+        )
+    base = commit if commit_id is None else get_commit(reader, commit_id)
+    return PastRef(found, name, branch, base.id, commit)
+
+
+class _Ref(NamedTuple):
+    """The ref before braces; shown as ``branch main``."""
+
+    kind: RefKind
+    name: str
+    expression: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.name}"
+
+
+def _stood_at(past: Past, ref: _Ref, modifier: Modifier) -> CommitId:
+    """Return the commit of a ref at a time."""
+    when = parse_when(modifier.within, past.now)
+    earliest = None
+    for move in past.iter_moves(ref.kind, ref.name):
+        if move.at <= when:
+            if move.after is None:
+                raise NotFound(
+                    f"{ref.expression!r}: {ref} was not there at {_shown(when)}, deleted at "
+                    f"{_shown(move.at)}"
+                )
+            return move.after
+        earliest = move
+    if earliest is None:
+        raise _never_moved(ref)
+    raise NotFound(
+        f"{ref.expression!r}: {ref} goes back to {_shown(earliest.at)}, and not to {_shown(when)}",
+        hint=f"where it stood first: {ref.name}@{{{_shown(earliest.at)}}}",
+    )
+
+
+def _stood_before(past: Past, ref: _Ref, modifier: Modifier) -> CommitId:
+    """Return the commit of a ref before its last moves."""
+    count, stood = 0, None
+    for count, move in enumerate(past.iter_moves(ref.kind, ref.name), 1):
+        if count > modifier.number:
+            stood = move.after
+            break
+        stood = move.before  # of the oldest move: nothing earlier is known
+    if not count:
+        raise _never_moved(ref)
+    if count < modifier.number or (count == modifier.number and stood is None):
+        raise NotFound(
+            f"{ref.expression!r}: {ref} has moved {count} time{'s' * (count != 1)}, as far as "
+            "is known"
+        )
+    if stood is None:
+        raise NotFound(f"{ref.expression!r}: {ref} was not there, it had been deleted")
+    return stood
+
+
+def _upstream(past: Past, ref: _Ref, _modifier: Modifier) -> CommitId:
+    """Return the last known commit of a ref in the bucket."""
+    commit_id = past.find_upstream(ref.kind, ref.name)
+    if commit_id is None:
+        raise NotFound(
+            f"{ref.expression!r}: {ref} is not in the bucket, as far as this clone knows",
+            hint="lakecli fetch looks, lakecli push brings it there",
+        )
+    return commit_id
+
+
+def _never_moved(ref: _Ref) -> NotFound:
+    return NotFound(f"{ref.expression!r}: nothing is known of how {ref} moved")
+
+
+def _shown(when: datetime) -> str:
+    return f"{when:%Y-%m-%dT%H:%M:%SZ}"
+
+
+PAST: dict[str, Callable[[Past, _Ref, Modifier], CommitId]] = {
+    "@{upstream}": _upstream,
+    "@{n}": _stood_before,
+    "@{date}": _stood_at,
+}
+"""Modifiers that lead from a branch or tag to one of its former commits."""

@@ -17,7 +17,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
-    from lakecli.refs.resolve import PastReader, Resolved
+    from lakecli.refs.resolve import Resolved
 
 _NEIGHBOURS = 1_000
 """Objects of a directory among which that one is sought that is probably meant."""
@@ -216,12 +216,16 @@ def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -
     from lakecli.refs.expression import parse_expression
     from lakecli.refs.resolve import resolve
 
+    refs, past = RefStore(txn, repository.key), None
     try:
         parsed = parse_expression(expression)
-        past = past_of(repository, txn) if parsed.asks_for_moves else None
-        return resolve(parsed, RefStore(txn, repository.key), past)
+        if parsed.asks_for_moves:
+            from lakecli.repository.reading.reflog import Past, find_past_ref
+
+            past = find_past_ref(parsed, refs, Past(repository, txn))
+        return resolve(parsed, refs, past)
     except NotFound as error:
-        near = None if error.hint else _nearest_ref(RefStore(txn, repository.key), expression)
+        near = None if error.hint else _nearest_ref(refs, expression)
         if near is not None:
             error.hint = f"did you mean {repository.at(near).rstrip('/')}?"
         if error.hint is None:
@@ -243,13 +247,6 @@ def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> 
     from lakecli.refs.resolve import commit_of
 
     return commit_of(resolve_ref(repository, txn, expression), expression)
-
-
-def past_of(repository: Repository, txn: ReadTransaction) -> "PastReader":
-    """Return how the refs of a repository moved."""
-    from lakecli.repository.reading.reflog import Past
-
-    return Past(repository, txn)
 
 
 def _nearest_ref(refs: RefStore, name: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,7 @@ from lakecli.base.model import RefKind
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.expression import parse_expression
 from lakecli.refs.resolve import Resolved, commit_of, resolve
+from lakecli.repository.reading.reflog import LoggedMove, Past, find_past_ref
 from tests.support.graphs import FakeRefs, graph, id_of, name_of
 
 if TYPE_CHECKING:
@@ -25,17 +26,11 @@ if TYPE_CHECKING:
 NOON = datetime(2026, 11, 10, 12, tzinfo=UTC)
 
 
-class Moved(NamedTuple):
-    before: CommitId | None
-    after: CommitId | None
-    at: datetime
-
-
 @dataclass
-class FakePast:
-    """A `PastReader` over dicts; `asked` lists whose moves it was asked for."""
+class FakePast(Past):
+    """The moves of refs, over dicts; `asked` lists whose moves it was asked for."""
 
-    moves: dict[tuple[RefKind, str], list[Moved]] = field(default_factory=dict)
+    moves: dict[tuple[RefKind, str], list[LoggedMove]] = field(default_factory=dict)
     upstream: dict[tuple[RefKind, str], CommitId | None] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     now: datetime = NOON
@@ -43,7 +38,7 @@ class FakePast:
     def find_kind(self, name: str) -> RefKind | None:
         return next((kind for kind, found in self.upstream if found == name), None)
 
-    def iter_moves(self, kind: RefKind, name: str) -> Iterator[Moved]:
+    def iter_moves(self, kind: RefKind, name: str) -> Iterator[LoggedMove]:
         self.asked.append(name)
         return iter(self.moves.get((kind, name), []))
 
@@ -51,13 +46,17 @@ class FakePast:
         return self.upstream.get((kind, name))
 
 
-def moves(text: str, *, since: str | None = None) -> list[Moved]:
+def moved(before: CommitId | None, after: CommitId | None, at: datetime) -> LoggedMove:
+    return LoggedMove(before, after, at, who="", why="", shared=True)
+
+
+def moves(text: str, *, since: str | None = None) -> list[LoggedMove]:
     """Return one move a day at noon, the last on November 9th; ``-`` is a deletion."""
     names = [since, *(None if name == "-" else name for name in text.split())]
     ids = [None if name is None else id_of(name) for name in names]
     start = NOON - timedelta(days=len(ids) - 1)
     steps = [
-        Moved(before, after, start + timedelta(days=number))
+        moved(before, after, start + timedelta(days=number))
         for number, (before, after) in enumerate(pairwise(ids))
     ]
     return steps[::-1]
@@ -81,7 +80,9 @@ def past() -> FakePast:
 
 
 def find(text: str, refs: FakeRefs, past: FakePast) -> Resolved:
-    return resolve(parse_expression(text), refs, past)
+    parsed = parse_expression(text)
+    found = find_past_ref(parsed, refs, past) if parsed.asks_for_moves else None
+    return resolve(parsed, refs, found)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def find(text: str, refs: FakeRefs, past: FakePast) -> Resolved:
 )
 def test_where_it_stood(text: str, name: str, refs: FakeRefs, past: FakePast) -> None:
     assert name_of(find(text, refs, past).commit.id) == name
-    assert name_of(commit_of(resolve(parse_expression(text), refs, past), text).id) == name
+    assert name_of(commit_of(find(text, refs, past), text).id) == name
 
 
 @pytest.mark.parametrize(
@@ -200,12 +201,12 @@ def test_it_stood_where_the_last_move_before_went(gaps: list[int], later: int) -
     """Moves some hours apart, between the commits of a graph, and any hour to ask about."""
     refs = graph("a-b-c-d")
     refs.add_branch("main", id_of("d"))
-    found: list[Moved] = []
+    found: list[LoggedMove] = []
     at, before = NOON - timedelta(hours=300), None
     for number, gap in enumerate(gaps):
         at += timedelta(hours=gap)
         after = id_of("abcd"[number % 4])
-        found.append(Moved(before, after, at))
+        found.append(moved(before, after, at))
         before = after
     when = NOON - timedelta(hours=300) + timedelta(hours=later)
     expected = [move.after for move in found if move.at <= when][-1:]
