@@ -36,7 +36,7 @@ from lakecli.base.layout import DATA, data_digest, data_key, lakefs_object
 from lakecli.engine.runner import digits_for
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.gc.policy import Work
-from lakecli.gc.state import DIGEST, RECORD, Marks, split, total_of
+from lakecli.gc.state import DIGEST, RECORD, Garbage, Marks, split, total_of
 from lakecli.repository.lakefs.kept_dumps import LAKEFS_DIGITS, written_at
 from lakecli.stores.contract import ObjectInfo, ObjectStore, Version
 
@@ -57,9 +57,6 @@ _PREFIX_DIGITS: Final = 3
 _PREFIX_SHIFT: Final = 32 - 5 * _PREFIX_DIGITS
 _AHEAD: Final = timedelta(days=2)
 """How long after the present a partition may be named, by a server's clock."""
-
-Garbage = tuple[str, Version]
-"""The key and the version of an object; ``""`` where the store deletes whatever is there."""
 
 
 class DataPart(NamedTuple):

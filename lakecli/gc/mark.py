@@ -45,7 +45,7 @@ from lakecli.gc.report import (
     tables_left,
 )
 from lakecli.gc.roots import Roots, gather, iter_staged
-from lakecli.gc.state import DIGEST, split, total_of
+from lakecli.gc.state import DIGEST, Marks, split, total_of
 from lakecli.remote.gc_protocol import iter_expired
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Notice
@@ -61,7 +61,7 @@ _PART_KINDS: Final = 64
 
 
 class Mark:
-    """One mark: finds everything that may be condemned now, and writes nothing.
+    """One mark: finds everything that may be condemned now.
 
     Args:
         reach: has followed the roots.
@@ -80,8 +80,11 @@ class Mark:
         self._garbage = GarbageCounter()
         self._tables_left = self._objects = self._size = 0
 
-    def run(self) -> Iterator[tuple[str, bytes]]:
-        """Find what may be condemned; yield the parts of data objects that have some, with records.
+    def run(self, marks: Marks | None) -> None:
+        """Find what may be condemned, and write the lists of data objects.
+
+        Args:
+            marks: the lists; ``None``: a dry run, which writes none.
 
         Raises:
             IntegrityError: a table is damaged.
@@ -89,7 +92,7 @@ class Mark:
             LakeFsAhead: it has written since the last refs dump.
         """
         self._tables()
-        yield from self._data()
+        self._data(marks)
         for each in iter_rest(self._reach.work, self._roots):
             self._doom(each)
         for _ in abandoned(self._reach.work.store, self._reach.work.times.cutoff):
@@ -133,7 +136,7 @@ class Mark:
                 self._doom(Doomed(SSTABLES + each, tables[each].size, KINDS_OF_TABLES[kinds[each]]))
         self._tables_left = len(tables)
 
-    def _data(self) -> Iterator[tuple[str, bytes]]:
+    def _data(self, marks: Marks | None) -> None:
         """Condemn old data objects that are not in use; count all."""
         work, live = self._reach.work, self._reach.live
         parts = all_parts(work)
@@ -148,7 +151,8 @@ class Mark:
             if listed.records:
                 number, total = total_of(listed.records)
                 self._garbage.add(kind_of_part(listed.name), total, objects=number)
-                yield listed.name, listed.records
+                if marks is not None:
+                    marks.put_data(listed.name, listed.records)
         self._reach.check_not_ahead([part for part in parts if part.name in later])
 
     def _doom(self, doomed: Doomed) -> None:

@@ -300,9 +300,7 @@ def _condemn(step: Step, reach: Reach) -> GcReport:
     runtime.on_step("gc:mark")
     roots = reach.follow_roots()
     mark = Mark(reach, roots)
-    for part, records in mark.run():
-        if not options.dry_run:
-            marks.put_data(part, records)
+    mark.run(None if options.dry_run else marks)
     report = mark.report(step.status)
     shared = None if options.force_shared else find_sharing(work, mark.foreign)
     if shared is not None:

@@ -32,7 +32,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any, Final, Self
@@ -67,7 +67,8 @@ from lakecli.remote.gc_protocol import (
     store_now,
 )
 from lakecli.repository.contract import Repository
-from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore
+from lakecli.stores.capabilities import DeletesMatching
+from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, Version
 
 MARKS: Final = GC + "marks/"
 
@@ -80,6 +81,9 @@ MAX_PART_SIZE: Final = 1 << 30
 DIGEST: Final = DIGEST_SIZE
 RECORD: Final = DIGEST + 8
 """Bytes of a list's record."""
+
+Garbage = tuple[str, Version]
+"""The key and the version of an object; ``""`` where the store deletes whatever is there."""
 
 _DATA: Final = "data-"
 _PART: Final = re.compile(r"[0-9a-f]{2}|all|lakefs-[0-9a-z]{3,20}")
@@ -368,18 +372,23 @@ class SweepLease:
                     hint=self._continue_hint(),
                 )
 
-    @contextmanager
-    def deletion(self) -> Iterator[None]:
-        """Hold the lease while the caller sends one deletion.
+    def delete(self, objects: Iterable[Garbage]) -> int:
+        """Delete objects by one request, if that may begin; return how many the store has kept.
+
+        If the store can, an object is deleted only if it still has the listed version. Then even a
+        delayed request does not delete an object that has come into use again.
 
         Raises:
             StateMoved: another machine has taken over or ended the sweep.
             SweepTooSlow: the deletion took so long that the sweep must end.
         """
         self.check()
-        begun = self._elapsed()
+        begun, kept = self._elapsed(), 0
         try:
-            yield
+            if isinstance(self._store, DeletesMatching):
+                kept = len(self._store.delete_matching(objects))
+            else:
+                self._store.delete([key for key, _ in objects])
         except PermissionDenied:
             raise  # the store refused, so nothing is under way
         except BaseException:
@@ -392,6 +401,7 @@ class SweepLease:
                 f"{LONGEST_DELETE.total_seconds() / 60:.0f} minutes, so the sweep ended",
                 hint=self._continue_hint(),
             )
+        return kept
 
     def _end(self) -> None:
         """Move the state to idle, and delete what no phase needs any more."""

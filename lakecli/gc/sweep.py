@@ -9,19 +9,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from functools import partial
 from itertools import chain
 from typing import Final
 
 from lakecli.base.identity import h
 from lakecli.base.layout import SSTABLES, data_digest, lakefs_object
-from lakecli.gc.data_objects import (
-    Garbage,
-    kind_of_part,
-    list_part,
-    part_named,
-    recent_lakefs_parts,
-)
+from lakecli.gc.data_objects import kind_of_part, list_part, part_named, recent_lakefs_parts
 from lakecli.gc.known_refs import put_last
 from lakecli.gc.mark import (
     KINDS_OF_TABLES,
@@ -46,7 +39,7 @@ from lakecli.gc.report import (
     write_report,
 )
 from lakecli.gc.roots import Roots
-from lakecli.gc.state import RECORD, Marks, SweepLease, add_expired, check_lists
+from lakecli.gc.state import RECORD, Garbage, Marks, SweepLease, add_expired, check_lists
 from lakecli.remote.gc_protocol import Phase, iter_keeps
 from lakecli.stores.capabilities import DeletesMatching, UploadId, uploads_of
 from lakecli.stores.contract import Version
@@ -189,24 +182,11 @@ class Sweep:
         )
 
     def _delete(self, objects: Iterable[Garbage], lease: SweepLease) -> None:
-        """Delete objects while the lease holds; count those that the store has kept.
-
-        If the store can, an object is deleted only if it still has the listed version. Then even a
-        delayed request does not delete an object that has come into use again.
-        """
+        """Delete objects while the lease holds; count those that the store has kept."""
         with ThreadPoolExecutor(_PARALLELISM) as pool:
             for several in batches(objects, BATCH * _PARALLELISM):
                 self._work.repository.lake.runtime.on_step("gc:delete")
-                task = partial(self._delete_batch, lease)
-                self._spared += sum(pool.map(task, batches(several, BATCH)))
-
-    def _delete_batch(self, lease: SweepLease, objects: list[Garbage]) -> int:
-        """Delete objects by one request; return how many were kept."""
-        with lease.deletion():
-            if isinstance(self._store, DeletesMatching):
-                return len(self._store.delete_matching(objects))
-            self._store.delete([key for key, _ in objects])
-            return 0
+                self._spared += sum(pool.map(lease.delete, batches(several, BATCH)))
 
     def _check_lakefs(self) -> None:
         """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""

@@ -34,6 +34,7 @@ from lakecli.remote.gc_protocol import (
 from lakecli.repository import branch
 from lakecli.repository.contract import Runtime
 from lakecli.repository.push import PushOptions, push_deletion
+from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, upload
 from tests.support.lakes import START, through
@@ -334,6 +335,11 @@ def take_lease(store: MemoryStore, elapsed: Callable[[], float]) -> SweepLease:
     return SweepLease(cast("Repository", repository), ObservedState(condemned, None, None), START)
 
 
+def put_data(store: MemoryStore) -> list[tuple[str, Version]]:
+    """Write two objects, and return their keys and versions."""
+    return [(key, store.put(key, b"", ANY)) for key in (data_key("a" * 64), data_key("b" * 64))]
+
+
 def test_no_deletion_begins_if_renewing_the_lease_takes_too_long() -> None:
     now = delay = 0.0
 
@@ -344,16 +350,15 @@ def test_no_deletion_begins_if_renewing_the_lease_takes_too_long() -> None:
             return super().put(*args, **options)
 
     store = Slow(MemoryBucket(), "ns/")
+    first, second = put_data(store)
     lease = take_lease(store, lambda: now)
     taken = lease.state
-    deletions: list[float] = []
-    with lease.deletion():
-        deletions.append(now)
+    assert lease.delete([first]) == 0
     delay = RENEW_AFTER.total_seconds() + 1
     now += delay
-    with pytest.raises(SweepTooSlow, match="takes too long to answer"), lease.deletion():
-        deletions.append(now)
-    assert deletions == [0.0]
+    with pytest.raises(SweepTooSlow, match="takes too long to answer"):
+        lease.delete([second])
+    assert [info.key for info in store.list(DATA)] == [second[0]]
     # The lease was renewed and no deletion is under way, so a failure ends the sweep.
     assert read_state(store) == lease.state != taken
     with pytest.raises(SweepTooSlow), lease:
@@ -363,14 +368,13 @@ def test_no_deletion_begins_if_renewing_the_lease_takes_too_long() -> None:
 
 def test_a_state_that_another_machine_has_written_stops_even_a_young_lease() -> None:
     store = MemoryStore(MemoryBucket(), "ns/")
+    first, second = put_data(store)
     lease = take_lease(store, lambda: 0.0)
-    deletions: list[int] = []
-    with lease.deletion():
-        deletions.append(1)
+    assert lease.delete([first]) == 0
     move(store, look(store), lease.state._replace(write_id="2f" * 16))
-    with pytest.raises(StateMoved), lease.deletion():
-        deletions.append(2)
-    assert deletions == [1]
+    with pytest.raises(StateMoved):
+        lease.delete([second])
+    assert [info.key for info in store.list(DATA)] == [second[0]]
 
 
 class Writing(Unconditional):

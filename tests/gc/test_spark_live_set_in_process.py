@@ -187,7 +187,7 @@ def test_the_lease_is_kept_while_nothing_is_known_yet(
     for name in ("_tables", "_rest"):
         monkeypatch.setattr(Sweep, name, lambda *_: [])
     monkeypatch.setattr(SweepLease, "renew_if_due", taken_over)
-    monkeypatch.setattr(SweepLease, "deletion", unused)
+    monkeypatch.setattr(SweepLease, "delete", unused)
     with place.runner(InProcess()) as runner, pytest.raises(LostRace, match="taken over"):
         collect(place.directory, runner, Action.SWEPT)
     assert {key for key in before if key.startswith("data/")} <= contents(place.directory).keys()
