@@ -2,20 +2,19 @@
 
 ::
 
-    run             advance garbage collection as far as time allows, and undo it
-    sweep           delete condemned objects that are still old, still unreached, and not kept
+    run             the verb: condemn garbage, and delete what is still old, unreached, and not kept
     mark            find what is in use, and garbage: what is old and reached from no root
     roots           the roots of garbage collection: refs, their recent past, what this clone has
     spark_live_set  the data objects in use, on Spark: compared with listings by joins
     data_objects    list data objects in parts; those in use, in this process: digests on disk
-    state           the state in the bucket: lists of condemned objects, phases, the right to delete
-    report          kinds of garbage, totals, the summary by branch, status, reports in the bucket
+    state           the state in the bucket: lists of condemned objects, the right to delete, undo
+    report          kinds of garbage, totals, the summary by branch, reports in the bucket
     policy          options, what a run begins with, rules; where nothing may be deleted
     known_refs      read the refs in the bucket, and refuse them if one vanished or went back
 
-Each module imports only modules below it. `run.prepare` and `run.take` are the verb: they advance
-the state in the bucket (`lakecli.remote.gc_protocol`) as far as time allows. The work that grows
-with the data, in `mark` and `data_objects`, runs on any runner.
+Each module imports only modules below it. `run.prepare` and `run.take` advance the state in the
+bucket (`lakecli.remote.gc_protocol`) as far as time allows. The work that grows with the data, in
+`mark` and `data_objects`, runs on any runner.
 
 `lakecli.remote.gc_protocol` explains why no object in use is lost; `tests/gc/protocol.py`
 checks the argument step by step. May import `lakecli.engine` and everything below it.

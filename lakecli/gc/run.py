@@ -1,4 +1,4 @@
-"""Advance garbage collection as far as time allows, and undo it.
+"""Advance garbage collection as far as time allows: condemn garbage, and delete it later.
 
 One step does one thing: in the idle state it condemns; if something is condemned and the grace
 period is over, it sweeps; it continues an interrupted sweep, of this or another machine, once its
@@ -7,22 +7,33 @@ lease is over. After a kill at any point, the same command leads to the same res
 `prepare` finds out what the next step is, `take` takes it. Between the two a person may be asked.
 A step moves the state only from what `prepare` has seen, so that only is deleted about which a
 person was asked.
+
+The lists of condemned objects name candidates only. A sweep finds out what is in use by following
+the refs again, and deletes what is still old, still unreached, and not kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from datetime import timedelta
-from operator import attrgetter
-from typing import NamedTuple
+from itertools import chain
+from typing import Final, NamedTuple
 
-from lakecli.base.layout import SHORTEST_GRACE
+from lakecli.base.identity import h
+from lakecli.base.layout import SSTABLES, data_digest, lakefs_object
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.runner import Runner
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import NothingToDo
-from lakecli.gc.data_objects import DigestSet, LiveSet
+from lakecli.gc.data_objects import (
+    DigestSet,
+    LiveSet,
+    kind_of_part,
+    list_part,
+    part_named,
+    recent_lakefs_parts,
+)
 from lakecli.gc.known_refs import (
     KnownRefs,
     RefsWentBack,
@@ -31,22 +42,63 @@ from lakecli.gc.known_refs import (
     put_last,
     read_known_refs,
 )
-from lakecli.gc.mark import Mark, Reach
-from lakecli.gc.policy import GcOptions, SharedNamespace, Work, begin, check_published, find_sharing
-from lakecli.gc.report import Action, GcReport, GcStatus, write_report
-from lakecli.gc.roots import check_refs, reflog_cutoff
+from lakecli.gc.mark import (
+    KINDS_OF_TABLES,
+    Mark,
+    Reach,
+    TableInfo,
+    abandoned,
+    iter_rest,
+    kinds_of,
+    list_tables,
+    summary_of,
+)
+from lakecli.gc.policy import (
+    GcOptions,
+    SharedNamespace,
+    Work,
+    begin,
+    check_published,
+    check_stopped,
+    find_sharing,
+)
+from lakecli.gc.report import (
+    Action,
+    Doomed,
+    GarbageCounter,
+    GcReport,
+    GcStatus,
+    Summary,
+    fields_of,
+    write_fields,
+    write_report,
+)
+from lakecli.gc.roots import Roots, check_refs, reflog_cutoff
 from lakecli.gc.spark_live_set import SparkLiveSet
-from lakecli.gc.state import Marks, clean_up, move_state, undo_condemnation
-from lakecli.gc.sweep import sweep
+from lakecli.gc.state import (
+    RECORD,
+    Garbage,
+    Marks,
+    SweepLease,
+    add_expired,
+    check_lists,
+    clean_up,
+    move_state,
+    status,
+    status_of,
+    undo,
+)
 from lakecli.remote import gc_protocol
-from lakecli.remote.gc_protocol import LEASE, STALE_AFTER, ObservedState, Phase
+from lakecli.remote.gc_protocol import ObservedState, Phase, iter_keeps
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_readable, check_writable
 from lakecli.repository.journal import bucket_state
-from lakecli.repository.lakefs.kept_dumps import all_kept, confirm_stopped, find_take_over
+from lakecli.repository.lakefs.kept_dumps import confirm_stopped
 from lakecli.settings.keys import check_grace
-from lakecli.stores.capabilities import clear_temporaries
+from lakecli.stores.capabilities import DeletesMatching, UploadId, clear_temporaries, uploads_of
+from lakecli.stores.contract import Version
+from lakecli.stores.streams import batches
 
 __all__ = [
     "Action",
@@ -61,6 +113,14 @@ __all__ = [
     "take",
     "undo",
 ]
+
+
+BATCH: Final = 1_000
+"""Keys of one deletion, as many as stores take; the lease is checked before each."""
+
+_PARALLELISM: Final = 8
+_KEPT: Final = 50_000
+"""Kept keys held in memory, at most."""
 
 
 class Step(NamedTuple):
@@ -130,7 +190,7 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
         clear_temporaries(repository.store)
     work = begin(repository, runner, options)
     refs, uncertain = check_refs(work)
-    present = _status(repository, work.seen, options.grace)
+    present = status_of(repository, work.seen, options.grace)
     step = Step("", work, options, refs, present, accepts=uncertain)
     if uncertain is not None:
         if not options.accept_restored:
@@ -190,10 +250,7 @@ def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
         reach = Reach(step.work._replace(progress=progress), step.refs, live)
         if step.work.is_idle:
             return _condemn(step, reach)
-        report = sweep(reach, step.status, dry_run=step.options.dry_run)
-    if step.options.dry_run:
-        return report
-    return report._replace(status=status(step.work.repository, grace=step.options.grace))
+        return _sweep(step, reach)
 
 
 def open_live(runner: Runner) -> LiveSet:
@@ -206,61 +263,6 @@ def open_live(runner: Runner) -> LiveSet:
     return DigestSet()
 
 
-def undo(
-    repository: Repository, *, force: bool = False, grace: timedelta = SHORTEST_GRACE
-) -> GcStatus:
-    """Undo a condemnation; with `force` end an interrupted sweep, or replace a damaged state.
-
-    Args:
-        repository: the repository.
-        force: accept that what a sweep has deleted stays deleted.
-        grace: as in `status`.
-
-    Raises:
-        NothingToDo: nothing is condemned.
-        Refused: the sweep has begun; with `force`: it may be running.
-        DamagedState: the state is damaged.
-        StateMoved: another machine moved the state at the same time.
-    """
-    undo_condemnation(repository, force=force)
-    return status(repository, grace=grace)
-
-
-def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcStatus:
-    """Return the state of a repository's garbage collection.
-
-    Args:
-        repository: the repository.
-        grace: the shortest grace period that this machine accepts.
-
-    Raises:
-        DamagedState: the state is damaged.
-        BadRecord: the record of a refs dump that is kept is not valid.
-    """
-    store, now = repository.store, repository.lake.runtime.now()
-    found = _status(repository, gc_protocol.look(store), grace)
-    taken = find_take_over(store)
-    kept = all_kept(store, taken, now)
-    return found._replace(
-        dumps=tuple(sorted(kept, key=attrgetter("since"))),
-        lakefs_stopped=None if taken is None else taken.stopped_at,
-    )
-
-
-def _status(repository: Repository, seen: ObservedState, grace: timedelta) -> GcStatus:
-    state = seen.state
-    sweep_at = resume_at = None
-    summary = Marks(repository.store, state.mark).summary() if state.mark else None
-    if seen.since is not None and state.phase is Phase.CONDEMNED:
-        newest = Marks(repository.store, state.mark).newest() or seen.since
-        sweep_at = max(seen.since, newest) + max(state.grace, grace) + STALE_AFTER
-    if seen.since is not None and state.phase is Phase.SWEEPING:
-        resume_at = seen.since + LEASE
-    return GcStatus(
-        state.phase, state.epoch, state.grace, seen.since, sweep_at, resume_at, summary=summary
-    )
-
-
 def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> GcReport:
     """Accept the present refs, end a collection that began before, and begin another one.
 
@@ -270,7 +272,7 @@ def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> Gc
     repository, store = work.repository, work.store
     if not work.is_idle:
         with suppress(NothingToDo):  # another machine has ended it since the question
-            undo_condemnation(repository, force=True)
+            undo(repository, force=True)
     from lakecli.repository.sharing.fetch import fetch  # needed only to accept refs
 
     fetch(repository)
@@ -325,4 +327,254 @@ def _condemn(step: Step, reach: Reach) -> GcReport:
             grace=options.grace,
         )
         write_report(store, epoch, report, now)
-    return report._replace(status=_status(repository, gc_protocol.look(store), options.grace))
+    return report._replace(status=status_of(repository, gc_protocol.look(store), options.grace))
+
+
+def _sweep(step: Step, reach: Reach) -> GcReport:
+    """Delete condemned objects that are still unreached; a dry run only counts them.
+
+    Raises:
+        StateMoved: another machine collects at the same time, or has collected since `prepare`.
+        SweepTooSlow: a deletion took so long that the sweep must end.
+        LostMarks: a list of condemned objects is missing or damaged.
+        LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
+    """
+    work, seen = step.work, step.work.seen
+    repository, store, now = work.repository, work.store, work.times.now
+    marks = Marks(store, seen.state.mark)
+    this = Sweep(reach, marks)
+    if step.options.dry_run:
+        this.find()
+        this.preview()
+        return this.report(step.status)
+    if seen.state.phase is Phase.CONDEMNED:
+        # Before the sweep begins, as writers wait for its end. A failure changes nothing.
+        repository.lake.runtime.on_step("gc:prepare")
+        check_lists(repository, seen)
+        this.prepare()
+    with SweepLease(repository, seen, now) as lease:
+        marks.check_age(now, work.times.grace)
+        write_fields(store, seen.state.epoch, "sweeping", fields_of(this.find()), now)
+        this.run(lease)
+        report = this.report(step.status)
+        write_report(store, seen.state.epoch, report, now)
+        put_last(store, reach.refs)
+    return report._replace(status=status(repository, grace=step.options.grace))
+
+
+class Sweep:
+    """What one sweep finds and deletes, or what its preview counts.
+
+    Args:
+        reach: has followed nothing yet.
+        marks: the lists of condemned objects.
+    """
+
+    def __init__(self, reach: Reach, marks: Marks) -> None:
+        self._work = reach.work
+        self._store = reach.work.store
+        self._marks = marks
+        self._reach = reach
+        self._garbage = GarbageCounter()
+        self._spared = 0
+        self._others: list[Doomed] = []
+        self._left = 0
+        self._summary = Summary()
+
+    def prepare(self) -> None:
+        """Follow all roots before the sweep begins, as writers wait for its end.
+
+        Tables never change, so `run` reads only those that came into use after this.
+
+        Raises:
+            LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
+        """
+        self._reach.follow_roots()
+        self._keep()
+        self._check_lakefs()
+
+    def find(self) -> Summary:
+        """Find garbage among the condemned objects; return it by branch and tag.
+
+        Of the data objects, it counts as many as were condemned: `run` finds out which are garbage.
+
+        Raises:
+            LostMarks: a list of condemned objects is missing or damaged.
+            LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
+        """
+        roots, tables = self._remark()
+        self._check_lakefs()
+        self._others = [*self._tables(tables), *self._rest(roots)]
+        self._left = len(tables) - self._garbage.objects("range", "metarange")
+        condemned = self._marks.summary() or Summary()
+        self._summary = summary_of(self._work, roots, self._others, condemned.objects)
+        return self._summary
+
+    def preview(self) -> None:
+        """Count the data objects and the uploads in parts that are garbage.
+
+        Raises:
+            LostMarks: a list of condemned objects is missing or damaged.
+        """
+        for _ in chain(self._data(), self._uploads()):
+            pass
+
+    def run(self, lease: SweepLease) -> None:
+        """Delete what `find` has found, and the data objects and uploads that are garbage.
+
+        Args:
+            lease: the right to delete.
+
+        Raises:
+            LostMarks: a list of condemned objects is missing or damaged.
+            StateMoved: another machine has taken over or ended the sweep.
+            SweepTooSlow: a deletion took so long that the sweep must end.
+        """
+        trees = [each for each in self._others if each.kind == "metarange"]
+        names = (each.key.removeprefix(SSTABLES) for each in trees)
+        add_expired(self._store, lease.state.epoch, names)
+        # A tree is deleted before the objects that it refers to.
+        self._delete(_garbage(trees), lease)
+        self._delete(_garbage(each for each in self._others if each.kind != "metarange"), lease)
+        with closing(self._data()) as found:
+            for objects in found:
+                lease.renew_if_due()  # there may be nothing to delete for long
+                self._delete(objects, lease)
+        uploads = uploads_of(self._store)
+        for key, upload in self._uploads():
+            if uploads is not None:
+                uploads.abort(key, UploadId(upload))
+
+    def report(self, status: GcStatus) -> GcReport:
+        """Return the report of what `run` has deleted, or `preview` has counted."""
+        return GcReport(
+            Action.SWEPT,
+            status,
+            self._garbage.totals(),
+            self._spared,
+            tables=self._left,
+            summary=self._summary._replace(objects=self._garbage.objects("data", "lakefs")),
+        )
+
+    def _delete(self, objects: Iterable[Garbage], lease: SweepLease) -> None:
+        """Delete objects while the lease holds; count those that the store has kept."""
+        with ThreadPoolExecutor(_PARALLELISM) as pool:
+            for several in batches(objects, BATCH * _PARALLELISM):
+                self._work.repository.lake.runtime.on_step("gc:delete")
+                self._spared += sum(pool.map(lease.delete, batches(several, BATCH)))
+
+    def _check_lakefs(self) -> None:
+        """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""
+        work = self._work
+        if work.lakefs is None:
+            return
+        later = []
+        for part, listed in work.run(list_part, recent_lakefs_parts(work)):
+            check_stopped(work, listed.newest)
+            later += [part] * bool(listed.later)
+        self._reach.check_not_ahead(later)
+
+    def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
+        """Follow what came into use since: refs, recent tables, and keeps, in this order."""
+        work, reach = self._work, self._reach
+        roots = reach.follow_roots()
+        tables, _ = list_tables(work)
+        kept = self._keep()
+        wanted = {each for each, info in tables.items() if not info.is_old} | kept
+        kinds = kinds_of(work, tables, (wanted & tables.keys()) - reach.tables, renewed=kept)
+        reach.follow(
+            [each for each, kind in kinds.items() if kind == "metaranges"],
+            [each for each, kind in kinds.items() if kind == "ranges"],
+            must_exist=False,
+        )
+        return roots, tables
+
+    def _keep(self) -> set[str]:
+        """Spare the data objects that other processes keep; return the tables that they keep."""
+        tables: set[str] = set()
+        digests: set[bytes] = set()
+        for key in iter_keeps(self._store):
+            digest = _digest_of(key)
+            if digest is not None:
+                digests.add(digest)
+                if len(digests) >= _KEPT:
+                    self._reach.live.add(b"".join(sorted(digests)))
+                    digests.clear()
+            elif key.startswith(SSTABLES):
+                tables.add(key.removeprefix(SSTABLES))
+        self._reach.live.add(b"".join(sorted(digests)))
+        return tables
+
+    def _tables(self, tables: dict[str, TableInfo]) -> list[Doomed]:
+        """Return the condemned ranges and metaranges that are garbage."""
+        reached = self._reach.tables
+        found = []
+        for each in self._marks.others():
+            name = each.key.removeprefix(SSTABLES)
+            if each.kind not in KINDS_OF_TABLES.values() or name not in tables:
+                continue
+            if name in reached or not tables[name].is_old:
+                self._spared += 1
+            else:
+                found.append(each._replace(size=tables[name].size, version=tables[name].version))
+        names = [each.key.removeprefix(SSTABLES) for each in found]
+        kinds = kinds_of(self._work, tables, names)
+        may_go = []
+        for name, each in zip(names, found, strict=True):
+            if KINDS_OF_TABLES.get(kinds.get(name, "")) == each.kind:
+                self._garbage.add(each.kind, each.size)
+                may_go.append(each)
+            else:
+                self._spared += 1
+        return may_go
+
+    def _rest(self, roots: Roots) -> list[Doomed]:
+        """Return the other condemned objects that are still garbage."""
+        doomed = {
+            (each.key, each.kind)
+            for each in self._marks.others()
+            if each.kind not in KINDS_OF_TABLES.values()
+        }
+        if not doomed:
+            return []
+        found = [each for each in iter_rest(self._work, roots) if (each.key, each.kind) in doomed]
+        for each in found:
+            self._garbage.add(each.kind, each.size)
+        return found
+
+    def _data(self) -> Generator[Iterable[Garbage]]:
+        """Yield the data objects that are garbage, part by part; none now and then before that."""
+        work, parts = self._work, []
+        for name in self._marks.data_parts():
+            kind = kind_of_part(name)
+            if kind == "lakefs" and work.lakefs is None:
+                self._spared += len(self._marks.data(name)) // RECORD
+            else:
+                keys = kind == "lakefs" or isinstance(self._store, DeletesMatching)
+                parts.append(part_named(work, name, keys=keys))
+        if not parts:
+            return
+        for found in self._reach.live.iter_garbage(work, self._marks, parts):
+            if found is not None:
+                self._spared += found.spared
+                self._garbage.add(kind_of_part(found.name), found.size, objects=found.objects)
+            yield () if found is None else found.garbage
+
+    def _uploads(self) -> Iterator[tuple[str, str]]:
+        """Yield key and ID of abandoned uploads in parts."""
+        for each in list(abandoned(self._store, self._work.times.cutoff)):
+            self._garbage.add("upload")
+            yield each
+
+
+def _digest_of(key: str) -> bytes | None:
+    """Return what a `DigestSet` has for the key of a data object; ``None`` for other keys."""
+    digest = data_digest(key)
+    if digest is not None:
+        return bytes.fromhex(digest)
+    name = lakefs_object(key)
+    return None if name is None else h(name.encode("ascii"))
+
+
+def _garbage(doomed: Iterable[Doomed]) -> Iterator[Garbage]:
+    return ((each.key, Version(each.version)) for each in doomed)

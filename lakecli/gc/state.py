@@ -1,4 +1,4 @@
-"""The state of a collection in the bucket: the lists of condemned objects, its phases, its lease.
+"""The state of a collection in the bucket: lists of condemned objects, phases, lease, and undo.
 
 The lists are stored in the bucket so that any machine can continue.
 
@@ -34,11 +34,12 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
+from operator import attrgetter
 from threading import Lock
 from typing import Any, Final, Self
 
 from lakecli.base.identity import DIGEST_SIZE
-from lakecli.base.layout import GC
+from lakecli.base.layout import GC, SHORTEST_GRACE
 from lakecli.base.parsing import parse_json_object
 from lakecli.errors import (
     IntegrityError,
@@ -48,7 +49,15 @@ from lakecli.errors import (
     Refused,
     Unreachable,
 )
-from lakecli.gc.report import KINDS, MAX_SUMMARY_SIZE, Doomed, Summary, dump_summary, parse_summary
+from lakecli.gc.report import (
+    KINDS,
+    MAX_SUMMARY_SIZE,
+    Doomed,
+    GcStatus,
+    Summary,
+    dump_summary,
+    parse_summary,
+)
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import (
     EXPIRED,
@@ -67,6 +76,7 @@ from lakecli.remote.gc_protocol import (
     store_now,
 )
 from lakecli.repository.contract import Repository
+from lakecli.repository.lakefs.kept_dumps import all_kept, find_take_over
 from lakecli.stores.capabilities import DeletesMatching
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, Version
 
@@ -445,16 +455,55 @@ def move_state(repository: Repository, seen: ObservedState, **changes: Any) -> G
     return after
 
 
-def undo_condemnation(repository: Repository, *, force: bool = False) -> None:
-    """Undo a condemnation, or end an interrupted sweep.
+def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcStatus:
+    """Return the state of a repository's garbage collection.
 
     Args:
         repository: the repository.
-        force: also end a sweep, and replace a damaged state by an idle one.
+        grace: the shortest grace period that this machine accepts.
+
+    Raises:
+        DamagedState: the state is damaged.
+        BadRecord: the record of a refs dump that is kept is not valid.
+    """
+    store, now = repository.store, repository.lake.runtime.now()
+    found = status_of(repository, gc_protocol.look(store), grace)
+    taken = find_take_over(store)
+    kept = all_kept(store, taken, now)
+    return found._replace(
+        dumps=tuple(sorted(kept, key=attrgetter("since"))),
+        lakefs_stopped=None if taken is None else taken.stopped_at,
+    )
+
+
+def status_of(repository: Repository, seen: ObservedState, grace: timedelta) -> GcStatus:
+    """Return the status that an observed state means, without refs dumps."""
+    state = seen.state
+    sweep_at = resume_at = None
+    summary = Marks(repository.store, state.mark).summary() if state.mark else None
+    if seen.since is not None and state.phase is Phase.CONDEMNED:
+        newest = Marks(repository.store, state.mark).newest() or seen.since
+        sweep_at = max(seen.since, newest) + max(state.grace, grace) + STALE_AFTER
+    if seen.since is not None and state.phase is Phase.SWEEPING:
+        resume_at = seen.since + LEASE
+    return GcStatus(
+        state.phase, state.epoch, state.grace, seen.since, sweep_at, resume_at, summary=summary
+    )
+
+
+def undo(
+    repository: Repository, *, force: bool = False, grace: timedelta = SHORTEST_GRACE
+) -> GcStatus:
+    """Undo a condemnation; with `force` end an interrupted sweep, or replace a damaged state.
+
+    Args:
+        repository: the repository.
+        force: accept that what a sweep has deleted stays deleted.
+        grace: as in `status`.
 
     Raises:
         NothingToDo: nothing is condemned.
-        Refused: a sweep has begun and `force` is not given, or a sweep may still be running.
+        Refused: the sweep has begun; with `force`: it may be running.
         DamagedState: the state is damaged and `force` is not given, or a newer lakecli wrote it.
         StateMoved: another machine moved the state at the same time.
     """
@@ -480,6 +529,7 @@ def undo_condemnation(repository: Repository, *, force: bool = False) -> None:
                 )
             _check_lease_is_over(repository, seen)
     end_state(repository, seen, store_now(store))
+    return status(repository, grace=grace)
 
 
 def end_state(repository: Repository, seen: ObservedState, now: datetime) -> None:

@@ -441,7 +441,7 @@ class Unexpected(Exception):
 def test_a_sweep_that_fails_in_any_way_ends(
     shared: Shared, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    from lakecli.gc import sweep
+    from lakecli.gc import run
 
     ada, ben = shared.clones
     upload(ada, b"left", b"left")
@@ -452,7 +452,7 @@ def test_a_sweep_that_fails_in_any_way_ends(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(sweep, "list_tables", fail)
+    monkeypatch.setattr(run, "list_tables", fail)
     with pytest.raises(error):
         shared.collect(ben)
     assert read_state(shared.store).phase is Phase.IDLE

@@ -177,7 +177,7 @@ def test_a_sweep_is_not_taken_over_while_its_lease_runs(shared: Shared) -> None:
 
 
 def test_a_long_sweep_renews_its_lease(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakecli.gc import sweep
+    from lakecli.gc import run
 
     ada, ben, cleo = shared.clones
     for number in range(12):
@@ -187,8 +187,8 @@ def test_a_long_sweep_renews_its_lease(shared: Shared, monkeypatch: pytest.Monke
     shared.time.pass_by(LONG)
     assert shared.collect(ada).action is Action.CONDEMNED
     shared.time.pass_by(LONG)
-    monkeypatch.setattr(sweep, "BATCH", 1)
-    monkeypatch.setattr(sweep, "_PARALLELISM", 1)
+    monkeypatch.setattr(run, "BATCH", 1)
+    monkeypatch.setattr(run, "_PARALLELISM", 1)
     ada, store = give(shared, ada, Unconditional)
     actions: list[Action] = []
 
@@ -285,10 +285,10 @@ def test_expired_trees_that_one_list_cannot_hold_go_into_more(
 def test_a_sweep_that_goes_on_forgets_no_expired_tree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakecli.gc import sweep
+    from lakecli.gc import run
 
-    monkeypatch.setattr(sweep, "BATCH", 1)
-    monkeypatch.setattr(sweep, "_PARALLELISM", 1)
+    monkeypatch.setattr(run, "BATCH", 1)
+    monkeypatch.setattr(run, "_PARALLELISM", 1)
     with Shared(tmp_path, "ada", "ben", "cleo") as shared:
         ada, ben, cleo = shared.clones
         branch.create(ben, "side", source="main")

@@ -12,7 +12,7 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.model import RefKind
 from lakecli.base.progress import NoProgress
-from lakecli.gc import roots, sweep
+from lakecli.gc import roots, run
 from lakecli.gc.report import GarbageTotal, GcReport, GcStatus, RefGarbage, Summary, fields_of
 from lakecli.gc.run import Action
 from lakecli.remote.gc_protocol import Phase
@@ -116,7 +116,7 @@ def test_reports_count_what_was_read_and_what_was_found(shared: Shared) -> None:
 
 def test_what_is_in_use_is_read_in_batches(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roots, "_BATCH", 2)
-    monkeypatch.setattr(sweep, "_KEPT", 2)
+    monkeypatch.setattr(run, "_KEPT", 2)
     ada, ben = shared.clones
     staged = [b"staged %d" % number for number in range(5)]
     again = [b"again %d" % number for number in range(5)]

@@ -280,8 +280,8 @@ def test_the_lease_is_kept_while_spark_compares(
     with place.runner(spark) as runner:
         collect(place.directory, LocalRunner(), Action.CONDEMNED)
         data = {key for key in contents(place.directory) if key.startswith("data/")}
-        monkeypatch.setattr("lakecli.gc.sweep.Sweep._tables", lambda *_: [])
-        monkeypatch.setattr("lakecli.gc.sweep.Sweep._rest", lambda *_: [])
+        monkeypatch.setattr("lakecli.gc.run.Sweep._tables", lambda *_: [])
+        monkeypatch.setattr("lakecli.gc.run.Sweep._rest", lambda *_: [])
         monkeypatch.setattr(state.SweepLease, "renew_if_due", taken_over)
         then(monkeypatch, "iter_garbage", lambda: compared.append(True))
         with pytest.raises(LostRace, match="taken over"):

@@ -23,10 +23,9 @@ from lakecli.gc.data_objects import (
     PartListing,
     garbage_of,
 )
-from lakecli.gc.run import Action, GcOptions, advance, open_live
+from lakecli.gc.run import Action, GcOptions, Sweep, advance, open_live
 from lakecli.gc.spark_live_set import Reading, SparkLiveSet, counts_row, keep_listed, rows
 from lakecli.gc.state import DIGEST, MARKS, LostMarks, SweepLease
-from lakecli.gc.sweep import Sweep
 from lakecli.stores.contract import Version
 from lakecli.stores.memory import MemoryStore
 from tests.gc.test_spark_live_set import RECORDS, Place, collect, contents, grow_old, place
