@@ -12,8 +12,7 @@ import os
 import pwd
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from enum import StrEnum
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.errors import UsageError
@@ -37,13 +36,8 @@ from lakecli.settings.keys import (
 Kind = TypeVar("Kind")
 
 
-class OriginKind(StrEnum):
-    """The kind of source of a value, highest precedence first."""
-
-    FLAG = "flag"
-    ENVIRONMENT = "environment"
-    FILE = "file"
-    DEFAULT = "default"
+OriginKind: TypeAlias = Literal["flag", "environment", "file", "default"]
+"""The kind of source of a value, highest precedence first."""
 
 
 class Setting:
@@ -102,7 +96,7 @@ class Settings:
         """
         key = find_key(name)
         if text := self._flags.get(name):
-            return Setting(key, text, OriginKind.FLAG, f"--{name.replace('_', '-')}")
+            return Setting(key, text, "flag", f"--{name.replace('_', '-')}")
         # A repository's name has dashes, which variables cannot have: LAKECLI_SYNC counts for all.
         # The list of places for all repositories is added to that of one; the others are for one.
         variable = key.variable if name in BY_NAME else ""
@@ -110,12 +104,12 @@ class Settings:
             variable = BY_NAME[SYNC].variable
         for each in filter(None, (variable, key.lakectl_variable)):
             if text := self._environ.get(each):
-                return Setting(key, text, OriginKind.ENVIRONMENT, each)
+                return Setting(key, text, "environment", each)
         if text := self._lakectl_values.get(name):
-            return Setting(key, text, OriginKind.FILE, str(self._lakectl_file))
+            return Setting(key, text, "file", str(self._lakectl_file))
         if text := self._file_values.get(name):
-            return Setting(key, text, OriginKind.FILE, str(self._file))
-        return Setting(key, key.default, OriginKind.DEFAULT, "")
+            return Setting(key, text, "file", str(self._file))
+        return Setting(key, key.default, "default", "")
 
     def __iter__(self) -> Iterator[Setting]:
         """Yield every setting, in the order of `KEYS`, then the file's settings of repositories."""

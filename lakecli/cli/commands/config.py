@@ -13,7 +13,7 @@ from lakecli.cli.parsers import Kind, read_repository_or_ref
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.settings.home import set_value, unset_value
 from lakecli.settings.keys import SYNC, USE, find_key
-from lakecli.settings.settings import OriginKind, Setting, git_user
+from lakecli.settings.settings import Setting, git_user
 
 ASKED: Final = ("user.name", "user.email", SYNC, "cache.size")
 """The settings, in the order of the questions. None is secret: credentials are the clouds' own."""
@@ -101,7 +101,7 @@ def config_set(
 def _set(context: Context, key: str, value: str) -> None:
     set_value(context.config_file, key, value)
     stronger = context.settings.find(key)
-    if stronger.origin in (OriginKind.FLAG, OriginKind.ENVIRONMENT):
+    if stronger.origin in ("flag", "environment"):
         context.out.warn(f"{stronger.place} still overrides {key}")
 
 
@@ -151,7 +151,7 @@ def config_list(
 
 def origin_of(setting: Setting) -> str:
     """Return where a value came from: a flag, a variable, a file, or ``default``."""
-    return setting.place if setting.origin != OriginKind.DEFAULT else "default"
+    return setting.place if setting.origin != "default" else "default"
 
 
 @answers(UsedJson)

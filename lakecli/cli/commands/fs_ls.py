@@ -16,7 +16,7 @@ from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
 from lakecli.cli.parsers import read_size, read_time
 from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
-from lakecli.repository.ls import FindConditions, find, ls
+from lakecli.repository.ls import find, ls
 from lakecli.repository.reading.addresses import full_address
 
 if TYPE_CHECKING:
@@ -169,8 +169,16 @@ def fs_find(
         lakecli fs find lakefs://demo/v1.0/ --max-size 0 -z | xargs -0 -n 1 lakecli fs stat
     """
     repository, ref = context.synced_repository(path, at_op=at_op), ref_of(path)
-    wanted = FindConditions(names, min_size or 0, max_size, since, until)
-    with find(repository, ref, path.path or b"", wanted) as found:
+    with find(
+        repository,
+        ref,
+        prefix=path.path or b"",
+        names=names,
+        min_size=min_size or 0,
+        max_size=max_size,
+        since=since,
+        until=until,
+    ) as found:
         if null and not context.out.json:
             for each, _ in found:
                 context.out.plain(repository.at(ref, os.fsdecode(each)) + "\0")
