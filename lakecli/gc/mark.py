@@ -44,10 +44,9 @@ from lakecli.gc.report import (
     Summary,
     tables_left,
 )
-from lakecli.gc.roots import Roots, gather, iter_staged
+from lakecli.gc.roots import Roots
 from lakecli.gc.state import DIGEST, Marks, split, total_of
 from lakecli.remote.gc_protocol import iter_expired
-from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Notice
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, SSTable
@@ -190,12 +189,10 @@ class Reach:
 
     Args:
         work: what the collection works with.
-        refs: the refs in the bucket as they were read first.
         live: an empty set for the data objects in use.
 
     Attributes:
         work: what the collection works with.
-        refs: the refs in the bucket as they were read last.
         live: the data objects in use.
         trees: hex IDs of the metaranges read.
         ranges: hex IDs of the ranges read.
@@ -205,9 +202,8 @@ class Reach:
         foreign: number of tables that lakecli did not write.
     """
 
-    def __init__(self, work: Work, refs: Sequence[RemoteRef], live: LiveSet) -> None:
+    def __init__(self, work: Work, live: LiveSet) -> None:
         self.work = work
-        self.refs = refs
         self.live = live
         self.trees: set[str] = set()
         self.ranges: set[str] = set()
@@ -221,22 +217,18 @@ class Reach:
         """The hex IDs of all tables that are in use."""
         return self.trees.union(self.ranges, self.dumps)
 
-    def follow_roots(self) -> Roots:
-        """Find the roots, and follow them to the data objects.
+    def follow_roots(self, roots: Roots) -> None:
+        """Follow the roots to the data objects.
 
         Raises:
-            LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
+            MissingTable: a tree that refs reach is missing, or a range of one.
+            IntegrityError: a table is damaged.
         """
-        for digests in iter_staged(self.work.repository, self.work.times.now):
-            self.live.add(digests)
-        roots = gather(self.work, self.refs)
-        self.refs = roots.refs
         # No rule lets go the tree of a branch or tag, whatever the list of deleted trees says.
         collected = frozenset(iter_expired(self.work.store)) - roots.heads
         self.follow(roots.trees | roots.dumped_trees, must_exist=True, collected=collected)
         self.dumps = roots.dumps
         self.follow(roots.own_trees, must_exist=False)
-        return roots
 
     def follow(
         self,

@@ -32,6 +32,7 @@ from lakecli.base.model import CommitId, MetarangeId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
 from lakecli.gc.data_objects import addresses_in, digests_of
 from lakecli.gc.known_refs import (
+    KnownRefs,
     Positions,
     RefsWentBack,
     UncertainRefs,
@@ -100,21 +101,23 @@ class Roots(NamedTuple):
     unneeded: tuple[Doomed, ...]
 
 
-def check_refs(work: Work) -> tuple[list[RemoteRef], UncertainRefs | None]:
+def check_refs(
+    store: ObjectStore, known: KnownRefs
+) -> tuple[list[RemoteRef], UncertainRefs | None]:
     """Return the refs, and the refusal if some vanished or went back since they were seen.
 
     Raises:
         UnreadableRef: a ref is damaged, or it is listed and cannot be read.
     """
-    refs, gone_back = read_known_refs(work.store, work.known)
-    damage = work.known.damage
+    refs, gone_back = read_known_refs(store, known)
+    damage = known.damage
     if not gone_back:
         return refs, damage
     heads = [ref.commit_id for ref in refs]
-    lost = find_lost(gone_back, reached_by_heads(read_packs(work.store).commits, heads))
+    lost = find_lost(gone_back, reached_by_heads(read_packs(store).commits, heads))
     if not lost:
         return refs, damage
-    uncertain = RefsWentBack(work.known.uri, lost)
+    uncertain = RefsWentBack(known.uri, lost)
     if damage is not None:
         uncertain.what = f"{damage.what}; {uncertain.what}"
     return refs, uncertain

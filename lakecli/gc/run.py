@@ -73,7 +73,7 @@ from lakecli.gc.report import (
     write_fields,
     write_report,
 )
-from lakecli.gc.roots import Roots, check_refs, reflog_cutoff
+from lakecli.gc.roots import Roots, check_refs, gather, iter_staged, reflog_cutoff
 from lakecli.gc.spark_live_set import SparkLiveSet
 from lakecli.gc.state import (
     RECORD,
@@ -189,7 +189,7 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
         check_writable(repository)
         clear_temporaries(repository.store)
     work = begin(repository, runner, options)
-    refs, uncertain = check_refs(work)
+    refs, uncertain = check_refs(work.store, work.known)
     present = status_of(repository, work.seen, options.grace)
     step = Step("", work, options, refs, present, accepts=uncertain)
     if uncertain is not None:
@@ -247,7 +247,7 @@ def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
     if step.accepts is not None and not step.options.dry_run:
         return _accept_refs(step, step.accepts, progress)
     with closing(open_live(step.work.runner)) as live:
-        reach = Reach(step.work._replace(progress=progress), step.refs, live)
+        reach = Reach(step.work._replace(progress=progress), live)
         if step.work.is_idle:
             return _condemn(step, reach)
         return _sweep(step, reach)
@@ -289,6 +289,20 @@ def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> Gc
     return take(next_step, progress=progress)._replace(accepted=uncertain.lost)
 
 
+def _follow_roots(reach: Reach, before: Iterable[RemoteRef]) -> Roots:
+    """Find the roots, and follow them to the data objects.
+
+    Args:
+        reach: follows them.
+        before: the refs in the bucket as this run read them before.
+    """
+    for digests in iter_staged(reach.work.repository, reach.work.times.now):
+        reach.live.add(digests)
+    roots = gather(reach.work, before)
+    reach.follow_roots(roots)
+    return roots
+
+
 def _condemn(step: Step, reach: Reach) -> GcReport:
     """Mark garbage, and condemn it."""
     work, seen, options = step.work, step.work.seen, step.options
@@ -300,7 +314,7 @@ def _condemn(step: Step, reach: Reach) -> GcReport:
     epoch, mark_id = seen.state.epoch + 1, runtime.new_id().hex()
     marks = Marks(store, f"{epoch}-{mark_id}")
     runtime.on_step("gc:mark")
-    roots = reach.follow_roots()
+    roots = _follow_roots(reach, step.refs)
     mark = Mark(reach, roots)
     mark.run(None if options.dry_run else marks)
     report = mark.report(step.status)
@@ -331,18 +345,10 @@ def _condemn(step: Step, reach: Reach) -> GcReport:
 
 
 def _sweep(step: Step, reach: Reach) -> GcReport:
-    """Delete condemned objects that are still unreached; a dry run only counts them.
-
-    Raises:
-        StateMoved: another machine collects at the same time, or has collected since `prepare`.
-        SweepTooSlow: a deletion took so long that the sweep must end.
-        LostMarks: a list of condemned objects is missing or damaged.
-        LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
-    """
+    """Delete condemned objects that are still unreached; a dry run only counts them."""
     work, seen = step.work, step.work.seen
     repository, store, now = work.repository, work.store, work.times.now
-    marks = Marks(store, seen.state.mark)
-    this = Sweep(reach, marks)
+    this = Sweep(step, reach)
     if step.options.dry_run:
         this.find()
         this.preview()
@@ -353,12 +359,12 @@ def _sweep(step: Step, reach: Reach) -> GcReport:
         check_lists(repository, seen)
         this.prepare()
     with SweepLease(repository, seen, now) as lease:
-        marks.check_age(now, work.times.grace)
+        this.marks.check_age(now, work.times.grace)
         write_fields(store, seen.state.epoch, "sweeping", fields_of(this.find()), now)
         this.run(lease)
         report = this.report(step.status)
         write_report(store, seen.state.epoch, report, now)
-        put_last(store, reach.refs)
+        put_last(store, this.refs)
     return report._replace(status=status(repository, grace=step.options.grace))
 
 
@@ -366,14 +372,19 @@ class Sweep:
     """What one sweep finds and deletes, or what its preview counts.
 
     Args:
+        step: the step.
         reach: has followed nothing yet.
+
+    Attributes:
         marks: the lists of condemned objects.
+        refs: the refs in the bucket as they were read last.
     """
 
-    def __init__(self, reach: Reach, marks: Marks) -> None:
+    def __init__(self, step: Step, reach: Reach) -> None:
+        self.marks = Marks(step.work.store, step.work.seen.state.mark)
+        self.refs = step.refs
         self._work = reach.work
         self._store = reach.work.store
-        self._marks = marks
         self._reach = reach
         self._garbage = GarbageCounter()
         self._spared = 0
@@ -389,7 +400,7 @@ class Sweep:
         Raises:
             LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
         """
-        self._reach.follow_roots()
+        self.refs = _follow_roots(self._reach, self.refs).refs
         self._keep()
         self._check_lakefs()
 
@@ -406,7 +417,7 @@ class Sweep:
         self._check_lakefs()
         self._others = [*self._tables(tables), *self._rest(roots)]
         self._left = len(tables) - self._garbage.objects("range", "metarange")
-        condemned = self._marks.summary() or Summary()
+        condemned = self.marks.summary() or Summary()
         self._summary = summary_of(self._work, roots, self._others, condemned.objects)
         return self._summary
 
@@ -477,7 +488,8 @@ class Sweep:
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
         """Follow what came into use since: refs, recent tables, and keeps, in this order."""
         work, reach = self._work, self._reach
-        roots = reach.follow_roots()
+        roots = _follow_roots(reach, self.refs)
+        self.refs = roots.refs
         tables, _ = list_tables(work)
         kept = self._keep()
         wanted = {each for each, info in tables.items() if not info.is_old} | kept
@@ -509,7 +521,7 @@ class Sweep:
         """Return the condemned ranges and metaranges that are garbage."""
         reached = self._reach.tables
         found = []
-        for each in self._marks.others():
+        for each in self.marks.others():
             name = each.key.removeprefix(SSTABLES)
             if each.kind not in KINDS_OF_TABLES.values() or name not in tables:
                 continue
@@ -532,7 +544,7 @@ class Sweep:
         """Return the other condemned objects that are still garbage."""
         doomed = {
             (each.key, each.kind)
-            for each in self._marks.others()
+            for each in self.marks.others()
             if each.kind not in KINDS_OF_TABLES.values()
         }
         if not doomed:
@@ -545,16 +557,16 @@ class Sweep:
     def _data(self) -> Generator[Iterable[Garbage]]:
         """Yield the data objects that are garbage, part by part; none now and then before that."""
         work, parts = self._work, []
-        for name in self._marks.data_parts():
+        for name in self.marks.data_parts():
             kind = kind_of_part(name)
             if kind == "lakefs" and work.lakefs is None:
-                self._spared += len(self._marks.data(name)) // RECORD
+                self._spared += len(self.marks.data(name)) // RECORD
             else:
                 keys = kind == "lakefs" or isinstance(self._store, DeletesMatching)
                 parts.append(part_named(work, name, keys=keys))
         if not parts:
             return
-        for found in self._reach.live.iter_garbage(work, self._marks, parts):
+        for found in self._reach.live.iter_garbage(work, self.marks, parts):
             if found is not None:
                 self._spared += found.spared
                 self._garbage.add(kind_of_part(found.name), found.size, objects=found.objects)
