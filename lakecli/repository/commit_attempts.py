@@ -240,7 +240,8 @@ class Attempt(NamedTuple):
             DirtyBranch: the sealed areas hold changes, staged before the branch was sealed.
         """
         with self.sealed_view() as view:
-            check_clean(view)
+            if view.tokens:
+                check_clean(view)
             yield View(view.repository, view.txn, view.commit, (), view.name)
 
     def move(self, draft: Draft, *, left: tuple[StagingToken, ...] = ()) -> Commit | None:
