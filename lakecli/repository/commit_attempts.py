@@ -107,7 +107,7 @@ def staged_attempt(repository: Repository, name: str, *, last: Attempt | None) -
     gone = frozenset(() if last is None else last.branch.sealed_tokens)
     if gone and gone.isdisjoint(branch.sealed_tokens):
         _check_not_committed(repository, branch, gone)
-    return Attempt(repository, branch, LocalMove("commit", branch.sealed_tokens, from_staging=True))
+    return Attempt(repository, branch, "commit", from_staging=True)
 
 
 def seal(repository: Repository, name: str) -> Branch:
@@ -171,8 +171,7 @@ def clean_attempt(repository: Repository, name: str, *, kind: str) -> Attempt:
         NotFound: no such branch.
         DirtyBranch: it has uncommitted changes.
     """
-    branch = _seal_clean(repository, name)
-    return Attempt(repository, branch, LocalMove(kind, branch.sealed_tokens, from_staging=False))
+    return Attempt(repository, _seal_clean(repository, name), kind, from_staging=False)
 
 
 def _seal_clean(repository: Repository, name: str) -> Branch:
@@ -200,7 +199,7 @@ def attempt_on_top(repository: Repository, name: str, *, kind: str) -> Attempt:
     """
     with repository.lake.kv.read() as txn:
         branch = branch_at(repository, txn, name)
-    return Attempt(repository, branch, LocalMove(kind, (), from_staging=False))
+    return Attempt(repository, branch._replace(sealed_tokens=()), kind, from_staging=False)
 
 
 def kept_moving(name: str) -> LostRace:
@@ -215,13 +214,16 @@ class Attempt(NamedTuple):
 
     Attributes:
         repository: the repository of the branch.
-        branch: the branch that the commit is built from.
-        landing: what the move changes besides the head.
+        branch: the branch that the commit is built from, with the sealed tokens that the move
+            takes off it.
+        kind: the kind of operation, as the log shows it.
+        from_staging: whether the commit has the changes of these tokens.
     """
 
     repository: Repository
     branch: Branch
-    landing: LocalMove
+    kind: str
+    from_staging: bool
 
     @contextmanager
     def sealed_view(self) -> Iterator[View]:
@@ -230,7 +232,7 @@ class Attempt(NamedTuple):
         repository.lake.runtime.on_step("build")
         with repository.lake.kv.read() as txn:
             head = RefStore(txn, repository.key).get_commit(branch.commit_id)
-            yield View(repository, txn, head, self.landing.sealed, branch.name)
+            yield View(repository, txn, head, branch.sealed_tokens, branch.name)
 
     @contextmanager
     def view(self) -> Iterator[View]:
@@ -266,7 +268,7 @@ class Attempt(NamedTuple):
         check_texts(draft)
         dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
         commit = describe_commit(**dated._asdict())
-        landing = self.landing._replace(left=left)
+        landing = LocalMove(self.kind, branch.sealed_tokens, self.from_staging, left)
         if repository.mover is None:
             has_moved = intents.land(repository, branch, commit, landing)
         else:
@@ -286,7 +288,7 @@ class Attempt(NamedTuple):
         Returns:
             Whether the branch still was what would be built from; if not, there may be changes now.
         """
-        repository, branch, sealed = self.repository, self.branch, self.landing.sealed
+        repository, branch, sealed = self.repository, self.branch, self.branch.sealed_tokens
         if not sealed:
             return True
         repository.lake.runtime.on_step("discard")
@@ -298,8 +300,7 @@ class Attempt(NamedTuple):
             after = before._replace(sealed_tokens=newer_than(before, sealed))
             refs.put_branch(after)
             changes = [operation_log.branch_change(before, after)]
-            kind = self.landing.operation
-            operation_log.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
+            operation_log.append(txn, repository, kind=self.kind, refs=changes, sealed=sealed)
         return True
 
 
