@@ -16,7 +16,7 @@ from lakecli.cli.commands.differences import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import argument, flag, option
-from lakecli.cli.option_groups import StatOptions
+from lakecli.cli.listing_options import StatOptions
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (
