@@ -207,6 +207,7 @@ class Uploader:
         options: of the upload.
 
     Attributes:
+        options: of the upload.
         ingest: brings the files in.
     """
 

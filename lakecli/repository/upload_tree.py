@@ -323,14 +323,14 @@ class _StagedUpload:
     """
 
     def __init__(self, target: _UploadTarget, files: _UploadFiles) -> None:
-        self._target = target
         self._repository, branch, self._prefix, self._options = target
         self._upload = Uploader(self._repository, branch, self._options)
         self._workers = self._upload.ingest.workers
         self._opener = FileOpener(files.root, self._options.links)
         self._files = files
+        self._items = _items(target, files.found)
         self._budget = FailureBudget()
-        self._is_local = is_local(target.repository.store.uri)
+        self._is_local = is_local(self._repository.store.uri)
         self._chunk = CHUNK if self._is_local else BUCKET_CHUNK
         self._report = UploadReport()
         self._lock = Lock()
@@ -363,7 +363,7 @@ class _StagedUpload:
 
     def _taken(self) -> Iterator[_Item]:
         """Yield the files that are uploaded; record the others."""
-        for item in _items(self._target, self._files.found):
+        for item in self._items:
             found, refusal = item.found, item.refusal
             if refusal is None:
                 yield item

@@ -470,7 +470,7 @@ def look(
         file: the file.
         expected: as for `Ingest.file`.
         lake: remembers the digests of large files; ``None``: they are not remembered.
-        progress: is told that the work goes on.
+        progress: called without a number while the file is read.
         workers: the threads of the command; if one of them fails, the reading ends.
     """
     size = file.status.st_size
