@@ -442,7 +442,7 @@ class Sweep:
             SweepTooSlow: a deletion took so long that the sweep must end.
         """
         trees = [each for each in self._others if each.kind == "metarange"]
-        names = (each.key.removeprefix(SSTABLES) for each in trees)
+        names = [each.key.removeprefix(SSTABLES) for each in trees]
         add_expired(self._store, lease.state.epoch, names)
         # A tree is deleted before the objects that it refers to.
         self._delete(_garbage(trees), lease)
