@@ -198,8 +198,8 @@ def attempt_on_top(repository: Repository, name: str, *, kind: str) -> Attempt:
         NotFound: no such branch.
     """
     with repository.lake.kv.read() as txn:
-        branch = branch_at(repository, txn, name)
-    return Attempt(repository, branch._replace(sealed_tokens=()), kind, from_staging=False)
+        branch = branch_at(repository, txn, name)._replace(sealed_tokens=())  # those stay on it
+    return Attempt(repository, branch, kind, from_staging=False)
 
 
 def kept_moving(name: str) -> LostRace:
