@@ -429,6 +429,15 @@ def digests_of(addresses: set[bytes]) -> bytes:
     return b"".join(sorted(found))
 
 
+def digest_of_key(key: str) -> bytes | None:
+    """Return what a `DigestSet` has for the key of a data object; ``None`` for other keys."""
+    digest = data_digest(key)
+    if digest is not None:
+        return bytes.fromhex(digest)
+    name = lakefs_object(key)
+    return None if name is None else h(name.encode("ascii"))
+
+
 def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
     """Yield everything in encoded entries that looks like the address of a data object.
 

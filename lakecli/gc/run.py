@@ -20,8 +20,7 @@ from contextlib import closing, suppress
 from itertools import chain
 from typing import Final, NamedTuple
 
-from lakecli.base.identity import h
-from lakecli.base.layout import SSTABLES, data_digest, lakefs_object
+from lakecli.base.layout import SSTABLES
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.runner import Runner
 from lakecli.engine.spark_runner import SparkRunner
@@ -29,6 +28,7 @@ from lakecli.errors import NothingToDo
 from lakecli.gc.data_objects import (
     DigestSet,
     LiveSet,
+    digest_of_key,
     kind_of_part,
     list_part,
     part_named,
@@ -506,7 +506,7 @@ class Sweep:
         tables: set[str] = set()
         digests: set[bytes] = set()
         for key in iter_keeps(self._store):
-            digest = _digest_of(key)
+            digest = digest_of_key(key)
             if digest is not None:
                 digests.add(digest)
                 if len(digests) >= _KEPT:
@@ -577,15 +577,6 @@ class Sweep:
         for each in list(abandoned(self._store, self._work.times.cutoff)):
             self._garbage.add("upload")
             yield each
-
-
-def _digest_of(key: str) -> bytes | None:
-    """Return what a `DigestSet` has for the key of a data object; ``None`` for other keys."""
-    digest = data_digest(key)
-    if digest is not None:
-        return bytes.fromhex(digest)
-    name = lakefs_object(key)
-    return None if name is None else h(name.encode("ascii"))
 
 
 def _garbage(doomed: Iterable[Doomed]) -> Iterator[Garbage]:
