@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.benchmarks.lake import Place
     from tests.benchmarks.measure import Usage
 
-ROUNDS = 3
+ROUNDS = 5
 
 
 class Cloud(NamedTuple):
