@@ -85,6 +85,11 @@ class Brought:
         self.left_out = sorted(worktree.own)
         self.failures = sorted(report.failures)
 
+    def count_kept(self, paths: Sequence[bytes]) -> None:
+        """Count those of the files to be overwritten that did not stay as they were."""
+        stayed = (path for path, _ in (*self.failures, *self.impossible))
+        self.kept = len({*paths}.difference(self.conflicts, stayed))
+
 
 class _Fate(Enum):
     """What becomes of a file that differs from the base."""
@@ -176,10 +181,10 @@ class _Bringing:
                 commit=self._target.id,
                 options=uploading,
             )
-            brought.kept = len(overwritten)
         self._on_step("announce")
         worktree.relink(active=operation, target=self._target.id)
         self._write(brought)
+        brought.count_kept(overwritten)
         if not brought.failures:
             self._land(brought, src)
         return brought
@@ -376,8 +381,8 @@ def restore(
                 options=uploading,
                 resolves=source is None,
             )
-            brought.kept = len(overwritten)
         _write(worktree, wanted, changes, brought, options)
+        brought.count_kept(overwritten)
         if source is None and not brought.failures:
             worktree.index.save(worktree.index_file)
             left = [path for path in worktree.link.unresolved if path not in wanted]

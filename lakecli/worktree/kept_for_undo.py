@@ -112,7 +112,7 @@ def keep(
 def _bring_in(worktree: Worktree, paths: Sequence[bytes], options: UploadOptions) -> list[Change]:
     """Bring files into the namespace, and return their encoded entries by path."""
     upload = Uploader(worktree.repository, worktree.link.ref, options)
-    opener = FileOpener(os.fsencode(worktree.root), options.links)
+    opener = FileOpener(os.fsencode(worktree.root), worktree.links)
     files = {}
     for path in paths:
         with opener.open(worktree.path_of(path)) as file:

@@ -20,6 +20,7 @@ from lakecli.kv.local_store import Table
 from lakecli.repository.guard import GcGuard
 from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.ingest import SMALL
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.repository.upload import UploadOptions
@@ -162,6 +163,25 @@ def test_discarding_undoes_every_change_and_undo_brings_them_back(
     assert written.kept == [b"a"]
     assert files(root) == {"a": "since", "b": "2", "d/c": "3", "d/x": "4", "new/n": "n"}
     assert (root / "new/n").stat().st_mtime == 1_000_000_000
+
+
+def test_discarding_does_not_write_through_a_link_that_is_followed(
+    repository: Repository, root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "target").write_text("mine")
+    (root / "a").unlink()
+    (root / "a").symlink_to(tmp_path / "target")
+    worktree = reopen(repository, root, LinkPolicy.FOLLOW)
+    with worktree.locked():
+        brought = bring(
+            worktree,
+            worktree.head(),
+            operation="checkout",
+            policy=Policy.DISCARD,
+            options=DOWNLOADS,
+        )
+    assert (brought.conflicts, brought.kept) == ([b"a"], 0)
+    assert (tmp_path / "target").read_text() == "mine"
 
 
 def test_each_object_that_is_kept_is_claimed(
