@@ -19,8 +19,10 @@ __all__ = [
     "MAX_PATH_SIZE",
     "NAMED_KINDS",
     "Branch",
+    "ChangeType",
     "Commit",
     "CommitId",
+    "Difference",
     "Entry",
     "MergeStrategy",
     "MetarangeId",
@@ -229,9 +231,33 @@ class RepositoryRecord(NamedTuple):
     is_borrowed: bool = False
 
 
+class ChangeType(StrEnum):
+    """How a path differs."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+    CONFLICT = "conflict"
+
+
 class MergeStrategy(StrEnum):
     """How conflicts are resolved; other paths are not affected."""
 
     FAIL = "default"
     SOURCE_WINS = "source-wins"
     DEST_WINS = "dest-wins"
+
+
+class Difference(NamedTuple):
+    """One path that differs, with the encoded values of both sides (``None`` if absent).
+
+    Attributes:
+        unlike_checksums: whether it is a conflict that may be none: entries have one size, but
+            one has an MD5 and the other a BLAKE3.
+    """
+
+    type: ChangeType
+    path: bytes
+    left: bytes | None
+    right: bytes | None
+    unlike_checksums: bool = False

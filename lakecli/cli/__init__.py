@@ -6,8 +6,7 @@
     run            run one command and turn errors into exit codes; exit_codes: their table
     tree           all commands and groups, and which module a command stands in
     line           what commands declare, and how a command line is read
-    params         shared arguments and options; option_groups, listing_options: those that go
-                   together
+    params         shared arguments and options; option_groups: options that go together
     parsers        from typed text to values, and what is meant without a URI
     context        settings, lake, clock and output for a command
     commands       the commands, and what several share; its docstring is the guide to writing one

@@ -1,4 +1,4 @@
-"""Options that commands take in groups: of bulk work and transfers.
+"""Options that commands take in groups: of bulk work, transfers, listings and counted differences.
 
 A parameter whose type is one of these classes stands for all options of that class.
 """
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from lakecli.cli.line import Option
-from lakecli.cli.params import DryRun
+from lakecli.cli.params import After, Amount, DryRun, Prefix
 from lakecli.cli.parsers import NO_METADATA, Parser, read_conf
 from lakecli.errors import UsageError
 from lakecli.stores.uri import is_local
@@ -159,3 +159,26 @@ class EngineOptions(NamedTuple):
     def names_spark(self) -> bool:
         """Whether there are options for Spark."""
         return bool(self.master or self.conf)
+
+
+class PageOptions(NamedTuple):
+    """The part of a listing to show."""
+
+    amount: Amount = 100
+    after: After = ""
+    prefix: Prefix = ""
+
+
+_Stat = Annotated[
+    bool, Option("--stat", help="Count paths and bytes by prefix instead of listing paths")
+]
+_Depth = Annotated[
+    int, Option("--depth", min=0, metavar="N", help="With --stat, most directories in a prefix")
+]
+
+
+class StatOptions(NamedTuple):
+    """Differences counted by prefix instead of listed."""
+
+    stat: _Stat = False
+    depth: _Depth = 1

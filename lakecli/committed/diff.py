@@ -15,8 +15,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from lakecli.base.differences import ChangeType, Difference, type_of
-from lakecli.base.model import EMPTY_TREE, Entry, MetarangeId, RangeId
+from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, Entry, MetarangeId, RangeId
 from lakecli.committed.merge import iter_candidates, may_be_none, segments
 from lakecli.committed.metaranges import (
     ID_PART,
@@ -26,7 +25,7 @@ from lakecli.committed.metaranges import (
     range_id_of,
 )
 from lakecli.committed.point_reads import find
-from lakecli.committed.scan import Cursor, first_key, iter_pairs, prefix_end
+from lakecli.committed.scan import Cursor, first_key, iter_pairs, prefix_end, type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
 

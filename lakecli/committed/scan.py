@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import AnyStr, Final, NamedTuple, Self, TypeAlias
 
-from lakecli.base.model import MetarangeId
+from lakecli.base.model import ChangeType, MetarangeId
 from lakecli.committed.metaranges import ID_PART, Metarange, Mismatch, RangeRecord
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import is_same
@@ -324,6 +324,13 @@ def _take_before(inside: Cursor, outside: Cursor) -> tuple[list[bytes], list[byt
         outside.enter_range()
         return [], []
     return inside.take(end)
+
+
+def type_of(old: bytes | None, new: bytes | None) -> ChangeType:
+    """Name the change from one value to another."""
+    if old is None:
+        return ChangeType.ADDED
+    return ChangeType.REMOVED if new is None else ChangeType.CHANGED
 
 
 def prefix_end(prefix: bytes) -> bytes | None:

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
-from lakecli.base.differences import Difference
-from lakecli.base.model import RangeId
+from lakecli.base.model import Difference, RangeId
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import Segment, Slice, segments
 from lakecli.committed.metaranges import Metarange, range_id_of

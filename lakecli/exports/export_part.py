@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final, NamedTuple
 
-from lakecli.base.differences import Difference, type_of
-from lakecli.base.model import Entry, MetarangeId
+from lakecli.base.model import Difference, Entry, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.diff import diff
 from lakecli.committed.point_reads import find
+from lakecli.committed.scan import type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.engine.runner import StoreLocation

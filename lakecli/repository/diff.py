@@ -8,8 +8,7 @@ from functools import partial
 from heapq import merge
 from typing import NamedTuple
 
-from lakecli.base.differences import Difference
-from lakecli.base.model import EMPTY_TREE, Commit, MetarangeId
+from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
 from lakecli.committed.diff import compare as compare_trees
 from lakecli.committed.diff import diff
 from lakecli.committed.point_reads import find

@@ -14,8 +14,15 @@ from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
-from lakecli.base.differences import ChangeType
-from lakecli.base.model import NAMED_KINDS, Branch, CommitId, MergeStrategy, RefKind, Tag
+from lakecli.base.model import (
+    NAMED_KINDS,
+    Branch,
+    ChangeType,
+    CommitId,
+    MergeStrategy,
+    RefKind,
+    Tag,
+)
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import Conflicts, MergeConflict

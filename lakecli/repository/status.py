@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from lakecli.base.differences import ChangeType
-from lakecli.base.model import Branch, CommitId, RefKind
+from lakecli.base.model import Branch, ChangeType, CommitId, RefKind
 from lakecli.kv.bucket import IntentStore, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import count_ahead_behind

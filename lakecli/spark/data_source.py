@@ -34,8 +34,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lakecli.base.differences import Difference
-from lakecli.base.model import MetarangeId
+from lakecli.base.model import Difference, MetarangeId
 from lakecli.base.uri import as_directory, parse, parse_path, ref_of
 from lakecli.committed.diff import compare
 from lakecli.committed.scan import prefix_end

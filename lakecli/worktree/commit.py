@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from lakecli.base.differences import ChangeType
-from lakecli.base.model import Commit
+from lakecli.base.model import ChangeType, Commit
 from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.committed.writer import apply

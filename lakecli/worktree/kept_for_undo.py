@@ -15,8 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from lakecli.base.differences import ChangeType
-from lakecli.base.model import EMPTY_TREE, CommitId, MetarangeId, StagingToken
+from lakecli.base.model import EMPTY_TREE, ChangeType, CommitId, MetarangeId, StagingToken
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import Refused
 from lakecli.kv import operations as log

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from lakecli.base.differences import ChangeType
+from lakecli.base.model import ChangeType
 from lakecli.repository.reading.contents import hash_rest
 from lakecli.repository.transfer.ignore_patterns import LINK_FILE, Ignore, Selection, is_own
 from lakecli.repository.transfer.walk import OPEN_DIRECTORY, LinkPolicy, open_below

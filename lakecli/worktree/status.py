@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lakecli.base.differences import ChangeType, Difference
-from lakecli.base.model import Commit, CommitId, Entry
+from lakecli.base.model import ChangeType, Commit, CommitId, Difference, Entry
 from lakecli.committed.values import encode_entry
 from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.walk import LinkPolicy

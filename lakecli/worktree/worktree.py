@@ -13,9 +13,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from lakecli.base.differences import ChangeType, Difference
 from lakecli.base.identity import h
-from lakecli.base.model import EMPTY_TREE, Commit, CommitId, Entry, MetarangeId
+from lakecli.base.model import (
+    EMPTY_TREE,
+    ChangeType,
+    Commit,
+    CommitId,
+    Difference,
+    Entry,
+    MetarangeId,
+)
 from lakecli.committed.diff import diff
 from lakecli.committed.point_reads import find
 from lakecli.committed.scan import scan

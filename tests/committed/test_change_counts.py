@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.base.differences import ChangeType, Difference
+from lakecli.base.model import ChangeType, Difference
 from lakecli.committed.diff import ChangeCounts, count_changes, prefix_of
 from lakecli.committed.values import encode_entry
 from tests.support.lakes import entry_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.base.differences import ChangeType, Difference
-from lakecli.base.model import EMPTY_TREE, MetarangeId
+from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, MetarangeId
 from lakecli.committed.diff import compare, diff, differs_at, new_entries, new_ranges
 from lakecli.committed.values import encode_entry
 from tests.committed.trees import (

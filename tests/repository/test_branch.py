@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.differences import ChangeType
+from lakecli.base.model import ChangeType
 from lakecli.errors import AlreadyExists, NotFound, NothingToDo, Refused, UsageError
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit

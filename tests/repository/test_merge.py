@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.differences import ChangeType
-from lakecli.base.model import MergeStrategy
+from lakecli.base.model import ChangeType, MergeStrategy
 from lakecli.committed.merge import MergeConflict
 from lakecli.errors import DirtyBranch, NotFound, NothingToDo, Refused, UsageError
 from lakecli.repository import branch

@@ -58,8 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from lakecli.base.differences import Difference
-    from lakecli.base.model import CommitId
+    from lakecli.base.model import CommitId, Difference
     from lakecli.kv.operations import Operation
     from lakecli.repository.contract import Repository
     from lakecli.repository.handle.lake import Lake

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from lakecli.base.differences import ChangeType
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
-from lakecli.base.model import CommitId
+from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.uri import parse_path
 from lakecli.errors import IntegrityError, NotFound, Refused, Unreachable
 from lakecli.kv.local_store import Table

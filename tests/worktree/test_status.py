@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.differences import ChangeType, Difference
+from lakecli.base.model import ChangeType, Difference
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection

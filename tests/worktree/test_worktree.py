@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from lakecli.base.differences import ChangeType
 from lakecli.base.identity import h
-from lakecli.base.model import CommitId
+from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.uri import parse_path
 from lakecli.committed.values import encode_entry
 from lakecli.errors import NotFound

@@ -12,7 +12,7 @@ How to write ``lakecli branch list``:
     from __future__ import annotations
 
     from lakecli.cli.context import Context
-    from lakecli.cli.listing_options import PageOptions
+    from lakecli.cli.option_groups import PageOptions
     from lakecli.cli.params import RepositoryUri
     from lakecli.cli.out.records import RefJson, answers, ref_record
 

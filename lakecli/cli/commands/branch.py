@@ -9,7 +9,7 @@ from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
 from lakecli.cli.commands.moved_refs import distance_text, pushed_line, read_lease, short
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, argument, flag, option
-from lakecli.cli.listing_options import PageOptions
+from lakecli.cli.option_groups import PageOptions
 from lakecli.cli.out.records import (
     BranchStatusJson,
     CommitJson,

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
-from lakecli.base.differences import Difference
+from lakecli.base.model import Difference
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.differences import (
     ChangeCountsJson,
@@ -20,8 +20,7 @@ from lakecli.cli.commands.differences import (
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import argument, flag
-from lakecli.cli.listing_options import StatOptions
-from lakecli.cli.option_groups import EngineOptions
+from lakecli.cli.option_groups import EngineOptions, StatOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, Prefix
 from lakecli.cli.parsers import Kind, linked, read_ref_or_own_file, ref_here

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from math import ceil
 from typing import Final, NotRequired, TypedDict
 
-from lakecli.base.differences import ChangeType, Difference
+from lakecli.base.model import ChangeType, Difference
 from lakecli.cli.out.output import Output
 from lakecli.cli.out.records import pick
 from lakecli.cli.out.text import human_size, quote_path

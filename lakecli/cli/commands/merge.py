@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypedDict
 
-from lakecli.base.differences import ChangeType, Difference
-from lakecli.base.model import CommitId, MergeStrategy
+from lakecli.base.model import ChangeType, CommitId, Difference, MergeStrategy
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.differences import (
     ChangeCountsJson,
@@ -16,7 +15,7 @@ from lakecli.cli.commands.differences import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.line import argument, flag, option
-from lakecli.cli.listing_options import StatOptions
+from lakecli.cli.option_groups import StatOptions
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakecli.cli.context import Context
 from lakecli.cli.line import option
-from lakecli.cli.listing_options import PageOptions
+from lakecli.cli.option_groups import PageOptions
 from lakecli.cli.out.records import RepositoryJson, answers, repository_record
 from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import RepositoryUri, StorageNamespace, Yes

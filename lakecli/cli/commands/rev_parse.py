@@ -9,7 +9,7 @@ from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.names_from_file import answer, bytes_of, check_found, iter_questions
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
-from lakecli.cli.listing_options import StatOptions
+from lakecli.cli.option_groups import StatOptions
 from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
 from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId

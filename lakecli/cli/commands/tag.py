@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import argument, flag
-from lakecli.cli.listing_options import PageOptions
+from lakecli.cli.option_groups import PageOptions
 from lakecli.cli.out.records import RefJson, answers, ref_record
 from lakecli.cli.params import AtOp, HereRepositoryUri, TagUri, TagUris, Yes
 from lakecli.cli.parsers import Kind, read_ref_of, repository_here

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from lakecli.base.differences import ChangeType
-from lakecli.base.model import CommitId
+from lakecli.base.model import ChangeType, CommitId
 from lakecli.cli.commands.differences import LOOKS, show_counts, stream_differences, stream_paths
 from lakecli.cli.context import Context
 from lakecli.cli.option_groups import LinkOptions

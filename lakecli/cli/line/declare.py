@@ -114,7 +114,7 @@ class Declaration:
     Attributes:
         function: the function; its first parameter is the context.
         parameters: by name, with one for each field of a group.
-        groups: by name, parameters that are classes of options that go together.
+        groups: by name, parameters that are classes of `option_groups`.
     """
 
     def __init__(self, function: Callable[..., int | None]) -> None:

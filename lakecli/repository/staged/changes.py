@@ -22,8 +22,15 @@ from itertools import islice
 from operator import itemgetter
 from typing import Final
 
-from lakecli.base.differences import ChangeType, Difference
-from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, StagingToken
+from lakecli.base.model import (
+    Branch,
+    ChangeType,
+    Commit,
+    CommitId,
+    Difference,
+    MetarangeId,
+    StagingToken,
+)
 from lakecli.committed.diff import diff
 from lakecli.committed.point_reads import PointReader
 from lakecli.committed.values import identity_of, is_same
