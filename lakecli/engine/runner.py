@@ -28,7 +28,7 @@ from lakecli.errors import IntegrityError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import GcGuard
-from lakecli.repository.reading.places import Resolver, Trust, trust_of
+from lakecli.repository.reading.addresses import Resolver, Trust, trust_of
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.registry import open_store, prepare_namespace
 

@@ -31,7 +31,7 @@ from lakecli.errors import IntegrityError
 from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.paths import finding
 from lakecli.filesystem.system import LakeFileSystem
-from lakecli.repository.reading.places import OutsideAddress
+from lakecli.repository.reading.addresses import OutsideAddress
 
 if TYPE_CHECKING:
     from pyiceberg.io import InputFile, InputStream, OutputFile, OutputStream

@@ -17,7 +17,7 @@ from lakecli.base.uri import SCHEME, parse_repository
 from lakecli.opening import catch_up, open_lake, open_repository, warn_of_notices
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import Lake
-from lakecli.repository.reading.places import locate
+from lakecli.repository.reading.addresses import locate
 from lakecli.settings.home import chosen_home
 from lakecli.stores.contract import ObjectStore
 
@@ -85,7 +85,7 @@ def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectS
     Raises:
         NotFound: the repository does not exist.
         LakeError: the address may not or cannot be read; see
-            `lakecli.repository.reading.places.Resolver`.
+            `lakecli.repository.reading.addresses.Resolver`.
     """
     with lake(home) as held:
         yield locate(held.repository(name), entry)

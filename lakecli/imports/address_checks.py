@@ -22,8 +22,15 @@ from lakecli.errors import LakeError, Refused
 from lakecli.imports.model import Choice, Failures, Rows, Task
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import MARK as PIN_MARK
-from lakecli.repository.reading.addresses import split_address, split_pin
-from lakecli.repository.reading.places import Trust, bucket_of, check_host, lies_below, place_of
+from lakecli.repository.reading.addresses import (
+    Trust,
+    bucket_of,
+    check_host,
+    lies_below,
+    place_of,
+    split_address,
+    split_pin,
+)
 from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.read_only import at_version
 from lakecli.stores.uri import is_local

@@ -45,7 +45,7 @@ from lakecli.imports.sources import DirectorySource, ImportSource, check_pinnabl
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.guard import claim_head
-from lakecli.repository.reading.places import remember
+from lakecli.repository.reading.addresses import remember
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.transfer.plan import PathStep

@@ -73,7 +73,7 @@ class Runtime(NamedTuple):
         command: the command line that the operation log records; no secrets.
         on_step: called with the name of each step of a protocol before it is taken.
         trusted: given the name of a repository, returns the places outside its namespace that the
-            configuration allows it to read; see `lakecli.repository.reading.places`.
+            configuration allows it to read; see `lakecli.repository.reading.addresses`.
         open_store: given the URI of a storage namespace and its region, returns its store.
         prepare_namespace: given the URI of a storage namespace, makes its directory if it is
             missing, and returns its region.

@@ -38,22 +38,22 @@ from lakecli.errors import (
 )
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import uploaded_changes
-from lakecli.repository.reading.addresses import is_external
+from lakecli.repository.reading.addresses import (
+    Trust,
+    bucket_of,
+    is_external,
+    lies_below,
+    locate,
+    place_of,
+    remember,
+    trust_of,
+)
 from lakecli.repository.reading.contents import (
     check_unchanged,
     damaged,
     digest_of,
     gone,
     read_object,
-)
-from lakecli.repository.reading.places import (
-    Trust,
-    bucket_of,
-    lies_below,
-    locate,
-    place_of,
-    remember,
-    trust_of,
 )
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, remove_unchanged

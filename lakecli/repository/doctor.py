@@ -51,8 +51,8 @@ from lakecli.repository.handle.namespace import (
     owner_of,
     remember_test,
 )
+from lakecli.repository.reading.addresses import trust_of
 from lakecli.repository.reading.outside_counts import allowable, look
-from lakecli.repository.reading.places import trust_of
 from lakecli.stores.contract import ObjectStore, exists
 from lakecli.stores.uri import is_local, parse
 

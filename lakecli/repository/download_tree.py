@@ -32,9 +32,8 @@ from lakecli.errors import (
 )
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import ACTIONS, DEFAULTS, Downloader, DownloadOptions
-from lakecli.repository.reading.addresses import is_external
+from lakecli.repository.reading.addresses import is_external, real_path, remembered
 from lakecli.repository.reading.contents import content_digest
-from lakecli.repository.reading.places import real_path, remembered
 from lakecli.repository.reading.view import View, no_such_path, open_view
 from lakecli.repository.transfer.destination import (
     Destination,

@@ -92,7 +92,7 @@ def test_fsck_reports_changed_objects(cli: Cli, source: Source) -> None:
 def test_fsck_sends_no_request_to_places_that_are_not_allowed(
     cli: Cli, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakecli.repository.reading.places.remembered", lambda *_: ())
+    monkeypatch.setattr("lakecli.repository.reading.addresses.remembered", lambda *_: ())
     source[1]("gone", None)
     result, found, summary = check(cli)
     assert result.exit_code == ExitCode.OK

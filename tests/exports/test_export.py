@@ -22,7 +22,7 @@ from lakecli.errors import (
 )
 from lakecli.exports.run import ExportOptions, export, summarise
 from lakecli.repository.commit import commit
-from lakecli.repository.reading.places import remember
+from lakecli.repository.reading.addresses import remember
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree

@@ -153,7 +153,7 @@ def test_what_is_no_table_is_refused(
 def test_addresses_outside_the_namespace(
     repository: Repository, tmp_path: Path, address: str, found: str
 ) -> None:
-    from lakecli.repository.reading.places import remember
+    from lakecli.repository.reading.addresses import remember
 
     remember(repository, ["s3://elsewhere", "gs://elsewhere", "az://account/container"])
     entry = Entry(address, 1, "e", datetime(2026, 1, 1, tzinfo=UTC))

@@ -13,7 +13,7 @@ from lakecli.base.model import Entry
 from lakecli.cli.context import system_now
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.repository import repo
-from lakecli.repository.reading.places import remember
+from lakecli.repository.reading.addresses import remember
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.stores.contract import ANY
 from lakecli.stores.registry import open_store

@@ -29,7 +29,7 @@ from lakecli.filesystem.files import WHOLE
 from lakecli.filesystem.paths import LakeFileError
 from lakecli.repository import branch, tag
 from lakecli.repository.handle.lake import LocalRepository
-from lakecli.repository.reading.places import remember
+from lakecli.repository.reading.addresses import remember
 from lakecli.repository.staged.stager import Stager, stage_entry
 from tests.support.lakes import unclaimed
 

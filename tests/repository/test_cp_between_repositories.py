@@ -13,8 +13,8 @@ from lakecli.errors import IntegrityError, NotFound, PermissionDenied, UsageErro
 from lakecli.repository import cp_between_repositories, repo
 from lakecli.repository.commit import commit
 from lakecli.repository.cp_between_repositories import RepositoryPath, cp_across, cp_tree_across
+from lakecli.repository.reading.addresses import OutsideAddress, remember, remembered
 from lakecli.repository.reading.contents import read_object
-from lakecli.repository.reading.places import OutsideAddress, remember, remembered
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.staged.stager import NewAttributes, remove_unchanged
 from lakecli.repository.undo.undo import undo

@@ -19,8 +19,8 @@ from lakecli.repository.commit import commit
 from lakecli.repository.handoff.links import presign
 from lakecli.repository.ls import ls
 from lakecli.repository.reading import contents as reading
+from lakecli.repository.reading.addresses import remember
 from lakecli.repository.reading.contents import read_object
-from lakecli.repository.reading.places import remember
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.contract import ANY

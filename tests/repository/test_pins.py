@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import (
     MARK,
+    OutsideAddress,
     Pin,
+    Resolver,
+    Trust,
     pinned,
     pinned_bytes,
     split_pin,
     unpinned_bytes,
 )
-from lakecli.repository.reading.places import OutsideAddress, Resolver, Trust
 from lakecli.stores.memory import MemoryStore
 from lakecli.stores.read_only import AtVersion
 from lakecli.stores.registry import open_store

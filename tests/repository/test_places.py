@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakecli.repository.reading.places import OutsideAddress, Trust, place_of
+from lakecli.repository.reading.addresses import OutsideAddress, Trust, place_of
 
 SALES = "s3://b/lake/sales"
 

@@ -14,7 +14,7 @@ from lakecli.committed.values import encode_entry
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.repository.commit import commit
-from lakecli.repository.reading.places import OutsideAddress, remember
+from lakecli.repository.reading.addresses import OutsideAddress, remember
 from lakecli.repository.rm import rm_trees
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.upload import UploadOptions

@@ -28,8 +28,8 @@ from lakecli.repository.clone import Cloned, clone_counted, clone_known
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.dump import RefsManifest
 from lakecli.repository.lakefs.restore import Restored, clone_from_lakefs, update_refs
+from lakecli.repository.reading.addresses import remember, trust_of
 from lakecli.repository.reading.outside_counts import CountedPlace, allowable, look
-from lakecli.repository.reading.places import remember, trust_of
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakecli.committed.cache import Reads
     from lakecli.committed.tree_store import TreeStore
     from lakecli.repository.guard import GcGuard
-    from lakecli.repository.reading.places import Resolver
+    from lakecli.repository.reading.addresses import Resolver
     from lakecli.repository.reading.reader import Reader
     from lakecli.stores.contract import ObjectStore
 
@@ -226,7 +226,7 @@ class LocalRepository:
     @cached_property
     def addresses(self) -> Resolver:
         """Resolves the physical addresses of entries."""
-        from lakecli.repository.reading.places import Resolver
+        from lakecli.repository.reading.addresses import Resolver
 
         return Resolver(
             self.store,

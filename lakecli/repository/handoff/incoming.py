@@ -32,9 +32,14 @@ from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import split_address
+from lakecli.repository.reading.addresses import (
+    bucket_of,
+    check_host,
+    place_of,
+    remember,
+    split_address,
+)
 from lakecli.repository.reading.contents import read_object
-from lakecli.repository.reading.places import bucket_of, check_host, place_of, remember
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore

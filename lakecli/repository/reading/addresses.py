@@ -1,4 +1,7 @@
-"""The addresses of entries: how they are written, and which of them are outside the namespace.
+"""From an entry's physical address to the store and key that hold its bytes.
+
+Every reader uses `Resolver`: on this machine, and on executors, which get the allowed places as
+strings.
 
 An address outside the namespace is a URI. With ``?versionId=ID`` at its end it is pinned: it names
 one version of the object, and not the current one::
@@ -10,18 +13,46 @@ one version of the object, and not the current one::
 The form is the same for all schemes. An ID has letters, digits and ``._~-``, 1,024 at most. If a
 key itself ends like a pinned address, an empty ID follows it, so every address has one meaning.
 
-An address is followed by `lakecli.repository.reading.places` only.
+A place outside the namespace is a bucket, a container, a prefix in one, or a directory of this
+machine, written as a normalised URI. An entry may name any address, and everybody who can write to
+the namespace can write an entry. So an address is followed only into an allowed place:
+
+- the namespace itself: its prefix in the bucket, or its directory;
+- places in the setting ``trust.addresses``, for all repositories or for one;
+- places that this clone imported from or staged, or that were allowed when it was cloned; these
+  are remembered in the local store.
+
+A file of this machine is never followed for a namespace in a bucket, whatever is allowed.
 """
 
+import json
+import os
 import re
+import shlex
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from threading import Lock
 from typing import Final, NamedTuple
 
 from lakecli.base.layout import lakefs_object
 from lakecli.base.model import Entry
-from lakecli.errors import IntegrityError, UsageError
+from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
+from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.repository.contract import Repository
-from lakecli.stores.uri import parse
+from lakecli.stores.contract import ObjectStore
+from lakecli.stores.uri import is_local, parse
+
+MAX_OPEN: Final = 64
+"""How many stores outside the namespace are kept open."""
+
+SETTING: Final = "trust.addresses"
+
+MAX_REMEMBERED: Final = 1_000
+"""Places that one repository remembers."""
+
+_HOST_ADDRESS: Final = r"[0-9.]+|metadata(\.google\.internal)?"
+"""Bucket names that are a machine's address: a credential server may answer there."""
 
 
 def is_external(entry: Entry) -> bool:
@@ -39,6 +70,107 @@ def is_outside(address: str) -> bool:
     return "://" in address
 
 
+class Resolver:
+    """Opens what the addresses of one repository's entries name; safe to share between threads.
+
+    Args:
+        store: the repository's namespace.
+        trusting: what may be read outside it; or the repository, which is asked again before
+            anything is refused, since another command may have allowed the place meanwhile.
+        open_store: given the URI of a bucket or directory and its region, returns its store.
+        find_region: returns the region of a bucket.
+        region: of the namespace's bucket, or ``""``.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        trusting: "Trust | Repository",
+        *,
+        open_store: Callable[[str, str], ObjectStore],
+        find_region: Callable[[str], str],
+        region: str,
+    ) -> None:
+        self._store = store
+        self._trusting = trusting
+        self._trust = trusting if isinstance(trusting, Trust) else None
+        self._open_store = open_store
+        self._find_region = find_region
+        self._region = region
+        self._stores: OrderedDict[str, ObjectStore] = OrderedDict()
+        self._lock = Lock()
+
+    def locate(self, address: str) -> tuple[ObjectStore, str]:
+        """Return the store and the key of the bytes at an address.
+
+        The store of a pinned address reads the version that the address names; see `split_pin`.
+
+        Raises:
+            Unsupported: a pinned address in a store whose versions lakecli cannot read.
+            IntegrityError: a relative address that leads out of the namespace.
+            OutsideAddress: it lies in a place that this user has not allowed, or in no store.
+        """
+        place = self.check(address)
+        if place is None:
+            return self._store, address
+        from lakecli.stores.read_only import at_version
+
+        bucket, key = place
+        if is_local(bucket):
+            parent, _, key = real_path(f"{bucket}/{key}").rpartition("/")
+            bucket = f"local://{parent}"
+        return at_version(self._open(bucket), split_pin(address).version_id), key
+
+    def check(self, address: str) -> tuple[str, str] | None:
+        """Refuse an address as `locate` does, without opening a store.
+
+        Returns:
+            The URI of the bucket or directory outside the namespace, and the key in it; ``None``
+            for an address inside the namespace.
+        """
+        if not is_outside(address):
+            check_key(address)
+            return None
+        try:
+            bucket, key = split_address(split_pin(address).uri)
+        except UsageError as error:
+            raise OutsideAddress(
+                f"never followed: an address of no store: {address!r}",
+                hint="addresses are s3://, gs://, az:// or local:// URIs",
+            ) from error
+        self._check(bucket, key)
+        return bucket, key
+
+    def _check(self, bucket: str, key: str) -> None:
+        if self._trust is not None:
+            with suppress(OutsideAddress):
+                self._trust.check(bucket, key)
+                return
+        trusting = self._trusting
+        self._trust = trusting if isinstance(trusting, Trust) else trust_of(trusting)
+        self._trust.check(bucket, key)
+
+    def _open(self, bucket: str) -> ObjectStore:
+        with self._lock:
+            store = self._stores.get(bucket)
+            if store is None:
+                store = self._stores[bucket] = self._open_store(bucket, self._region_of(bucket))
+                if len(self._stores) > MAX_OPEN:
+                    self._stores.popitem(last=False)
+            self._stores.move_to_end(bucket)
+            return store
+
+    def _region_of(self, bucket: str) -> str:
+        """Return the region of a bucket, which its signatures contain; it is requested once."""
+        assert self._trust is not None
+        if bucket == bucket_of(self._trust.namespace):
+            return self._region
+        if bucket.startswith("s3://"):
+            with suppress(LakeError):  # the region that is configured may be right
+                return self._find_region(bucket)
+        return ""
+
+
 def check_key(address: str) -> None:
     """Refuse a relative address that leads out of the namespace, or that nothing writes.
 
@@ -51,6 +183,15 @@ def check_key(address: str) -> None:
             f"not an address in the storage namespace: {address!r}",
             hint="remove the object or upload it again; its entry is damaged or forged",
         )
+
+
+def locate(repository: Repository, entry: Entry) -> tuple[ObjectStore, str]:
+    """Return the store and the key of an entry's bytes.
+
+    Raises:
+        LakeError: what `Resolver.locate` raises.
+    """
+    return repository.addresses.locate(entry.physical_address)
 
 
 def split_address(address: str) -> tuple[str, str]:
@@ -151,3 +292,218 @@ def split_pin(address: str) -> Pin:
     """Split an address into its parts."""
     found = re.search(_PINNED, address) if MARK in address else None
     return Pin(address, "") if found is None else Pin(address[: found.start()], found[1])
+
+
+class OutsideAddress(Refused):
+    """An address outside the storage namespace, in a place that this user has not allowed."""
+
+
+class Trust(NamedTuple):
+    """What one repository may read outside its namespace; plain strings, for Spark executors.
+
+    Attributes:
+        repository: its name on this machine, for messages, or ``""``.
+        namespace: its storage namespace, normalised.
+        allowed: places, normalised.
+    """
+
+    repository: str
+    namespace: str
+    allowed: tuple[str, ...] = ()
+
+    def check(self, bucket: str, key: str) -> None:
+        """Refuse an address outside the namespace that lies in no allowed place.
+
+        Args:
+            bucket: URI of the bucket, container or directory, normalised.
+            key: of the object in it.
+
+        Raises:
+            OutsideAddress: naming the place and the command that allows it.
+        """
+        if is_local(bucket):
+            self._check_file(bucket, key)
+            return
+        check_host(bucket)
+        if not _covers(self.namespace, bucket, key) and self.narrowest(bucket, key) is None:
+            raise self.refusal(place_of(self.namespace, bucket, key))
+
+    def narrowest(self, bucket: str, key: str) -> str | None:
+        """Return the longest of the allowed places that contain an object, or ``None``.
+
+        Args:
+            bucket: URI of the bucket, container or directory, normalised.
+            key: of the object in it.
+        """
+        if is_local(bucket):
+            found = [each for each in self.allowed if lies_below(bucket, key, [each])]
+        else:
+            uri = f"{bucket}/{key}"
+            found = [each for each in self.allowed if _covers(each, bucket, key) or each == uri]
+        return max(found, key=len, default=None)
+
+    def _check_file(self, directory: str, name: str) -> None:
+        if not is_local(self.namespace):
+            raise OutsideAddress(
+                f"never followed: a file of this machine, {directory}/{name}, named in the shared "
+                f"namespace {self.namespace}",
+                hint="upload the file, or import it with --copy",
+            )
+        if not lies_below(directory, name, (self.namespace, *self.allowed)):
+            raise self.refusal(directory)
+
+    def refusal(self, place: str) -> OutsideAddress:
+        """Return the error of an address in a place that is not allowed."""
+        return OutsideAddress(
+            f"outside the storage namespace, in a place that is not allowed: {place}",
+            hint=f"if you trust the repository to name objects there: {self.allowing(place)}",
+        )
+
+    def allowing(self, *places: str) -> str:
+        """Return the command that allows places, for this repository alone."""
+        has_settings = (
+            self.repository and "/" not in self.repository
+        )  # no namespace in place of a name
+        key = f"repo.{self.repository}.{SETTING}" if has_settings else SETTING
+        # Spaces and commas separate a list: a place that contains one is replaced by its parent.
+        cut = [re.split(r"(?=/[^/]*[,\s])", place)[0] for place in places]
+        listed = dict.fromkeys([*self.allowed, *cut])
+        return f"lakecli config set {key} {shlex.quote(' '.join(listed))}"
+
+
+def bucket_of(uri: str) -> str:
+    """Return the bucket or container of a normalised URI; of a directory, the directory."""
+    return uri if is_local(uri) else str(parse(uri)._replace(path=""))
+
+
+def place_of(namespace: str, bucket: str, key: str) -> str:
+    """Return the place that has to be allowed before an object is read.
+
+    That is its bucket or directory. In the namespace's own bucket, which others may share, it is
+    the shortest prefix of the key that is no prefix of the namespace; and for an object inside the
+    namespace, the namespace itself. A key that has no such prefix needs the whole bucket.
+
+    Args:
+        namespace: the storage namespace, normalised.
+        bucket: URI of the object's bucket, container or directory, normalised.
+        key: of the object in it.
+    """
+    if is_local(bucket) or bucket != bucket_of(namespace):
+        return bucket
+    if _covers(namespace, bucket, key):
+        return namespace
+    parts = key.split("/")
+    if {".", ".."}.isdisjoint(parts):
+        own = namespace.removeprefix(f"{bucket}/").split("/")
+        for end, part in enumerate(parts, 1):
+            if part and parts[:end] != own[:end]:
+                return "/".join((bucket, *parts[:end]))
+    return bucket
+
+
+def real_path(uri: str) -> str:
+    """Return the path of a ``local://`` URI without symbolic links."""
+    return os.path.realpath(uri.removeprefix("local://"))
+
+
+def lies_below(directory: str, name: str, roots: Iterable[str]) -> bool:
+    """Tell whether a file is in one of some directories, wherever symbolic links lead.
+
+    Args:
+        directory: of the file, as a ``local://`` URI.
+        name: of the file.
+        roots: places; those that are no directories do not count.
+    """
+    path = real_path(f"{directory}/{name}")
+    return any(f"{path}/".startswith(f"{real_path(root)}/") for root in filter(is_local, roots))
+
+
+def check_host(bucket: str) -> None:
+    """Refuse a bucket whose name is the address of a machine.
+
+    Raises:
+        OutsideAddress: the name is an address.
+    """
+    if re.fullmatch(_HOST_ADDRESS, parse(bucket).bucket.rpartition("/")[2], re.ASCII):
+        raise OutsideAddress(
+            f"never followed: an address in {bucket}",
+            hint="the name of this bucket is the address of a machine",
+        )
+
+
+def normalise_place(text: str) -> str:
+    """Return the one spelling of a place.
+
+    Raises:
+        UsageError: it is no place in a store that lakecli knows.
+    """
+    return str(parse(text))
+
+
+def _covers(place: str, bucket: str, key: str) -> bool:
+    if is_local(place):
+        return False
+    if place == bucket:
+        return True
+    # A server or a proxy may resolve `..`, and lead out of the prefix.
+    if not set(key.split("/")).isdisjoint((".", "..")):
+        return False
+    return f"{bucket}/{key}".startswith(f"{place}/")
+
+
+def _row(repository: Repository) -> bytes:
+    return b"trust/" + repository.key
+
+
+def remembered(txn: ReadTransaction, repository: Repository) -> tuple[str, ...]:
+    """Return the places that this clone imported from, staged, or was allowed to read."""
+    data = txn.get(Table.META, _row(repository))
+    return () if data is None else tuple(json.loads(data))
+
+
+def remember(repository: Repository, places: Iterable[str]) -> None:
+    """Allow places for one repository of this machine, from now on.
+
+    The namespace itself is left out.
+
+    Raises:
+        Refused: there would be more than `MAX_REMEMBERED`.
+    """
+    wanted = [place for place in places if place != repository.record.storage_namespace]
+    with repository.lake.kv.read() as txn:
+        if set(wanted) <= set(remembered(txn, repository)):
+            return
+    with repository.lake.kv.write() as txn:
+        present = remembered(txn, repository)
+        merged = list(dict.fromkeys((*present, *wanted)))
+        if len(merged) > MAX_REMEMBERED:
+            raise Refused(
+                f"{repository.uri} has objects in more than {MAX_REMEMBERED} places",
+                hint=f"allow a place that holds them all: lakecli config set {SETTING} …",
+            )
+        txn.put(Table.META, _row(repository), json.dumps(merged).encode())
+
+
+def trust_of(repository: Repository) -> Trust:
+    """Return what a repository of this machine may read outside its namespace.
+
+    Raises:
+        UsageError: the setting is malformed.
+    """
+    configured = _normalised(repository.lake.runtime.trusted(repository.name))
+    with repository.lake.kv.read() as txn:
+        known = remembered(txn, repository)
+    allowed = tuple(dict.fromkeys((*configured, *known)))
+    return Trust(repository.name, repository.record.storage_namespace, allowed)
+
+
+def _normalised(texts: Sequence[str]) -> list[str]:
+    places = []
+    for text in texts:
+        try:
+            places.append(normalise_place(text))
+        except UsageError as error:
+            raise UsageError(
+                f"{SETTING} names no place: {error.message}", hint=error.hint
+            ) from None
+    return places

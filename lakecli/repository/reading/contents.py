@@ -24,8 +24,7 @@ from lakecli.base.layout import data_digest
 from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, Unreachable
 from lakecli.repository.contract import AddressResolver, Repository
-from lakecli.repository.reading.addresses import is_external
-from lakecli.repository.reading.places import OutsideAddress, locate
+from lakecli.repository.reading.addresses import OutsideAddress, is_external, locate
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 
 PIECE: Final = 1 << 20

@@ -9,8 +9,14 @@ from lakecli.committed.check import Problem, check_metarange, check_range
 from lakecli.errors import LakeError, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import is_outside, split_address, split_pin
-from lakecli.repository.reading.places import Trust, place_of, trust_of
+from lakecli.repository.reading.addresses import (
+    Trust,
+    is_outside,
+    place_of,
+    split_address,
+    split_pin,
+    trust_of,
+)
 
 SAMPLED_RANGES: Final = 16
 """Ranges of the newest tree that are read as a sample."""

@@ -40,8 +40,8 @@ from lakecli.base.progress import Progress
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import unfinished_uploads
 from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import locate
 from lakecli.repository.reading.contents import PIECE, Hasher, damaged, digest_of, gone
-from lakecli.repository.reading.places import locate
 from lakecli.repository.transfer.destination import Destination, Partial
 from lakecli.repository.transfer.parallel import Workers, part_retries
 from lakecli.repository.transfer.walk import FileChanged, changed, check_unchanged

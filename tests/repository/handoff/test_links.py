@@ -14,7 +14,7 @@ from lakecli.repository.handoff import manifest
 from lakecli.repository.handoff.download_script import ShellScript
 from lakecli.repository.handoff.links import ObjectLinks, open_handoff, presign_entry
 from lakecli.repository.handoff.manifest import FORMATS
-from lakecli.repository.reading.places import remember
+from lakecli.repository.reading.addresses import remember
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest, response_headers
 from tests.support.lakes import checksums, entry_of, stage, stage_entries, unclaimed

@@ -13,7 +13,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.download_tree import download_tree
-from lakecli.repository.reading.places import Resolver
+from lakecli.repository.reading.addresses import Resolver
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.plan import PathAction
