@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -190,6 +190,8 @@ def test_a_cut_answer_is_none_and_is_not_asked_for_again(text: bytes, limit: int
         OK.replace(b"Content-Length: 2", b"Content-Length: x"),
         OK.replace(b"Content-Length: 2", b"Content-Length: 2, 2"),
         OK.replace(b"Content-Length: 2", b"Transfer-Encoding: identity"),
+        OK.replace(b"Content-Length: 2", b"Content-Length: 9999999999999999"),
+        OK.replace(b"Content-Length: 2", b"Content-Length: 99999999999999999999999"),
         CHUNKED.replace(b"chunked", b"gzip, chunked"),
         CHUNKED.replace(b"\r\n1\r\n", b"\r\nx\r\n"),
         b"no HTTP\r\n\r\n",
@@ -197,9 +199,10 @@ def test_a_cut_answer_is_none_and_is_not_asked_for_again(text: bytes, limit: int
         b"HTTP/1.1 200 OK\r\nA: " + b"b" * (65 << 10) + b"\r\nContent-Length: 2\r\n\r\nok",
     ],
 )
-def test_an_answer_that_does_not_say_where_it_ends_is_none(text: bytes) -> None:
+@pytest.mark.parametrize("limit", [None, 100])
+def test_an_answer_that_does_not_say_where_it_ends_is_none(text: bytes, limit: int | None) -> None:
     with serving(answers(text, then_close=True)) as (_, http):
-        assert body_of(http, limit=100) is None
+        assert body_of(http, limit=limit) is None
 
 
 @pytest.mark.parametrize("length", [b"Content-Length: 255", CHUNKS])
@@ -336,6 +339,68 @@ def test_threads_share_no_connection() -> None:
             thread.join(30)
         assert not wrong
         assert script.connections <= workers
+
+
+def test_what_follows_an_answer_that_is_none_yet_is_not_the_next_one() -> None:
+    early = b"HTTP/1.1 103 Early Hints\r\n\r\n"
+    with serving(answers(early, OK), answers(CHUNKED)) as (script, http):
+        http.send("GET", "/a", HEADERS)
+        assert body_of(http, "/b") == b"ok"
+        assert script.connections == 2
+
+
+def test_a_limited_number_of_connections_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_http, "_IDLE", 1)
+    at_once = threading.Barrier(2)
+
+    def serve(stream: socket.socket) -> None:
+        def loop() -> None:
+            with suppress(OSError):  # the client has closed the connection
+                if requested(stream):
+                    at_once.wait(10)
+                    stream.sendall(OK)
+                while requested(stream):
+                    stream.sendall(OK)
+
+        threading.Thread(target=loop, daemon=True).start()
+
+    with serving(serve) as (script, http):
+        other = threading.Thread(target=body_of, args=(http,))
+        other.start()
+        assert body_of(http) == b"ok"
+        other.join(10)
+        assert len(http._idle) == 1
+        assert body_of(http) == b"ok"
+        assert script.connections == 2
+
+
+def test_threads_of_a_fork_use_no_connection_of_its_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While one thread closes them, another one begins a request."""
+    closing, begun = threading.Event(), threading.Event()
+    close_all = direct_http._close_all
+
+    def slowly(connections: Any) -> None:
+        if closing.is_set():
+            close_all(connections)
+            begun.set()
+        else:
+            closing.set()
+            assert begun.wait(10)
+            close_all(connections)
+
+    with serving(answers(OK), answers(OK), answers(OK)) as (script, http):
+        assert body_of(http) == b"ok"
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        monkeypatch.setattr(direct_http, "_close_all", slowly)
+        first = threading.Thread(target=body_of, args=(http,))
+        first.start()
+        assert closing.wait(10)
+        assert body_of(http) == b"ok"
+        assert script.connections == 2
+        begun.set()
+        first.join(10)
 
 
 def test_a_fork_uses_no_connection_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:

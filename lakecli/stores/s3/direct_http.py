@@ -1,6 +1,6 @@
 """Sends direct requests: once, without redirects, and with a bound for each answer.
 
-Connections are those of `http.client`. By `urllib3`, which is built on it, many small objects would
+Connections are those of `http.client`. With `urllib3`, which is built on it, many small objects
 take a quarter more processor time.
 """
 
@@ -32,6 +32,9 @@ READ_TIMEOUT: Final = 60
 _PIECE: Final = 256 << 10
 """Bytes of a body that are sent at a time: each has the time limit for itself."""
 
+_IDLE: Final = 32
+"""Connections that are kept for the next requests, at most."""
+
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -59,7 +62,8 @@ class DirectHttp:
 
     Raises:
         OSError: the certificates cannot be read.
-        ValueError: the URL of the server or of its proxy is none, or the proxy speaks TLS.
+        ValueError: the URL of the server or of its proxy is not valid, or `http.client` cannot use
+            the proxy.
     """
 
     def __init__(self, server: str, ca_bundle: str | None) -> None:
@@ -73,8 +77,8 @@ class DirectHttp:
         self._login: dict[str, str] = {}
         if proxy:
             scheme, self._proxy = _address(proxy)
-            if scheme != "http":
-                raise ValueError("http.client speaks to no proxy by TLS")
+            if scheme != "http" or ":" in self._server[0]:
+                raise ValueError("http.client has no TLS to a proxy, and names it no IPv6 address")
             user = unquote_to_bytes(urlsplit(proxy).netloc.rpartition("@")[0])
             if b":" in user:
                 self._login = {"Proxy-Authorization": f"Basic {b64encode(user).decode()}"}
@@ -106,8 +110,8 @@ class DirectHttp:
             not say where it ends.
         """
         if self._process != os.getpid():  # a fork shares its parent's connections
+            _close_all(self._idle)  # first: another thread takes none of them either
             self._process = os.getpid()
-            _close_all(self._idle)
         pieces = None
         if body:
             headers = {**headers, "Content-Length": str(len(body))}
@@ -125,11 +129,11 @@ class DirectHttp:
             if response.status >= HTTPStatus.MULTIPLE_CHOICES:
                 limit = MAX_REFUSAL
             data = response.read(None if limit is None else limit + 1)
-            is_read = response.isclosed()
-        except (HTTPException, OSError, ValueError):
-            return None
+            is_read = response.isclosed() and response.status >= HTTPStatus.OK
+        except (HTTPException, OSError, ValueError, OverflowError, MemoryError):
+            return None  # the last two: of a length that no memory has
         finally:
-            if is_read:
+            if is_read and len(self._idle) < _IDLE:
                 self._idle.append(connection)
             else:
                 connection.close()
@@ -184,8 +188,9 @@ def _connect(connection: HTTPConnection) -> None:
 
 
 def _close_all(connections: deque[HTTPConnection]) -> None:
-    while connections:
-        connections.pop().close()
+    with suppress(IndexError):
+        while True:
+            connections.pop().close()
 
 
 def _is_readable(sock: socket) -> bool:

@@ -222,7 +222,7 @@ class DirectRequests:
         return answer.body, answer.headers.get("etag", "")
 
     def head(self, full: str) -> Mapping[str, str] | None:
-        """Return the headers of an object, which are found by names in any case.
+        """Return the headers of an object, by their names in lower case.
 
         Returns:
             ``None`` if the SDK has to send the request.
