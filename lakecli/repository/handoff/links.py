@@ -319,7 +319,7 @@ THREADS: Final = 8
 """Threads that sign."""
 
 WINDOW: Final = 256
-"""URLs that are made before threads sign them, at most."""
+"""URLs that are made before threads sign them, at most; the first ones come after fewer."""
 
 
 @contextmanager
@@ -333,7 +333,9 @@ def in_order(items: Iterator[SigningItem]) -> Iterator[Iterator[SigningItem]]:
 
 
 def _signed(items: Iterator[SigningItem], pool: ThreadPoolExecutor) -> Iterator[SigningItem]:
-    while window := list(islice(items, WINDOW)):
+    size = THREADS
+    while window := list(islice(items, size)):
+        size = min(2 * size, WINDOW)
         if not any(map(_lacks_signature, window)):
             yield from window
             continue

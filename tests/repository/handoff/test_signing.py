@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakecli.base.model import Entry
 from lakecli.errors import LakeError, PermissionDenied
 from lakecli.repository.handoff import links
-from lakecli.repository.handoff.links import WINDOW
+from lakecli.repository.handoff.links import THREADS, WINDOW
 from lakecli.stores.presigned_urls import PresignedUrl
 
 if TYPE_CHECKING:
@@ -84,6 +84,18 @@ def test_a_failure_takes_the_place_of_its_url() -> None:
     assert [isinstance(url, LakeError) for url in found] == [False] * 20 + [True, False]
     items.close()  # type: ignore[attr-defined]
     assert len(signed) < 2_000
+
+
+def test_the_first_urls_wait_for_few_others() -> None:
+    def sign(text: bytes) -> bytes:
+        signed.append(text)
+        return text
+
+    signed: list[bytes] = []
+    items = in_order(unsigned(sign, 100_000))
+    next(items)
+    assert len(signed) == THREADS
+    items.close()  # type: ignore[attr-defined]
 
 
 def test_whole_urls_and_failures_pass_through() -> None:
