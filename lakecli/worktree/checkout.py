@@ -225,7 +225,7 @@ class _Bringing:
                 self._fates[path] = _Fate.SAME
             elif self._is_half_way(path, change):
                 self._fates[path] = _Fate.WRITE
-            elif forces:
+            elif forces and not self._worktree.is_link(path):
                 self._fates[path] = _Fate.WRITE
                 if change.state is not None:
                     overwritten.append(path)
@@ -367,7 +367,9 @@ def restore(
         overwritten = [
             path
             for path in sorted(wanted)
-            if (change := changes.get(path)) is not None and change.state is not None
+            if (change := changes.get(path)) is not None
+            and change.state is not None
+            and not worktree.is_link(path)
         ]
         brought = Brought(worktree.head() if source is None else source)
         uploading = UploadOptions(parallelism=options.parallelism)
@@ -385,7 +387,8 @@ def restore(
         brought.count_kept(overwritten)
         if source is None and not brought.failures:
             worktree.index.save(worktree.index_file)
-            left = [path for path in worktree.link.unresolved if path not in wanted]
+            resolved = wanted.keys() - {*brought.conflicts}
+            left = [path for path in worktree.link.unresolved if path not in resolved]
             if tuple(left) != worktree.link.unresolved:
                 worktree.relink(unresolved=tuple(left))
         return brought

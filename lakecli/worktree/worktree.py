@@ -149,6 +149,10 @@ class Worktree:
         """Return where a file is, as its path on disk."""
         return os.path.join(os.fsencode(self.root), relative)
 
+    def is_link(self, relative: bytes) -> bool:
+        """Tell whether a symbolic link stands at the place of a file; nothing overwrites it."""
+        return os.path.islink(self.path_of(relative))
+
     # -- commits -----------------------------------------------------------------------------
 
     def commit(self, commit_id: CommitId) -> Commit:

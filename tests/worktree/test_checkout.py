@@ -23,7 +23,7 @@ from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.repository.upload import UploadOptions
-from lakecli.stores.contract import ANY
+from lakecli.stores.contract import ANY, ObjectNotFound
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.worktree import create
 from lakecli.worktree.checkout import Policy, WorktreeConflict, bring, restore
@@ -181,6 +181,8 @@ def test_discarding_does_not_write_through_a_link_that_is_followed(
         )
     assert (brought.conflicts, brought.kept) == ([b"a"], 0)
     assert (tmp_path / "target").read_text() == "mine"
+    with pytest.raises(ObjectNotFound):  # nothing was kept for undo either
+        repository.store.head(data_key(h(b"mine").hex()))
 
 
 def test_each_object_that_is_kept_is_claimed(
@@ -339,6 +341,18 @@ def test_restore_goes_back_behind_an_undone_commit(repository: Repository, root:
     undo(repository)
     restore(reopen(repository, root), [b"a"], source=None, options=DOWNLOADS)
     assert files(root)["a"] == "1"
+
+
+def test_restore_leaves_the_conflict_of_a_file_that_it_did_not_overwrite(
+    repository: Repository, root: Path
+) -> None:
+    (root / "a").unlink()
+    (root / "a").symlink_to("b")
+    worktree = reopen(repository, root, LinkPolicy.FOLLOW)
+    worktree.relink(unresolved=(b"a",))
+    brought = restore(worktree, [b"a"], source=None, options=DOWNLOADS)
+    assert (brought.conflicts, brought.kept) == ([b"a"], 0)
+    assert reopen(repository, root).link.unresolved == (b"a",)
 
 
 def test_restore_removes_what_the_commit_lacks(repository: Repository, root: Path) -> None:
