@@ -7,7 +7,7 @@
     roots           the roots of garbage collection: refs, their recent past, what this clone has
     spark_live_set  the data objects in use, on Spark: compared with listings by joins
     data_objects    list data objects in parts; those in use, in this process: digests on disk
-    state           the state in the bucket: lists of condemned objects, the right to delete, undo
+    state           the state in the bucket: condemned objects, the right to delete, status, undo
     report          kinds of garbage, totals, the summary by branch, reports in the bucket
     policy          options, what a run begins with, rules; where nothing may be deleted
     known_refs      read the refs in the bucket, and refuse them if one vanished or went back

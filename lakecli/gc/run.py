@@ -87,6 +87,7 @@ from lakecli.gc.state import (
     status,
     status_of,
     undo,
+    undo_condemnation,
 )
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import ObservedState, Phase, iter_keeps
@@ -230,7 +231,7 @@ def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
 
     Args:
         step: what `prepare` returned.
-        progress: counts the parts of the work that are done: tables to read, and listings.
+        progress: counts the parts of the work that are done: of tables to read, and of listings.
 
     Raises:
         SharedNamespace: another program uses the namespace, or lakeFS may do so; or lakeFS has
@@ -272,7 +273,7 @@ def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> Gc
     repository, store = work.repository, work.store
     if not work.is_idle:
         with suppress(NothingToDo):  # another machine has ended it since the question
-            undo(repository, force=True)
+            undo_condemnation(repository, force=True)
     from lakecli.repository.sharing.fetch import fetch  # needed only to accept refs
 
     fetch(repository)
@@ -372,7 +373,7 @@ class Sweep:
     """What one sweep finds and deletes, or what its preview counts.
 
     Args:
-        step: the step.
+        step: what `prepare` returned.
         reach: has followed nothing yet.
 
     Attributes:

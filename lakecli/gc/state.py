@@ -1,4 +1,4 @@
-"""The state of a collection in the bucket: lists of condemned objects, phases, lease, and undo.
+"""The state of a collection in the bucket: lists of condemned objects, lease, status, undo.
 
 The lists are stored in the bucket so that any machine can continue.
 
@@ -506,7 +506,14 @@ def undo(
         Refused: the sweep has begun; with `force`: it may be running.
         DamagedState: the state is damaged and `force` is not given, or a newer lakecli wrote it.
         StateMoved: another machine moved the state at the same time.
+        BadRecord: as of `status`; the condemnation is undone.
     """
+    undo_condemnation(repository, force=force)
+    return status(repository, grace=grace)
+
+
+def undo_condemnation(repository: Repository, *, force: bool) -> None:
+    """Do what `undo` does, without asking for the status."""
     store = repository.store
     try:
         seen = gc_protocol.look(store)
@@ -529,7 +536,6 @@ def undo(
                 )
             _check_lease_is_over(repository, seen)
     end_state(repository, seen, store_now(store))
-    return status(repository, grace=grace)
 
 
 def end_state(repository: Repository, seen: ObservedState, now: datetime) -> None:

@@ -11,7 +11,7 @@ defines::
 `IntentStore` has the moves of refs in the bucket that were begun here, until their outcome is
 recorded. A row is written before the first request of a move and deleted in the transaction that
 records its outcome. An interrupted command leaves it to the next command, which looks the move up.
-What follows the move of a branch here is a `LocalMove`. The table also has notes of moves that are
+`LocalMove` says what a move changes on this machine. The table also has notes of moves that are
 still to be begun, see `UnsentMove` and `lakecli.repository.journal.unsent_moves`::
 
     INTENTS   repository ‖ id (16 bytes) -> fields as JSON
