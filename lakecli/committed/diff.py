@@ -8,6 +8,8 @@ of the wanted paths are opened.
 Differences counted by prefix: how many paths, and how many bytes.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge

@@ -21,6 +21,8 @@ of a segment can be compared by ID. If two of the three sides of a segment are e
 known unread; otherwise its records are compared, except where base and source are equal.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -118,7 +120,7 @@ class Slice(NamedTuple):
         """Return the IDs of the ranges."""
         return [value[ID_PART] for value in self.tree.values[self.first : self.last]]
 
-    def is_same(self, other: "Slice") -> bool:
+    def is_same(self, other: Slice) -> bool:
         """Return whether both hold the same ranges."""
         return self.last - self.first == other.last - other.first and self.ids() == other.ids()
 

@@ -8,6 +8,8 @@ There is one record per path; numbers are 8 bytes, big-endian. A digest is valid
 the file's numbers are unchanged.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Container, Iterable, Iterator
 from typing import Final, NamedTuple

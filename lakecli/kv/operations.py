@@ -21,6 +21,8 @@ staged at a path. Of refs that costs memory for those that have changed since; s
 through the images of those operations, which stay where they are.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -409,7 +411,7 @@ class PastTransaction(ReadTransaction):
             raise
         return self
 
-    def _walk_back(self) -> "PastStaging":
+    def _walk_back(self) -> PastStaging:
         kept = get(self, self._repository, self._operation)
         writers: dict[bytes, list[bytes]] = {}
         for operation in iter_operations(self, self._repository):

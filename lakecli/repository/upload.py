@@ -5,6 +5,8 @@ object lies in the namespace under the digest of its contents, and no entry refe
 `stage_together`. Garbage collection deletes it after the grace period if that never happens.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 from collections.abc import Mapping, Sequence
@@ -132,7 +134,7 @@ def deposit(
     branch: str,
     path: bytes,
     *,
-    source: "BinaryIO | Path",
+    source: BinaryIO | Path,
     options: UploadOptions,
 ) -> bytes:
     """Write an object into the namespace, durably; return the encoded entry for its path.
@@ -167,7 +169,7 @@ def _is_directory(source: StrPath) -> UsageError:
 
 def _begin(
     repository: Repository, branch: str, path: bytes, options: UploadOptions
-) -> "tuple[Uploader, bytes | None]":
+) -> tuple[Uploader, bytes | None]:
     """Begin the upload of one object; return the encoded entry that the branch has at its path."""
     check_path(path)
     (present,) = values_on(repository, branch, [path])

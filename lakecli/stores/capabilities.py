@@ -42,6 +42,8 @@ is an ETag.
 - Directories keep none.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol, runtime_checkable
@@ -198,8 +200,8 @@ class VersionedStore(ObjectStore, Protocol):
         """Describe a version; see `ObjectStore.head`."""
 
     def presign(
-        self, key: str, request: "PresignRequest", *, now: datetime, version_id: str = ""
-    ) -> "PresignedUrl":
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
         """Sign a URL of a version; see `ObjectStore.presign`."""
 
 
@@ -307,7 +309,7 @@ class ShowsClock(Protocol):
     """Shows its clock in the ``Date`` of every response."""
 
     @property
-    def server_date(self) -> "ServerDate":
+    def server_date(self) -> ServerDate:
         """The date of the last response."""
 
 

@@ -1,5 +1,7 @@
 """``lakecli fs upload``."""
 
+from __future__ import annotations
+
 import io
 import os
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """What uploads, downloads and other transfers answer: summaries, dry runs, failures."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from os import PathLike
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakecli.cli.context import Context
@@ -52,7 +53,7 @@ class TransferPlanJson(PlannedStep):
         failures: the objects that failed.
     """
 
-    destination: NotRequired[PathLike[str]]
+    destination: NotRequired[Path]
     new: NotRequired[int]
     new_size: NotRequired[int]
     changed: NotRequired[int]
@@ -107,7 +108,7 @@ def _named(counts: Mapping[str, int]) -> list[str]:
 def answer_transfer(
     context: Context,
     verb: str,
-    report: "UploadReport | DownloadReport",
+    report: UploadReport | DownloadReport,
     answer: type,
     *,
     hint: str,
@@ -153,11 +154,11 @@ def answer_transfer(
 
 def show_plan(
     context: Context,
-    steps: "Iterable[PathStep]",
+    steps: Iterable[PathStep],
     *,
     verb: str,
     hint: str,
-    destination: "Path | None" = None,
+    destination: Path | None = None,
 ) -> None:
     """Answer a dry run: each path as soon as it is known, then the totals.
 
@@ -182,24 +183,24 @@ def show_plan(
     raise_failures(context, plan.failures, verb=verb, hint=hint)
 
 
-def show_steps(context: Context, steps: "Iterable[PathStep]") -> None:
+def show_steps(context: Context, steps: Iterable[PathStep]) -> None:
     """Answer with what a dry run would do with each path."""
     context.out.stream(steps, record=step_record, text=step_line)
 
 
-def step_record(step: "PathStep") -> dict[str, object]:
+def step_record(step: PathStep) -> dict[str, object]:
     """Return the JSON answer about one path of a dry run."""
     record: dict[str, object] = {"action": step.action, "path": step.path, "size": step.size}
     return record | {"error": step.error} if step.error else record
 
 
-def step_line(step: "PathStep") -> str:
+def step_line(step: PathStep) -> str:
     """Return the line about one path of a dry run."""
     line = f"{step.action} {quote_path(step.path)}"
     return f"{line}: {step.error}" if step.error else line
 
 
-def _plan_lines(plan: "PlanTotals") -> Iterator[str]:
+def _plan_lines(plan: PlanTotals) -> Iterator[str]:
     yield ""
     yield "Dry run, nothing was transferred:"
     yield ""
@@ -210,7 +211,7 @@ def _plan_lines(plan: "PlanTotals") -> Iterator[str]:
     yield f"Failing: {len(plan.failures)}"
 
 
-def _plan_record(plan: "PlanTotals") -> dict[str, object]:
+def _plan_record(plan: PlanTotals) -> dict[str, object]:
     record: dict[str, object] = {"action": "total", "path": None}
     for name, tally in plan.tallies.items():
         record[name] = tally.count

@@ -20,7 +20,6 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from os import PathLike
 from pathlib import Path
 from typing import Any, Final, NotRequired, Required, get_args, get_origin, get_type_hints
 
@@ -46,7 +45,6 @@ _NAMES: Final[Mapping[Any, str]] = {
     str: "text",
     bytes: "text",
     Path: "text",
-    PathLike[str]: "text",
     int: "number",
     bool: "boolean",
     datetime: "time",

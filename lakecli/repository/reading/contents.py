@@ -12,6 +12,8 @@ A digest is compared with one that the store reports, or the object is read. It 
 time is the recorded one.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Sequence
 from datetime import datetime

@@ -7,6 +7,8 @@ Below `Stager`: new attributes of entries, and all objects below a directory in 
 `cp` and `mv` need them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice

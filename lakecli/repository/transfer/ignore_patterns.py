@@ -31,6 +31,8 @@ characters that are not shown, with dots and blanks at the end, with the name of
 and by the short names of Windows.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import warnings

@@ -13,12 +13,14 @@ verified, so that a file which changes meanwhile is never stored under a wrong n
 local namespace starts over, which costs less than verifying what was copied.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from io import FileIO
 from itertools import chain
-from typing import BinaryIO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 from blake3 import blake3
 
@@ -39,6 +41,10 @@ from lakecli.stores.contract import ANY, Guard, ObjectNotFound, ObjectStore, Wri
 from lakecli.stores.local.files import sync_all_published
 from lakecli.stores.streams import PieceReader, read_exactly
 from lakecli.stores.uri import is_local, parse
+
+if TYPE_CHECKING:
+    from lakecli.repository.transfer.multipart import Sender
+
 
 SMALL: Final = 1 << 20
 """Bytes of the largest file that is read whole."""
@@ -204,7 +210,7 @@ class Ingest:
         self.workers = Workers(parallelism)
         self._memory = Memory()  # of the files that several threads send whole at a time
         self._whole = SMALL
-        self._sender = None
+        self._sender: Sender | None = None
         if repository is not None and (uploads := uploads_of(store)) is not None:
             from lakecli.repository.transfer.multipart import Sender
 

@@ -1,5 +1,7 @@
 """The files that are to be uploaded: walking a directory, and opening them; that one changed."""
 
+from __future__ import annotations
+
 import os
 import stat
 import threading
@@ -119,7 +121,7 @@ def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, 
     return "a special file (pipe, socket or device)", True
 
 
-def by_own_names(sources: "Sequence[Path]") -> list[WalkedFile]:
+def by_own_names(sources: Sequence[Path]) -> list[WalkedFile]:
     """Return files with their own names, in the order of these.
 
     Raises:
