@@ -19,7 +19,7 @@ from typing import Final
 from lakecli.base.model import EMPTY_TREE, Commit, MetarangeId
 from lakecli.base.uri import LakeUri
 from lakecli.committed.values import decode_entry
-from lakecli.errors import ConflictError, IntegrityError, NotFound
+from lakecli.errors import ConflictError, IntegrityError, NotFound, Refused
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled
@@ -347,6 +347,7 @@ def restore(
 
     Raises:
         NotFound: neither the base nor the commit has something at a path.
+        Refused: a symbolic link stands at a path.
     """
     with worktree.locked():
         worktree.follow_back()
@@ -362,6 +363,12 @@ def restore(
                 raise NotFound(
                     f"the commit has no file {worktree.path_of(path).decode(errors='replace')}",
                     hint="see what has changed: lakecli local status",
+                )
+            if worktree.is_link(path):
+                raise Refused(
+                    f"{worktree.path_of(path).decode(errors='replace')} is a symbolic link, which "
+                    "stays as it is",
+                    hint="remove the link, then restore the file",
                 )
             wanted.update(found)
         overwritten = [

@@ -350,9 +350,23 @@ def test_restore_leaves_the_conflict_of_a_file_that_it_did_not_overwrite(
     (root / "a").symlink_to("b")
     worktree = reopen(repository, root, LinkPolicy.FOLLOW)
     worktree.relink(unresolved=(b"a",))
-    brought = restore(worktree, [b"a"], source=None, options=DOWNLOADS)
+    brought = restore(worktree, [b""], source=None, options=DOWNLOADS)
     assert (brought.conflicts, brought.kept) == ([b"a"], 0)
     assert reopen(repository, root).link.unresolved == (b"a",)
+
+
+@pytest.mark.parametrize("links", LinkPolicy)
+def test_restore_says_that_a_link_stands_at_a_path(
+    repository: Repository, root: Path, links: LinkPolicy
+) -> None:
+    (root / "a").unlink()
+    (root / "a").symlink_to("b")
+    with pytest.raises(Refused, match=r"/a is a symbolic link") as error:
+        restore(reopen(repository, root, links), [b"a"], source=None, options=DOWNLOADS)
+    assert error.value.hint
+    (root / "a").unlink()
+    restore(reopen(repository, root, links), [b"a"], source=None, options=DOWNLOADS)
+    assert files(root)["a"] == "1"
 
 
 def test_restore_removes_what_the_commit_lacks(repository: Repository, root: Path) -> None:
