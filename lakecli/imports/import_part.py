@@ -263,7 +263,7 @@ class Copier:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             outcomes = list(pool.map(copy_one, range(len(rows))))
         if ingest is not None:
-            ingest.flush(each for each in outcomes if not isinstance(each, str))
+            ingest.flush([each for each in outcomes if not isinstance(each, str)])
         kept, values = [], []
         for at, outcome in enumerate(outcomes):
             path = self._task.prefix + rows.keys[at]

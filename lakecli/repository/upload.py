@@ -31,7 +31,7 @@ from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, OpenFile, SpecialFile
 from lakecli.staging.area import TOMBSTONE
-from lakecli.stores.capabilities import PART_SIZE, clear_temporaries, uploads_of
+from lakecli.stores.capabilities import clear_temporaries, uploads_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,8 +47,6 @@ class UploadOptions(NamedTuple):
             metadata if the file has its contents and none are given here.
         links: how to treat symbolic links and special files in a directory.
         parallelism: number of concurrent requests or copies.
-        part_size: in bytes, of a large object that is sent to a bucket. Huge objects have larger
-            parts, because stores limit their number. Smaller objects are sent whole.
         progress: expects the objects of a directory as they are found; counts objects and bytes,
             also those that the namespace holds already.
     """
@@ -58,7 +56,6 @@ class UploadOptions(NamedTuple):
     metadata: Mapping[str, str] = MappingProxyType({})
     links: LinkPolicy = LinkPolicy.FAIL
     parallelism: int = 1
-    part_size: int = PART_SIZE
     progress: Progress = NO_PROGRESS
 
     def entry(self, path: bytes, ingested: Ingested, *, at: datetime, has_mtime: bool) -> Entry:
@@ -146,7 +143,7 @@ def deposit(
         branch: where the entry will be staged; it must exist.
         path: where the entry will be staged; its suffix implies the content type.
         source: a stream, read to its end, or a file, which must not change meanwhile.
-        options: content type, metadata, sizes of parts and how many at a time.
+        options: content type and metadata, and how many parts are sent at a time.
 
     Raises:
         NotFound: no such branch.
@@ -222,7 +219,6 @@ class Uploader:
             repository.store,
             repository.guard,
             repository=repository,
-            part_size=options.part_size,
             progress=options.progress,
             parallelism=options.parallelism,
         )
@@ -239,7 +235,7 @@ class Uploader:
 
     def flush(self, brought: Sequence[BroughtIn]) -> None:
         """Make objects durable that were brought in, and claim them and those that are kept."""
-        self.ingest.flush(each.ingested for each in brought if not each.ingested.is_kept)
+        self.ingest.flush([each.ingested for each in brought])
         kept = [(path, present) for path, done, present in brought if present and done.is_kept]
         claim_values(self._repository, kept)
 

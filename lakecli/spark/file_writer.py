@@ -328,7 +328,7 @@ class _TaskFiles:
         if self._task == 0 and not self._layout.partition_by and not self._done:
             self.begin("")  # unless it is open
         self._end()
-        self._ingest.flush(ingested for _, ingested, _ in self._done)
+        self._ingest.flush([ingested for _, ingested, _ in self._done])
         return [
             UploadedFile(path, ingested.digest, ingested.size, rows)
             for path, ingested, rows in self._done

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.support.flaky import FlakyProxy
 
 PART = 5 << 20
-UP = UploadOptions(parallelism=4, part_size=PART)
+UP = UploadOptions(parallelism=4)
 DOWN = DownloadOptions(parallelism=4, part_size=PART)
 
 
@@ -35,6 +35,7 @@ def proxy(aws_environment: pytest.MonkeyPatch, moto_endpoint: str) -> Iterator[F
     aws_environment.setattr(
         "lakecli.repository.transfer.parallel.PARTS", RetryPolicy(PARTS.attempts, 0.01)
     )
+    aws_environment.setattr("lakecli.repository.transfer.multipart.PART_SIZE", PART)
     with flaky(moto_endpoint) as proxy:
         aws_environment.setenv("AWS_ENDPOINT_URL", proxy.url)
         yield proxy

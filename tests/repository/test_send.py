@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 SMALL_PART = 1 << 18
 SIZE = 9 * SMALL_PART + 5
-OPTIONS = UploadOptions(parallelism=3, part_size=SMALL_PART)
+OPTIONS = UploadOptions(parallelism=3)
+PATCHED = "lakecli.repository.transfer.multipart.PART_SIZE"
 
 
 class Uploads(MemoryUploads):
@@ -87,7 +88,8 @@ def store(repository: Repository) -> Bucket:
 
 
 @pytest.fixture(autouse=True)
-def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_parts_and_no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PATCHED, SMALL_PART)
     monkeypatch.setattr(
         "lakecli.repository.transfer.parallel.PARTS", RetryPolicy(PARTS.attempts, 0.001)
     )
@@ -127,7 +129,7 @@ def fail_at(number: int, error: Exception, *, times: int = 1000) -> Callable[[in
 def test_parts_are_sent_concurrently(repository: Repository, store: Bucket, source: Path) -> None:
     store.parts.before = lambda _number: time.sleep(0.02)
     progress = RecordedProgress()
-    options = UploadOptions(part_size=SMALL_PART, parallelism=3, progress=progress)
+    options = UploadOptions(parallelism=3, progress=progress)
     checksum = upload(repository, source, options)
     assert store.get(data_key(checksum)) == (source / "large").read_bytes()
     assert sorted(store.parts.sent) == list(range(1, 11))
@@ -203,7 +205,7 @@ def test_an_upload_of_a_changed_file_is_never_completed(
 
     store.parts.before = change
     with pytest.raises(FileChanged, match="while it was"):
-        upload(repository, source, UploadOptions(part_size=SMALL_PART))
+        upload(repository, source, UploadOptions())
     assert list(store.list()) == []
     assert list(store.parts.iter_unfinished()) == []
     assert begun(repository) == []
@@ -219,7 +221,7 @@ def test_a_change_in_a_part_that_was_sent_is_noticed(
 
     store.parts.before = change
     with pytest.raises(FileChanged):
-        upload(repository, source, UploadOptions(part_size=SMALL_PART))
+        upload(repository, source, UploadOptions())
     assert list(store.list()) == []
 
 
@@ -231,24 +233,24 @@ def test_an_upload_that_the_store_drops_starts_over_once(
             store.bucket.uploads.clear()
 
     store.parts.before = forget
-    checksum = upload(repository, source, UploadOptions(part_size=SMALL_PART))
+    checksum = upload(repository, source, UploadOptions())
     assert h(store.get(data_key(checksum))).hex() == checksum
     store.delete([data_key(checksum)])
     store.parts.before = fail_at(1, UploadNotFound("gone"))
     with pytest.raises(Unreachable, match="lost parts"):
-        upload(repository, source, UploadOptions(part_size=SMALL_PART))
+        upload(repository, source, UploadOptions())
 
 
 def test_damaged_parts_are_sent_again(repository: Repository, store: Bucket, source: Path) -> None:
     store.parts.before = fail_at(8, Unreachable("cut off"))
     with pytest.raises(Unreachable):
-        upload(repository, source, UploadOptions(part_size=SMALL_PART))
+        upload(repository, source, UploadOptions())
     (unfinished,) = store.bucket.uploads.values()
     unfinished.parts[2] = b"\0" * SMALL_PART
     unfinished.parts[3] = unfinished.parts[3][:-1]
     store.parts.sent.clear()
     store.parts.before = lambda _number: None
-    checksum = upload(repository, source, UploadOptions(part_size=SMALL_PART))
+    checksum = upload(repository, source, UploadOptions())
     assert store.parts.sent == [2, 3, 8, 9, 10]
     assert h(store.get(data_key(checksum))).hex() == checksum
 
@@ -276,13 +278,15 @@ def test_another_part_size_starts_over(
 
         monkeypatch.setattr(Uploads, "parts", without)
     store.parts.before = fail_at(3 if before == 8 else 1, Unreachable("cut off"))
+    monkeypatch.setattr(PATCHED, before * unit)
     with pytest.raises(Unreachable):
-        upload(repository, source, UploadOptions(part_size=before * unit))
+        upload(repository, source, UploadOptions())
     ((first, unfinished),) = store.bucket.uploads.items()
     assert [each.upload for each in begun(repository)] == [first]
     store.parts.sent.clear()
     store.parts.before = lambda _number: None
-    checksum = upload(repository, source, UploadOptions(part_size=after * unit))
+    monkeypatch.setattr(PATCHED, after * unit)
+    checksum = upload(repository, source, UploadOptions())
     assert store.get(data_key(checksum)) == (source / "large").read_bytes()
     assert h(store.get(data_key(checksum))).hex() == checksum
     assert store.parts.sent == ([1, 2] if after == 11 else [1, 2, 3])
@@ -374,15 +378,22 @@ def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
             SectionReader(file.fileno(), long, workers=Workers(1), progress=NO_PROGRESS).read()
 
 
-def test_the_first_reading_refuses_another_size(tmp_path: Path) -> None:
+def test_the_first_reading_refuses_another_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PATCHED, 64)
     (tmp_path / "f").write_bytes(b"x" * 100)
-    sender: Any = SimpleNamespace(part_size=64, workers=Workers(1), progress=NO_PROGRESS)
+    sender: Any = SimpleNamespace(workers=Workers(1), progress=NO_PROGRESS)
     for size in (99, 101):
         with (tmp_path / "f").open("rb") as file, pytest.raises(FileChanged):
             Sender.read(sender, file, size, Digests(None))
 
 
-def test_both_readings_end_if_another_thread_has_failed(tmp_path: Path) -> None:
+def test_both_readings_end_if_another_thread_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PATCHED, 64)
+
     class Stopping(Workers):
         def check(self) -> None:
             raise KeyboardInterrupt
@@ -390,7 +401,7 @@ def test_both_readings_end_if_another_thread_has_failed(tmp_path: Path) -> None:
     data = b"x" * 100
     (tmp_path / "f").write_bytes(data)
     workers = Stopping(2)
-    sender: Any = SimpleNamespace(part_size=64, workers=workers, progress=NO_PROGRESS)
+    sender: Any = SimpleNamespace(workers=workers, progress=NO_PROGRESS)
     with (tmp_path / "f").open("rb") as file:
         with pytest.raises(KeyboardInterrupt):
             Sender.read(sender, file, len(data), Digests(None))

@@ -97,8 +97,12 @@ def do(lake: Lake, killer: Killer, command: str, log: Path, parallelism: int) ->
     repository = lake.repository("demo")
     serve(repository, WatchedStore(through(repository).store, Watch(log, killer)))
     if command == "upload":
-        upload = UploadOptions(parallelism=parallelism, part_size=PART_SIZE)
-        report = upload_tree(repository, "main", b"", source=directory / "source", options=upload)
+        upload = UploadOptions(parallelism=parallelism)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("lakecli.repository.transfer.multipart.PART_SIZE", PART_SIZE)
+            report = upload_tree(
+                repository, "main", b"", source=directory / "source", options=upload
+            )
         assert not report.failures, report.failures
     else:
         download = DownloadOptions(parallelism=parallelism, part_size=PART_SIZE)

@@ -298,13 +298,20 @@ def test_files_beside_a_namespace_are_uploaded_by_name(
 @pytest.mark.parametrize("damaged_size", [0, 3, 3 * SMALL])
 @pytest.mark.parametrize("how", ["file", "tree", "stream", "another path"])
 def test_an_object_of_a_wrong_size_is_replaced(
-    anywhere: Repository, tmp_path: Path, size: int, damaged_size: int, how: str
+    *,
+    anywhere: Repository,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    damaged_size: int,
+    how: str,
 ) -> None:
+    monkeypatch.setattr("lakecli.repository.transfer.multipart.PART_SIZE", SMALL)
     body = (b"0123456789" * (size // 10 + 1))[:size]
     source = tmp_path / "source"
     source.mkdir()
     (source / "a").write_bytes(body)
-    options = UploadOptions(part_size=SMALL)
+    options = UploadOptions()
 
     def upload(path: bytes = b"a") -> None:
         if how == "stream":

@@ -16,7 +16,7 @@ local namespace starts over, which costs less than verifying what was copied.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from io import FileIO
 from itertools import chain
@@ -36,7 +36,7 @@ from lakecli.repository.reading.addresses import is_outside
 from lakecli.repository.reading.contents import PIECE, md5_of
 from lakecli.repository.transfer.parallel import Memory, Workers
 from lakecli.repository.transfer.walk import OpenFile, changed
-from lakecli.stores.capabilities import PART_SIZE, uploads_of
+from lakecli.stores.capabilities import uploads_of
 from lakecli.stores.contract import ANY, Guard, ObjectNotFound, ObjectStore, WriteBatch, put_content
 from lakecli.stores.local.files import sync_all_published
 from lakecli.stores.streams import PieceReader, read_exactly
@@ -176,7 +176,6 @@ class Ingest:
         repository: remembers in the local store the digests of large files, so that an unchanged
             one is not read again, and which parts of large files a bucket has; ``None``: nothing is
             remembered, and each file is sent in one call.
-        part_size: in bytes, of all but huge files that are sent in parts.
         progress: counts the bytes that the namespace holds.
         parallelism: number of threads.
 
@@ -192,7 +191,6 @@ class Ingest:
         guard: Guard,
         *,
         repository: Repository | None = None,
-        part_size: int = PART_SIZE,
         progress: Progress = NO_PROGRESS,
         parallelism: int = 1,
     ) -> None:
@@ -212,12 +210,10 @@ class Ingest:
         self._whole = SMALL
         self._sender: Sender | None = None
         if repository is not None and (uploads := uploads_of(store)) is not None:
-            from lakecli.repository.transfer.multipart import Sender
+            from lakecli.repository.transfer.multipart import PART_SIZE, Sender
 
-            self._sender = Sender(
-                repository, uploads, workers=self.workers, part_size=part_size, progress=progress
-            )
-            self._whole = max(SMALL, part_size)
+            self._sender = Sender(repository, uploads, self.workers, progress)
+            self._whole = PART_SIZE
 
     def file(self, file: OpenFile, *, expected: ExpectedObject | None = None) -> Ingested:
         """Bring in one file; it is done when the file is closed without an error.
@@ -427,15 +423,15 @@ class Ingest:
             self._unsynced.append(data_key(digest))
         return is_present
 
-    def flush(self, ingested: Iterable[Ingested] = ()) -> None:
+    def flush(self, ingested: Collection[Ingested] = ()) -> None:
         """Make everything brought in so far durable, and claim some of it.
 
         So are objects that were present: another process may not have synced them yet. The digests
         of large files are remembered.
 
         Args:
-            ingested: what entries are to refer to, without those that are kept. What is not in
-                `written` may have existed before, and is claimed as such.
+            ingested: what entries are to refer to. What is kept is left out; the caller claims it.
+                What is not in `written` may have existed before, and is claimed as such.
 
         Raises:
             Swept: some of these were deleted since.
@@ -451,7 +447,7 @@ class Ingest:
             with self._lake.kv.write() as txn:
                 file_digests.remember_digests(txn, hashed)
         written, self.written = self.written, set()
-        keys = {data_key(each.digest) for each in ingested}
+        keys = {data_key(each.digest) for each in ingested if not each.is_kept}
         if keys:
             self._guard.settle(found=keys - written, written=keys & written)
 

@@ -46,6 +46,7 @@ from lakecli.repository.transfer.destination import Destination, Partial
 from lakecli.repository.transfer.parallel import Workers, part_retries
 from lakecli.repository.transfer.walk import FileChanged, changed, check_unchanged
 from lakecli.stores.capabilities import (
+    PART_SIZE,
     PartUploads,
     UnfinishedUpload,
     UploadedPart,
@@ -157,14 +158,12 @@ class Sender:
         repository: of the namespace.
         uploads: uploads in parts into the namespace.
         workers: the threads of the command, which send the parts.
-        part_size: of all but huge objects, in bytes.
         progress: counts the bytes of each part that has arrived.
     """
 
     repository: Repository
     uploads: PartUploads
     workers: Workers
-    part_size: int
     progress: Progress
     _lock: Lock = field(default_factory=Lock)
     _at_work: dict[str, Lock] = field(default_factory=dict)
@@ -180,7 +179,7 @@ class Sender:
         Raises:
             FileChanged: the file has another size.
         """
-        part_size = part_size_of(size, self.part_size)
+        part_size = part_size_of(size, PART_SIZE)
         sections = []
         for number, start in enumerate(range(0, size, part_size), 1):
             left = length = min(part_size, size - start)

@@ -37,7 +37,12 @@ if TYPE_CHECKING:
 
 SMALL_DATA = b"a few bytes"
 LARGE_DATA = bytes(range(256)) * (SMALL // 128)  # 2 MiB
-OPTIONS = UploadOptions(part_size=1 << 20)
+OPTIONS = UploadOptions()
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakecli.repository.transfer.multipart.PART_SIZE", 1 << 20)
 
 
 def values_of(repository: Repository, ref: str) -> dict[bytes, bytes]:
