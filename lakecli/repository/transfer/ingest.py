@@ -207,13 +207,11 @@ class Ingest:
         self._progress = progress
         self.workers = Workers(parallelism)
         self._memory = Memory()  # of the files that several threads send whole at a time
-        self._whole = SMALL
         self._sender: Sender | None = None
         if repository is not None and (uploads := uploads_of(store)) is not None:
-            from lakecli.repository.transfer.multipart import PART_SIZE, Sender
+            from lakecli.repository.transfer.multipart import Sender
 
             self._sender = Sender(repository, uploads, self.workers, progress)
-            self._whole = PART_SIZE
 
     def file(self, file: OpenFile, *, expected: ExpectedObject | None = None) -> Ingested:
         """Bring in one file; it is done when the file is closed without an error.
@@ -280,7 +278,7 @@ class Ingest:
             self._progress.advance(size=size)
             return Ingested(known, size)
         hashed_at = 0 if self._lake is None else int(self._lake.runtime.clock().timestamp() * 10**9)
-        if size <= self._whole:
+        if self._sender is not None and not self._sender.takes(size):
             done = self._read(opened, expected)
         else:
             with os.fdopen(os.dup(opened.descriptor), "rb", buffering=0) as file:
@@ -336,7 +334,7 @@ class Ingest:
             digest: BLAKE3 of its contents, 64 hex digits.
             size: in bytes.
         """
-        if size <= self._whole:
+        if size <= SMALL:
             with self._memory.held(size):
                 self._put(digest, b"".join(pieces))
             self._progress.advance(size=size)

@@ -168,6 +168,10 @@ class Sender:
     _lock: Lock = field(default_factory=Lock)
     _at_work: dict[str, Lock] = field(default_factory=dict)
 
+    def takes(self, size: int) -> bool:
+        """Return whether a file of `size` bytes is sent in parts; a smaller one is sent whole."""
+        return size > PART_SIZE
+
     def read(self, file: BinaryIO, size: int, digests: Hasher) -> FileContents:
         """Read and hash `size` bytes of a file from its position, before it is sent.
 
