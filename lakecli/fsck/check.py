@@ -533,7 +533,10 @@ def read_packs(store: ObjectStore) -> Packs:
     damaged: list[InvalidRecord] = []
     replaced: set[str] = set()
     bad_commits: list[InvalidRecord] = []
-    for pack in read_new_packs(store, (), on_damage=damaged.append):
+    for pack in read_new_packs(store, ()):
+        if isinstance(pack, InvalidRecord):
+            damaged.append(pack)
+            continue
         parents |= {commit.id: commit.parents for commit in pack.commits}
         trees |= {commit.id: commit.metarange_id for commit in pack.commits}
         replaced.update(pack.replaces)

@@ -34,7 +34,7 @@ from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.packs import read_new_packs, write_pack
+from lakecli.remote.packs import Pack, read_new_packs, write_pack
 from lakecli.remote.ref_records import (
     MAX_MOVES,
     NewerRecord,
@@ -156,7 +156,7 @@ def repair_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
         wanted = set(_wrong_commits(repository, txn))
     if not wanted:
         return
-    packs = read_new_packs(repository.store, (), on_damage=lambda _damaged: None)
+    packs = [each for each in read_new_packs(repository.store, ()) if isinstance(each, Pack)]
     there = {commit.id: commit for pack in packs for commit in pack.commits}
     taken: dict[CommitId, Commit] = {}
     waiting = [commit_id for commit_id in wanted if commit_id in there]

@@ -18,7 +18,7 @@ their total size, and each commit is rewritten only a few times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -36,7 +36,7 @@ from lakecli.base.layout import (
     pack_key,
 )
 from lakecli.base.model import Commit
-from lakecli.errors import IntegrityError, Refused
+from lakecli.errors import IntegrityError, LakeError, Refused
 from lakecli.proto.messages import COMMIT_DATA, map_of, pairs_of
 from lakecli.proto.varint import Malformed
 from lakecli.remote.ref_records import InvalidRecord
@@ -131,23 +131,17 @@ def read_new_packs(
     known: Collection[PackId],
     *,
     also: Collection[PackId] = (),
-    on_damage: Callable[[InvalidRecord], None] | None = None,
-) -> Iterator[Pack]:
+) -> Iterator[Pack | InvalidRecord]:
     """Yield the packs that are not known and not replaced by one that was read, largest first.
 
-    A pack deleted between listing and reading was replaced by another, so the packs are then listed
-    again.
+    In place of a damaged pack, its ID and the defect are yielded. A pack deleted between listing
+    and reading was replaced by another, so the packs are then listed again.
 
     Args:
         store: of the namespace.
         known: IDs of packs whose commits this clone has.
         also: IDs named by the moves of refs: they are read even if a late listing lacks them, and
             skipped if another pack replaced them.
-        on_damage: called with each damaged pack, which is then skipped; without it, `DamagedPack`
-            is raised.
-
-    Raises:
-        DamagedPack: a pack is damaged.
     """
     done = set(known)
     listed = True
@@ -155,42 +149,30 @@ def read_new_packs(
         listed = False
         packs = sorted(list_packs(store), key=attrgetter("size", "id"), reverse=True)
         late = sorted(set(also).difference(info.id for info in packs))
-        for pack_id, pack in _read_each(
-            store, (*(each.id for each in packs), *late), done, on_damage
-        ):
+        for pack_id, pack in _read_each(store, (*(each.id for each in packs), *late), done):
             if pack is None:
                 listed |= pack_id not in late
             else:
                 yield pack
 
 
-def read_named_packs(
-    store: ObjectStore,
-    ids: Iterable[PackId],
-    *,
-    on_damage: Callable[[InvalidRecord], None] | None = None,
-) -> Iterator[Pack]:
+def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack | InvalidRecord]:
     """Yield packs, except deleted ones and those replaced by one that was read before.
+
+    In place of a damaged pack, its ID and the defect are yielded.
 
     Args:
         store: of the namespace.
         ids: of the packs, the newest first.
-        on_damage: as in `read_new_packs`.
-
-    Raises:
-        DamagedPack: a pack is damaged.
     """
-    for _, pack in _read_each(store, ids, set(), on_damage):
+    for _, pack in _read_each(store, ids, set()):
         if pack is not None:
             yield pack
 
 
 def _read_each(
-    store: ObjectStore,
-    ids: Iterable[PackId],
-    done: set[PackId],
-    on_damage: Callable[[InvalidRecord], None] | None,
-) -> Iterator[tuple[PackId, Pack | None]]:
+    store: ObjectStore, ids: Iterable[PackId], done: set[PackId]
+) -> Iterator[tuple[PackId, Pack | InvalidRecord | None]]:
     """Yield each pack that is not `done`, or replaced by one before; ``None`` for a deleted one."""
     for pack_id in ids:
         if pack_id in done:
@@ -201,12 +183,21 @@ def _read_each(
         except ObjectNotFound:
             yield pack_id, None
         except DamagedPack as error:
-            if on_damage is None:
-                raise
-            on_damage(InvalidRecord("pack", pack_id, pack_key(pack_id), error.message))
+            yield pack_id, InvalidRecord("pack", pack_id, pack_key(pack_id), error.message)
         else:
             done.update(pack.replaces)
             yield pack_id, pack
+
+
+def read_replaceable_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack]:
+    """Yield the packs whose commits another one can take over; others need not be replaced."""
+    for pack_id in ids:
+        try:
+            pack = read_pack(store, pack_id)
+        except LakeError:
+            continue  # missing, damaged, or out of reach
+        if not pack.bad:  # records that this version cannot read may be commits of a later version
+            yield pack
 
 
 def write_pack(

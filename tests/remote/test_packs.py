@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,12 +20,14 @@ from lakecli.remote import packs
 from lakecli.remote.packs import (
     DamagedPack,
     NotText,
+    Pack,
     PackInfo,
     TooLong,
     decode_commit,
     decode_commit_data,
     encode_commit,
 )
+from lakecli.remote.ref_records import InvalidRecord
 from lakecli.sstable.format import MalformedValue, decode_value
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
@@ -33,7 +36,7 @@ from lakecli.stores.memory import MemoryStore
 from tests.support.counting import CountingStore
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from lakecli.stores.contract import ObjectInfo
 
@@ -176,6 +179,19 @@ def test_a_commit_that_is_not_utf_8_is_refused() -> None:
     assert list(store.list()) == []
 
 
+def intact(read: Iterable[Pack | InvalidRecord]) -> list[Pack]:
+    """Return the packs that were read, none of which is damaged."""
+    found = []
+    for each in read:
+        assert isinstance(each, Pack), each
+        found.append(each)
+    return found
+
+
+def ids_of(read: Iterable[Pack | InvalidRecord]) -> list[PackId]:
+    return [pack.id for pack in intact(read)]
+
+
 def test_damage_is_seen() -> None:
     store = MemoryStore()
     pack_id = packs.write_pack(store, [make(f"m{number}") for number in range(50)])
@@ -184,8 +200,10 @@ def test_damage_is_seen() -> None:
         store.put(pack_key(pack_id), bad, ANY)
         with pytest.raises(DamagedPack, match=f"damaged commit pack _lakecli/commits/{pack_id}"):
             packs.read_pack(store, pack_id)
-        with pytest.raises(DamagedPack):
-            list(packs.read_new_packs(store, ()))
+        (damaged,) = packs.read_new_packs(store, ())
+        assert isinstance(damaged, InvalidRecord)
+        assert (damaged.kind, damaged.name, damaged.key) == ("pack", pack_id, pack_key(pack_id))
+        assert damaged.what.startswith("damaged commit pack")
     with pytest.raises(ObjectNotFound):
         packs.read_pack(store, PackId("ab" * 32))
 
@@ -350,10 +368,10 @@ def test_only_new_packs_are_read() -> None:
     second = packs.write_pack(store, [two])
     merged = packs.write_pack(store, [one, two], replaces=[first, second])
     third = packs.write_pack(store, [three])
-    assert [pack.id for pack in packs.read_new_packs(store, ())] == [merged, third]
+    assert ids_of(packs.read_new_packs(store, ())) == [merged, third]
     assert (store.counts["get"], store.counts["list"]) == (2, 1)
     store.reset()
-    assert [pack.id for pack in packs.read_new_packs(store, {merged, first, second})] == [third]
+    assert ids_of(packs.read_new_packs(store, {merged, first, second})) == [third]
     assert (store.counts["get"], store.counts["list"]) == (1, 1)
 
 
@@ -371,10 +389,10 @@ def test_a_pack_that_is_listed_late_is_read_because_a_ref_names_it() -> None:
     first = packs.write_pack(store, [make("a")])
     late = packs.write_pack(store, [make("b")])
     store.hidden = {pack_key(late)}
-    assert [pack.id for pack in packs.read_new_packs(store, ())] == [first]
+    assert ids_of(packs.read_new_packs(store, ())) == [first]
     gone = PackId("ab" * 32)
     found = packs.read_new_packs(store, {first}, also={late, gone})
-    assert [pack.id for pack in found] == [late]
+    assert ids_of(found) == [late]
     assert list(packs.read_new_packs(store, {first, late}, also={late})) == []
 
 
@@ -386,14 +404,14 @@ def test_a_pack_that_is_not_listed_is_read_though_another_is_gone() -> None:
     store = Late()
     pack_id = packs.write_pack(store, [make("late")])
     also = [PackId("00" * 32), pack_id, PackId("ff" * 32)]
-    assert [pack.id for pack in packs.read_new_packs(store, (), also=also)] == [pack_id]
+    assert ids_of(packs.read_new_packs(store, (), also=also)) == [pack_id]
 
 
 def test_a_named_pack_that_is_gone_leaves_the_others() -> None:
     store = MemoryStore()
     pack_id = packs.write_pack(store, [make("here")])
     named = [PackId("00" * 32), pack_id]
-    assert [pack.id for pack in packs.read_named_packs(store, named)] == [pack_id]
+    assert ids_of(packs.read_named_packs(store, named)) == [pack_id]
 
 
 def test_a_replaced_pack_is_passed_over_and_those_after_it_are_read() -> None:
@@ -401,7 +419,7 @@ def test_a_replaced_pack_is_passed_over_and_those_after_it_are_read() -> None:
     first, other = (packs.write_pack(store, [make(message)]) for message in ("first", "other"))
     both = packs.write_pack(store, [make("first"), make("second")], replaces=[first])
     named = [both, first, both, other]
-    assert [pack.id for pack in packs.read_named_packs(store, named)] == [both, other]
+    assert ids_of(packs.read_named_packs(store, named)) == [both, other]
 
 
 @pytest.mark.parametrize("version", [-1, 0, 1, 2])
@@ -427,10 +445,10 @@ def test_what_replaced_a_pack_is_read_though_another_that_a_ref_names_is_gone_to
     one, two = make("a", metadata={"long": "x" * 5000}), make("b")
     first, second = (packs.write_pack(store, [commit]) for commit in (one, two))
     reading = packs.read_new_packs(store, (), also={PackId("ab" * 32)})
-    assert next(reading).id == first
+    assert ids_of(islice(reading, 1)) == [first]
     merged = packs.write_pack(store, [one, two], replaces=[first, second])
     store.delete([pack_key(first), pack_key(second)])
-    assert [pack.id for pack in reading] == [merged]
+    assert ids_of(reading) == [merged]
 
 
 def test_a_pack_deleted_while_it_is_read_was_replaced() -> None:
@@ -438,10 +456,10 @@ def test_a_pack_deleted_while_it_is_read_was_replaced() -> None:
     one, two = make("a", metadata={"long": "x" * 5000}), make("b")
     first, second = (packs.write_pack(store, [commit]) for commit in (one, two))
     reading = packs.read_new_packs(store, ())
-    assert next(reading).id == first
+    assert ids_of(islice(reading, 1)) == [first]
     merged = packs.write_pack(store, [one, two], replaces=[first, second])
     store.delete([pack_key(first), pack_key(second)])
-    assert [pack.id for pack in reading] == [merged]
+    assert ids_of(reading) == [merged]
 
 
 def simulate(pushes: int, *, size: int) -> tuple[list[PackInfo], int]:
@@ -502,7 +520,7 @@ def test_a_clone_of_ten_thousand_pushes_reads_few_packs() -> None:
     store = CountingStore()
     history = push_one_at_a_time(store, 10_000)
     store.reset()
-    read = list(packs.read_new_packs(store, ()))
+    read = intact(packs.read_new_packs(store, ()))
     assert sorted(commit.id for pack in read for commit in pack.commits) == sorted(history)
     assert store.counts["get"] <= 50
     assert store.counts["list"] <= 1

@@ -216,8 +216,7 @@ def take_named_packs(
 ) -> Unpacked:
     """Read packs by their names, the newest first; missing ones are left out."""
     unpacked = Unpacked()
-    read = read_named_packs(repository.store, named, on_damage=unpacked.damaged.append)
-    unpack(repository, read, unpacked, progress=progress)
+    unpack(repository, read_named_packs(repository.store, named), unpacked, progress=progress)
     return unpacked
 
 
@@ -239,7 +238,7 @@ def take_new_packs(
     with repository.lake.kv.read() as txn:
         known = set(PackedStore(txn, repository.key).known_packs())
     unpacked = Unpacked()
-    read = read_new_packs(repository.store, known, also=named, on_damage=unpacked.damaged.append)
+    read = read_new_packs(repository.store, known, also=named)
     unpack(repository, read, unpacked, until=until, progress=progress)
     return unpacked
 
@@ -278,7 +277,7 @@ class _WaitingPack(NamedTuple):
 
 def unpack(
     repository: Repository,
-    packs: Iterable[Pack],
+    packs: Iterable[Pack | InvalidRecord],
     unpacked: Unpacked,
     *,
     until: CommitId | None = None,
@@ -288,16 +287,16 @@ def unpack(
 
     Args:
         repository: the repository of the commits.
-        packs: the packs, which are read as they are asked for.
+        packs: the packs, which are read as they are asked for; damaged ones are left out.
         unpacked: counts what the packs bring.
         until: a commit; the packs after the one that has it are not read.
         progress: counts the commits that were written.
-
-    Raises:
-        DamagedPack: reading raises it; commits written before stay, unused.
     """
     waiting: list[_WaitingPack] = []
     for pack in packs:
+        if isinstance(pack, InvalidRecord):
+            unpacked.damaged.append(pack)
+            continue
         unpacked.packs += 1
         unpacked.damaged += pack.bad
         unpacked.commits += _write(repository, pack.commits, progress)

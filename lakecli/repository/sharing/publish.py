@@ -286,17 +286,11 @@ def write_pack(
     superseded: list[PackId] = []
     listed = {info.id: info for info in infos}
     newest = max((info.modified_at for info in infos), default=None)
-    for pack_id in chosen:
-        try:
-            pack = packs.read_pack(store, pack_id)
-        except LakeError:
-            continue  # missing or damaged: a push does not need to merge this pack
-        if pack.bad:
-            continue  # records that this version cannot read may be commits of a later version
+    for pack in packs.read_replaceable_packs(store, chosen):
         everything |= {commit.id: commit for commit in pack.commits}
         older = [each for each in pack.replaces if each in listed]
-        replaced += [pack_id, *older]
-        if newest is not None and listed[pack_id].modified_at < newest - KEPT_FOR:
+        replaced += [pack.id, *older]
+        if newest is not None and listed[pack.id].modified_at < newest - KEPT_FOR:
             superseded += older
     replaces = tuple(sorted(set(replaced)))
     pack_id = packs.write_pack(store, list(everything.values()), replaces=replaces)
