@@ -187,16 +187,16 @@ def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[RecordedMove]:
 
 
 def find_move(store: ObjectStore, ref: RemoteRef, sequence: int) -> RecordedMove | None:
-    """Return the move of a ref with a number, or ``None`` if it is kept no longer.
+    """Return the move of a ref with a number; ``None`` if it is not kept, or its chunk is damaged.
 
     For those in the ref's object no request is sent, for an older one up to three.
-
-    Raises:
-        NotOurs: an object of the reflog is not ours.
     """
     moves = ref.moves
     if moves and sequence < moves[-1].sequence:
-        moves = _read_chunk(store, ref, sequence)
+        try:
+            moves = _read_chunk(store, ref, sequence)
+        except NotOurs:
+            return None
     return next((move for move in moves if move.sequence == sequence), None)
 
 

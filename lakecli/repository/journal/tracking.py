@@ -8,7 +8,7 @@ from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import ReflogStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.ref_records import NotOurs, RecordedMove, RemoteRef, move_fields, move_of
+from lakecli.remote.ref_records import RecordedMove, RemoteRef, move_fields, move_of
 from lakecli.remote.refs import find_move
 from lakecli.repository.contract import Repository
 from lakecli.stores.contract import ObjectStore
@@ -88,10 +88,7 @@ def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
     if ref.sequence == seen.sequence:
         return ref.write_id != seen.write_id
     # It may have gone back, and have moved since beyond the number that was seen.
-    try:
-        move = find_move(store, ref, seen.sequence)
-    except NotOurs:
-        return False  # a damaged reflog shows nothing
+    move = find_move(store, ref, seen.sequence)
     return move is not None and move.write_id != seen.write_id
 
 
