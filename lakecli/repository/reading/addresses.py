@@ -171,14 +171,21 @@ class Resolver:
         return ""
 
 
+def is_key(address: str) -> bool:
+    """Return whether a relative address is a key in the namespace, as it may be written there.
+
+    One that leads out of it is empty, absolute, or has an empty, ``.`` or ``..`` component.
+    """
+    return {"", ".", ".."}.isdisjoint(address.split("/")) and "\0" not in address
+
+
 def check_key(address: str) -> None:
     """Refuse a relative address that leads out of the namespace, or that nothing writes.
 
     Raises:
-        IntegrityError: it is empty, absolute, or has an empty, ``.`` or ``..`` component.
+        IntegrityError: it is not a key, as of `is_key`.
     """
-    parts = address.split("/")
-    if not {"", ".", ".."}.isdisjoint(parts) or "\0" in address:
+    if not is_key(address):
         raise IntegrityError(
             f"not an address in the storage namespace: {address!r}",
             hint="remove the object or upload it again; its entry is damaged or forged",

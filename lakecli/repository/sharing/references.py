@@ -25,7 +25,7 @@ from lakecli.committed.diff import new_entries, new_ranges
 from lakecli.errors import IntegrityError
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.journal import bucket_state
-from lakecli.repository.reading.addresses import check_key, is_external
+from lakecli.repository.reading.addresses import is_external, is_key
 from lakecli.repository.sharing.fetch import find_gone_back
 from lakecli.repository.stored_objects import (
     DamagedObject,
@@ -218,9 +218,7 @@ def _lost(store: ObjectStore, items: Sequence[_Wanted]) -> list[_Wanted]:
 
 def _is_data_there(store: ObjectStore, item: _Wanted) -> bool:
 
-    try:
-        check_key(item.key)
-    except IntegrityError:
+    if not is_key(item.key):
         return False  # an address outside the namespace has no data in it
     try:
         return store.head(item.key).size == item.size
