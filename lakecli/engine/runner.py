@@ -60,6 +60,10 @@ class Runner(ABC):
             LakeError: a part failed in all attempts; the other parts are stopped.
         """
 
+    def location_of(self, repository: Repository) -> Location:
+        """Return where parts find a repository's namespace."""
+        return StoreLocation.of(repository)
+
     def close(self) -> None:  # noqa: B027 - most have none
         """Release the runner's resources; safe to repeat."""
 
@@ -102,6 +106,10 @@ class LocalRunner(Runner):
                         yield waiting.pop(future), future.result()
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+
+    def location_of(self, repository: Repository) -> Location:
+        """Return the open store, as parts run in this process."""
+        return OpenStore(repository.store)
 
 
 def open_by_uri(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:
@@ -184,16 +192,7 @@ class StoreLocation(NamedTuple):
         )
 
 
-def location_for(repository: Repository, runner: Runner) -> StoreLocation | OpenStore:
-    """Return where parts find the namespace: the open store if they run in this process."""
-    return OpenStore(repository.store) if runner.name == "local" else StoreLocation.of(repository)
-
-
-def apply_at(
-    location: StoreLocation | OpenStore, task: Callable[[ObjectStore, P], R], part: P
-) -> R:
-    """Apply a task to a namespace, opened where the part runs, and to the part."""
-    return task(location.store(), part)
+Location = StoreLocation | OpenStore
 
 
 FEW: Final = 20_000

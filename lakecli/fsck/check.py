@@ -29,7 +29,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.values import decode_entry
-from lakecli.engine.runner import LocalRunner, Runner, location_for
+from lakecli.engine.runner import LocalRunner, Runner
 from lakecli.errors import IntegrityError
 from lakecli.fsck.findings import Finding, FsckCounts, problems_of_commit
 from lakecli.fsck.hashing import Hashing, LakeFsContents, compare_contents
@@ -88,7 +88,7 @@ def fsck(
     compares = hash_data and sample >= 1
     offset = repository.lake.runtime.random_number()
     # Without `hash_data` the objects are listed, but none is read.
-    hashing = Hashing(location_for(repository, runner), sample if hash_data else 0.0, offset)
+    hashing = Hashing(runner.location_of(repository), sample if hash_data else 0.0, offset)
     with open_index(repository, runner, compares=compares, progress=progress) as index:
         if isinstance(index, DataIndex):
             read = hash_objects(runner, hashing, index.fill(), progress)

@@ -15,7 +15,7 @@ from lakecli.base.layout import DATA, data_digest
 from lakecli.base.model import Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.validation import EARLIEST
-from lakecli.engine.runner import LEAST_DIGITS, OpenStore, StoreLocation
+from lakecli.engine.runner import LEAST_DIGITS, Location
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.imports.bucket import list_between
 from lakecli.repository.reading.contents import read_located
@@ -55,7 +55,7 @@ class Hashing(NamedTuple):
         offset: from 0 to 1; for each offset the share has other objects.
     """
 
-    location: StoreLocation | OpenStore
+    location: Location
     share: float = 1.0
     offset: float = 0.0
 
@@ -130,7 +130,7 @@ def hash_interval(interval: ObjectInterval, *, hashing: Hashing) -> list[Hashed]
 def hash_part(
     keys: tuple[str, ...],
     *,
-    location: StoreLocation | OpenStore,
+    location: Location,
     progress: Progress = NO_PROGRESS,
 ) -> list[Hashed]:
     """Read some data objects in this process, and compare them with their names.

@@ -33,7 +33,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.identity import h
 from lakecli.base.layout import DATA, data_digest, data_key, lakefs_object
-from lakecli.engine.runner import digits_for
+from lakecli.engine.runner import Location, digits_for
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.gc.policy import Work
 from lakecli.gc.state import DIGEST, RECORD, Garbage, Marks, split, total_of
@@ -183,8 +183,16 @@ def kind_of_part(name: str) -> str:
     return "lakefs" if name.startswith(LAKEFS_PART) else "data"
 
 
-def list_part(store: ObjectStore, part: ListingPart) -> PartListing:
+def list_parts(
+    work: Work, parts: Sequence[ListingPart]
+) -> Iterator[tuple[ListingPart, PartListing]]:
+    """List parts in tasks; yield each with its objects."""
+    return work.run(list_part, parts)
+
+
+def list_part(location: Location, part: ListingPart) -> PartListing:
     """List the objects of one part."""
+    store = location.store()
     return _list_lakefs(store, part) if isinstance(part, LakeFsPart) else _list_data(store, part)
 
 
@@ -386,14 +394,14 @@ class DigestSet(LiveSet):
 
     def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
         """List parts in tasks; see `LiveSet`."""
-        for _, listed in work.run(list_part, parts):
+        for _, listed in list_parts(work, parts):
             yield listed._replace(records=self.without(listed.records))
 
     def iter_garbage(
         self, work: Work, marks: Marks, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage]:
         """List parts in tasks; see `LiveSet`. The first part is known soon."""
-        for part, listed in work.run(list_part, parts):
+        for part, listed in list_parts(work, parts):
             condemned = marks.data(part.name)
             unreached = self.without(condemned)
             wanted = {record[:DIGEST] for record in split(unreached)}

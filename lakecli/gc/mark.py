@@ -19,6 +19,7 @@ from lakecli.base.layout import DATA, LAKEFS_MARKER, MAX_TABLE_SIZE, SSTABLES, s
 from lakecli.base.model import CommitId, MetarangeId, RefKind
 from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
 from lakecli.committed.tree_store import MissingTable, RemoteSource
+from lakecli.engine.runner import Location, OpenStore
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.errors import IntegrityError
 from lakecli.gc.data_objects import (
@@ -287,13 +288,13 @@ class Reach:
         for listed in self.live.iter_unreached(work, parts):
             if listed.records:
                 part = next(part for part in parts if part.name == listed.name)
-                found = list_part(work.store, part._replace(keys=True))
+                found = list_part(OpenStore(work.store), part._replace(keys=True))
                 keys = dict(zip(split(found.records), found.keys, strict=True))
                 key = keys.get(next(split(listed.records)), DATA)
                 raise LakeFsAhead(work, key, work.last_dump)
 
     def _read(
-        self, task: Callable[[ObjectStore, Sequence[str]], TablesRead], ids: Collection[str]
+        self, task: Callable[[Location, Sequence[str]], TablesRead], ids: Collection[str]
     ) -> Iterator[tuple[Sequence[str], TablesRead]]:
         """Yield the parts of some tables as they are read; count what is missing or foreign."""
         for part, read in self.work.run(task, list(batches(sorted(ids), PART_TABLES))):
@@ -308,7 +309,7 @@ def _ids_of(packed: bytes) -> Iterator[str]:
         yield packed[at : at + DIGEST].hex()
 
 
-def read_trees(store: ObjectStore, ids: Sequence[str]) -> TablesRead:
+def read_trees(location: Location, ids: Sequence[str]) -> TablesRead:
     """Read metaranges; some may be missing.
 
     Raises:
@@ -319,12 +320,12 @@ def read_trees(store: ObjectStore, ids: Sequence[str]) -> TablesRead:
         values = load_metarange(MetarangeId(tree), table).values
         return (bytes.fromhex(range_id_of(value)) for value in values)
 
-    read, found = _read(store, ids, ranges_in, must_exist=False)
+    read, found = _read(location.store(), ids, ranges_in, must_exist=False)
     return read._replace(references=b"".join(sorted(found)))
 
 
 def read_ranges(
-    store: ObjectStore,
+    location: Location,
     ids: Sequence[str],
     *,
     must_exist: bool,
@@ -337,7 +338,7 @@ def read_ranges(
     most keeps an object that is garbage.
 
     Args:
-        store: the namespace.
+        location: the namespace.
         ids: IDs of the ranges.
         must_exist: whether a missing range is an error.
         old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
@@ -354,7 +355,7 @@ def read_ranges(
             payload = bytes(payload_of(table.stored_block(number)))
             yield from addresses_in(payload, old_layout=old_layout)
 
-    read, found = _read(store, ids, addresses, must_exist=must_exist)
+    read, found = _read(location.store(), ids, addresses, must_exist=must_exist)
     digests = digests_of(found)
     if scratch is None or len(digests) <= _INLINE:
         return read._replace(references=digests)
@@ -475,20 +476,20 @@ class TableKind(NamedTuple):
     ours: bool
 
 
-def read_kinds(store: ObjectStore, part: Sequence[tuple[str, int]]) -> list[TableKind]:
+def read_kinds(location: Location, part: Sequence[tuple[str, int]]) -> list[TableKind]:
     """Return the kinds of tables by their properties; one that cannot be read is not lakecli's.
 
     Objects that are larger than any table are not read, and left out.
 
     Args:
-        store: the namespace.
+        location: the namespace.
         part: IDs and sizes in bytes.
     """
     found = []
     for table_id, size in part:
         if size > MAX_TABLE_SIZE:
             continue
-        source = RemoteSource(store, sstable_key(table_id), size=size)
+        source = RemoteSource(location.store(), sstable_key(table_id), size=size)
         try:
             table = SSTable(source)
         except IntegrityError:

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from lakecli.base.layout import MAX_RULES_SIZE, lakefs_object
 from lakecli.base.parsing import parse_json
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.engine.runner import Runner, apply_at, location_for
+from lakecli.engine.runner import Location, Runner
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.gc.known_refs import KnownRefs, find_known
 from lakecli.remote import gc_protocol
@@ -119,11 +119,11 @@ class Work(NamedTuple):
         """Whether nothing is condemned."""
         return self.seen.state.phase is Phase.IDLE
 
-    def run(self, task: Callable[[ObjectStore, P], R], parts: Sequence[P]) -> Iterator[tuple[P, R]]:
+    def run(self, task: Callable[[Location, P], R], parts: Sequence[P]) -> Iterator[tuple[P, R]]:
         """Run a task on the namespace and each part; count the parts that are done."""
         self.progress.expect(parts=len(parts))
-        location = location_for(self.repository, self.runner)
-        for each in self.runner.run(partial(apply_at, location, task), parts):
+        location = self.runner.location_of(self.repository)
+        for each in self.runner.run(partial(task, location), parts):
             yield each
             self.progress.advance(parts=1)
 

@@ -30,7 +30,7 @@ from lakecli.gc.data_objects import (
     LiveSet,
     digest_of_key,
     kind_of_part,
-    list_part,
+    list_parts,
     part_named,
     recent_lakefs_parts,
 )
@@ -481,7 +481,7 @@ class Sweep:
         if work.lakefs is None:
             return
         later = []
-        for part, listed in work.run(list_part, recent_lakefs_parts(work)):
+        for part, listed in list_parts(work, recent_lakefs_parts(work)):
             check_stopped(work, listed.newest)
             later += [part] * bool(listed.later)
         self._reach.check_not_ahead(later)

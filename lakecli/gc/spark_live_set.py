@@ -72,7 +72,7 @@ def list_objects(
 
     def rows_of(task: int) -> Iterator[Any]:
         number, part = tasks[task]
-        listed = list_part(read.scratch.location.store(), part)
+        listed = list_part(read.scratch.location, part)
         yield from rows(number, listed.records, listed.keys, listed.versions)
         counts = [listed.objects, listed.size, listed.foreign, listed.newest, listed.later]
         yield counts_row(number, counts)

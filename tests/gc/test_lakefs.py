@@ -23,7 +23,7 @@ from lakecli.base.layout import (
 )
 from lakecli.base.model import EMPTY_TREE, Entry
 from lakecli.committed.values import decode_entry, encode_entry
-from lakecli.engine.runner import LocalRunner
+from lakecli.engine.runner import LocalRunner, OpenStore
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.fsck.check import fsck
 from lakecli.gc.data_objects import (
@@ -689,7 +689,7 @@ def test_a_part_has_the_counts_of_all_objects_and_the_records_of_the_old_ones() 
     time.pass_by(DAY)
     store.put(names[2], b"123", ANY)
     part = LakeFsPart(f"{LAKEFS_PART}gp0", time.now.timestamp())
-    found = list_part(store, part._replace(keys=True))
+    found = list_part(OpenStore(store), part._replace(keys=True))
     digests = sorted((h(name.encode()), name) for name in names[:2])
     assert found == PartListing(
         part.name,
@@ -700,9 +700,9 @@ def test_a_part_has_the_counts_of_all_objects_and_the_records_of_the_old_ones() 
         keys=tuple(name for _, name in digests),
         versions=tuple(store.head(name).version for _, name in digests),
     )
-    assert list_part(store, part) == found._replace(keys=(), versions=())
+    assert list_part(OpenStore(store), part) == found._replace(keys=(), versions=())
     empty = part._replace(name=f"{LAKEFS_PART}gp1")
-    assert list_part(store, empty) == PartListing(empty.name, b"", 0, 0)
+    assert list_part(OpenStore(store), empty) == PartListing(empty.name, b"", 0, 0)
 
 
 @pytest.mark.parametrize("old", [0, 1])
@@ -714,7 +714,7 @@ def test_of_several_objects_with_one_name_the_first_counts(old: int) -> None:
     time.pass_by(DAY)
     store.put(keys[1 - old], b"young", ANY)
     part = LakeFsPart(f"{LAKEFS_PART}everywhere", time.now.timestamp())
-    found = list_part(store, part)
+    found = list_part(OpenStore(store), part)
     record = h(STAGED.encode()) + len(b"old").to_bytes(8)
     assert (found.records, found.objects) == (b"" if old else record, 2)
 

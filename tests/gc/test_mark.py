@@ -9,6 +9,7 @@ import google_crc32c
 import pytest
 
 from lakecli.base.layout import data_key, sstable_key
+from lakecli.engine.runner import OpenStore
 from lakecli.gc.mark import abandoned, read_kinds, read_ranges, read_trees
 from lakecli.gc.policy import Times
 from lakecli.gc.roots import reflog_cutoff
@@ -67,10 +68,10 @@ def test_a_table_is_read_up_to_the_largest_size_of_one(monkeypatch: pytest.Monke
     monkeypatch.setattr(MemoryStore, "get", get)
     monkeypatch.setattr("lakecli.gc.mark.MAX_TABLE_SIZE", 4999)
     with pytest.raises(TooLarge):
-        read_trees(store, [name])
+        read_trees(OpenStore(store), [name])
     with pytest.raises(TooLarge):
-        read_ranges(store, [name], must_exist=True, old_layout=False)
-    assert read_kinds(store, [(name, 5000)]) == []
+        read_ranges(OpenStore(store), [name], must_exist=True, old_layout=False)
+    assert read_kinds(OpenStore(store), [(name, 5000)]) == []
     assert fetched == [5000, 5000]
 
 
