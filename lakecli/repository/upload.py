@@ -25,6 +25,8 @@ from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Change, claim_values, uploaded_changes
+from lakecli.repository.reading.addresses import find_object, is_external
+from lakecli.repository.reading.contents import md5_of
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, values_on
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
@@ -225,12 +227,13 @@ class Uploader:
 
     def file(self, file: OpenFile, path: bytes, present: bytes | None) -> BroughtIn:
         """Bring in a file, unless it has the contents that the branch has; raises as `Ingest`."""
-        expected = expected_object(self._repository, present, self.options)
+        size = file.status.st_size
+        expected = expected_object(self._repository, present, size, self.options)
         return BroughtIn(path, self.ingest.file(file, expected=expected), present)
 
     def stream(self, source: BinaryIO, path: bytes, present: bytes | None) -> BroughtIn:
         """Bring in a stream, unless it has the contents that the branch has."""
-        expected = expected_object(self._repository, present, self.options)
+        expected = expected_object(self._repository, present, None, self.options)
         return BroughtIn(path, self.ingest.stream(source, expected=expected), present)
 
     def flush(self, brought: Sequence[BroughtIn]) -> None:
@@ -287,9 +290,16 @@ class Uploader:
 
 
 def expected_object(
-    repository: Repository, present: bytes | None, options: UploadOptions
+    repository: Repository, present: bytes | None, size: int | None, options: UploadOptions
 ) -> ExpectedObject | None:
-    """Return the object of an encoded entry of a branch, if a file may turn out to be it."""
+    """Return the object of an encoded entry of a branch, if bytes may turn out to be those of it.
+
+    Args:
+        repository: of the branch.
+        present: the encoded entry; ``None``: the branch has none.
+        size: of the bytes; ``None``: unknown.
+        options: of the upload; they may ask for another type, or other metadata.
+    """
     if present is None:
         return None
     try:
@@ -299,9 +309,14 @@ def expected_object(
     digest = data_digest(entry.physical_address)
     if digest is not None:
         return ExpectedObject(digest, entry.size)
-    if not is_md5(entry.checksum) or not options.keeps(entry):
+    if size not in {None, entry.size} or not is_md5(entry.checksum) or not options.keeps(entry):
         return None
-    return ExpectedObject(entry.checksum, entry.size, entry.physical_address, repository.addresses)
+    found = find_object(repository, entry)
+    if found is None or found.size != entry.size:
+        return None
+    # Outside the namespace it may have been replaced, unless the store reports the same MD5.
+    is_same_object = not is_external(entry) or md5_of(found) == entry.checksum
+    return ExpectedObject(entry.checksum, entry.size) if is_same_object else None
 
 
 def _own(metadata: Mapping[str, str]) -> dict[str, str]:

@@ -448,7 +448,7 @@ def _plan(target: _UploadTarget, files: _UploadFiles) -> Iterator[PathStep]:
         found, present, size, _ = item
         path = prefix + found.relative
         action = PathAction.NEW if present is None else PathAction.CHANGED
-        expected = expected_object(repository, present, options)
+        expected = expected_object(repository, present, size, options)
         if expected is not None and expected.size == size:
             try:
                 with opener.open(found.path) as file:

@@ -40,7 +40,7 @@ from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
 from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.repository.contract import Repository
-from lakecli.stores.contract import ObjectStore
+from lakecli.stores.contract import ObjectInfo, ObjectStore
 from lakecli.stores.uri import is_local, parse
 
 MAX_OPEN: Final = 64
@@ -199,6 +199,14 @@ def locate(repository: Repository, entry: Entry) -> tuple[ObjectStore, str]:
         LakeError: what `Resolver.locate` raises.
     """
     return repository.addresses.locate(entry.physical_address)
+
+
+def find_object(repository: Repository, entry: Entry) -> ObjectInfo | None:
+    """Describe the object that holds an entry's bytes; return ``None`` if it cannot be read."""
+    with suppress(LakeError):
+        store, key = locate(repository, entry)
+        return store.head(key)
+    return None
 
 
 def split_address(address: str) -> tuple[str, str]:

@@ -28,12 +28,11 @@ from lakecli.base.identity import is_md5
 from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.errors import LakeError, PermissionDenied, Unreachable
+from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import file_digests
 from lakecli.kv.file_digests import FileKey
-from lakecli.repository.contract import AddressResolver, OwnLake, Repository
-from lakecli.repository.reading.addresses import is_outside
-from lakecli.repository.reading.contents import PIECE, md5_of
+from lakecli.repository.contract import OwnLake, Repository
+from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.transfer.parallel import Memory, Workers
 from lakecli.repository.transfer.walk import OpenFile, changed
 from lakecli.stores.capabilities import uploads_of
@@ -66,36 +65,17 @@ class ExpectedObject(NamedTuple):
     """The object that a branch has where a file is uploaded.
 
     Attributes:
-        digest: the BLAKE3 of its bytes in 64 hex digits, or their MD5 in 32.
+        digest: the BLAKE3 of its bytes in 64 hex digits; or their MD5 in 32, if it can be read.
         size: in bytes.
-        address: of an object that is known by its MD5.
-        addresses: opens the store that has it.
     """
 
     digest: str
     size: int
-    address: str = ""
-    addresses: AddressResolver | None = None
 
     @property
     def md5(self) -> str:
         """The MD5, or ``""`` if the BLAKE3 is known."""
         return self.digest if is_md5(self.digest) else ""
-
-    def exists(self) -> bool:
-        """Return whether an object that is known by its MD5 can be read, and has its size.
-
-        Outside the namespace it may have been replaced, unless the store reports the same MD5.
-        """
-        if self.addresses is None:
-            return False
-        try:
-            store, key = self.addresses.locate(self.address)
-            found = store.head(key)
-        except LakeError:
-            return False  # the file is uploaded
-        is_unchanged = not is_outside(self.address) or md5_of(found) == self.digest
-        return found.size == self.size and is_unchanged
 
 
 def needs_md5(expected: ExpectedObject | None, size: int | None) -> bool:
@@ -133,14 +113,8 @@ class Digests:
         return DataDigest(self._blake3.hexdigest())
 
     def are_expected(self) -> bool:
-        """Return whether the contents are those expected by their MD5, and their object exists."""
-        expected = self._expected
-        return (
-            self._md5 is not None
-            and expected is not None
-            and (self._md5.hexdigest(), self._size) == (expected.md5, expected.size)
-            and expected.exists()
-        )
+        """Return whether the contents are those expected by their MD5."""
+        return self._md5 is not None and self._expected == (self._md5.hexdigest(), self._size)
 
 
 class Ingested(NamedTuple):
@@ -219,7 +193,8 @@ class Ingest:
         Args:
             file: the file.
             expected: the object whose contents the file probably has, because the branch has it
-                at the path. If the file has them and the object exists, nothing is written.
+                at the path. If the file has them, and the namespace has an object that is known by
+                its BLAKE3, nothing is written.
 
         Raises:
             FileChanged: the file was written to meanwhile.

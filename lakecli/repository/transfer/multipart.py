@@ -44,7 +44,7 @@ from lakecli.repository.reading.addresses import locate
 from lakecli.repository.reading.contents import PIECE, Hasher, damaged, digest_of, gone
 from lakecli.repository.transfer.destination import Destination, Partial
 from lakecli.repository.transfer.parallel import Workers, part_retries
-from lakecli.repository.transfer.walk import FileChanged, changed, check_unchanged
+from lakecli.repository.transfer.walk import FileChanged, changed, has_changed
 from lakecli.stores.capabilities import (
     PART_SIZE,
     PartUploads,
@@ -256,7 +256,8 @@ class Sender:
 
         try:
             self.workers.share(missing, send)
-            check_unchanged(descriptor, status)
+            if has_changed(descriptor, status):
+                raise changed("read")
         except FileChanged:
             with suppress(LakeError):
                 self.uploads.abort(key, upload)

@@ -24,19 +24,14 @@ class FileChanged(LostRace):
     """The file was written to while it was read; nothing of it was recorded."""
 
 
-def check_unchanged(descriptor: int, before: os.stat_result) -> None:
-    """Check that an open file has not changed since its status was read.
-
-    Raises:
-        FileChanged: it has.
-    """
+def has_changed(descriptor: int, before: os.stat_result) -> bool:
+    """Return whether an open file has changed since its status was read."""
     now = os.fstat(descriptor)
-    if (
+    return (
         now.st_mtime_ns != before.st_mtime_ns
         or now.st_ctime_ns != before.st_ctime_ns
         or now.st_size != before.st_size
-    ):
-        raise changed("read")
+    )
 
 
 def changed(what: str) -> FileChanged:
@@ -198,8 +193,8 @@ class OpenFile:
 
     def __exit__(self, kind: object, *_: object) -> None:
         try:
-            if kind is None:
-                check_unchanged(self.descriptor, self.status)
+            if kind is None and has_changed(self.descriptor, self.status):
+                raise changed("read")
         finally:
             os.close(self.descriptor)
 
