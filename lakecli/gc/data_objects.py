@@ -322,7 +322,7 @@ class LiveSet(ABC):
 
     @abstractmethod
     def iter_garbage(
-        self, work: Work, marks: Marks, parts: Sequence[ListingPart]
+        self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage | None]:
         """Yield what of the condemned objects of some parts is still there, old and unreached.
 
@@ -330,7 +330,7 @@ class LiveSet(ABC):
 
         Args:
             work: what the collection works with.
-            marks: the lists of condemned objects.
+            mark: the name of the lists of condemned objects.
             parts: the parts to list again, with keys and versions.
 
         Raises:
@@ -398,11 +398,11 @@ class DigestSet(LiveSet):
             yield listed._replace(records=self.without(listed.records))
 
     def iter_garbage(
-        self, work: Work, marks: Marks, parts: Sequence[ListingPart]
+        self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage]:
         """List parts in tasks; see `LiveSet`. The first part is known soon."""
         for part, listed in list_parts(work, parts):
-            condemned = marks.data(part.name)
+            condemned = Marks(work.store, mark).data(part.name)
             unreached = self.without(condemned)
             wanted = {record[:DIGEST] for record in split(unreached)}
             garbage = garbage_of(listed.records, listed.keys, listed.versions)

@@ -25,7 +25,6 @@ from lakecli.errors import IntegrityError
 from lakecli.gc.data_objects import (
     LakeFsPart,
     ListingPart,
-    LiveSet,
     addresses_in,
     all_parts,
     digests_of,
@@ -46,7 +45,8 @@ from lakecli.gc.report import (
     tables_left,
 )
 from lakecli.gc.roots import Roots
-from lakecli.gc.state import DIGEST, Marks, split, total_of
+from lakecli.gc.spark_live_set import open_live
+from lakecli.gc.state import DIGEST, split, total_of
 from lakecli.remote.gc_protocol import iter_expired
 from lakecli.repository.contract import Notice
 from lakecli.sstable.block import payload_of
@@ -80,11 +80,10 @@ class Mark:
         self._garbage = GarbageCounter()
         self._tables_left = self._objects = self._size = 0
 
-    def run(self, marks: Marks | None) -> None:
-        """Find what may be condemned, and write the lists of data objects.
+    def run(self) -> Iterator[tuple[str, bytes]]:
+        """Find what may be condemned; yield the data objects of each part, with its name.
 
-        Args:
-            marks: the lists; ``None``: a dry run, which writes none.
+        What else is found is in `others` and in the report, once all parts were taken.
 
         Raises:
             IntegrityError: a table is damaged.
@@ -92,7 +91,7 @@ class Mark:
             LakeFsAhead: it has written since the last refs dump.
         """
         self._tables()
-        self._data(marks)
+        yield from self._data()
         for each in iter_rest(self._reach.work, self._roots):
             self._doom(each)
         for _ in abandoned(self._reach.work.store, self._reach.work.times.cutoff):
@@ -136,8 +135,8 @@ class Mark:
                 self._doom(Doomed(SSTABLES + each, tables[each].size, KINDS_OF_TABLES[kinds[each]]))
         self._tables_left = len(tables)
 
-    def _data(self, marks: Marks | None) -> None:
-        """Condemn old data objects that are not in use; count all."""
+    def _data(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the records of old data objects that are not in use; count all."""
         work, live = self._reach.work, self._reach.live
         parts = all_parts(work)
         later: set[str] = set()
@@ -151,8 +150,7 @@ class Mark:
             if listed.records:
                 number, total = total_of(listed.records)
                 self._garbage.add(kind_of_part(listed.name), total, objects=number)
-                if marks is not None:
-                    marks.put_data(listed.name, listed.records)
+                yield listed.name, listed.records
         self._reach.check_not_ahead([part for part in parts if part.name in later])
 
     def _doom(self, doomed: Doomed) -> None:
@@ -190,11 +188,10 @@ class Reach:
 
     Args:
         work: what the collection works with.
-        live: an empty set for the data objects in use.
 
     Attributes:
         work: what the collection works with.
-        live: the data objects in use.
+        live: the data objects in use; to be closed.
         trees: hex IDs of the metaranges read.
         ranges: hex IDs of the ranges read.
         dumps: hex IDs of the tables of refs dumps that are kept.
@@ -203,9 +200,9 @@ class Reach:
         foreign: number of tables that lakecli did not write.
     """
 
-    def __init__(self, work: Work, live: LiveSet) -> None:
+    def __init__(self, work: Work) -> None:
         self.work = work
-        self.live = live
+        self.live = open_live(work.runner)
         self.trees: set[str] = set()
         self.ranges: set[str] = set()
         self.dumps: frozenset[str] = frozenset()

@@ -23,11 +23,8 @@ from typing import Final, NamedTuple
 from lakecli.base.layout import SSTABLES
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.runner import Runner
-from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import NothingToDo
 from lakecli.gc.data_objects import (
-    DigestSet,
-    LiveSet,
     digest_of_key,
     kind_of_part,
     list_parts,
@@ -74,7 +71,6 @@ from lakecli.gc.report import (
     write_report,
 )
 from lakecli.gc.roots import Roots, check_refs, gather, iter_staged, reflog_cutoff
-from lakecli.gc.spark_live_set import SparkLiveSet
 from lakecli.gc.state import (
     RECORD,
     Garbage,
@@ -247,21 +243,9 @@ def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
         return GcReport(Action.WAITS, step.status)
     if step.accepts is not None and not step.options.dry_run:
         return _accept_refs(step, step.accepts, progress)
-    with closing(open_live(step.work.runner)) as live:
-        reach = Reach(step.work._replace(progress=progress), live)
-        if step.work.is_idle:
-            return _condemn(step, reach)
-        return _sweep(step, reach)
-
-
-def open_live(runner: Runner) -> LiveSet:
-    """Return an empty set for the data objects in use.
-
-    On Spark the set is in the namespace, unless that may not be written.
-    """
-    if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
-        return SparkLiveSet(runner, runner.scratch)
-    return DigestSet()
+    reach = Reach(step.work._replace(progress=progress))
+    with closing(reach.live):
+        return _condemn(step, reach) if step.work.is_idle else _sweep(step, reach)
 
 
 def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> GcReport:
@@ -317,7 +301,9 @@ def _condemn(step: Step, reach: Reach) -> GcReport:
     runtime.on_step("gc:mark")
     roots = _follow_roots(reach, step.refs)
     mark = Mark(reach, roots)
-    mark.run(None if options.dry_run else marks)
+    for part, records in mark.run():
+        if not options.dry_run:
+            marks.put_data(part, records)
     report = mark.report(step.status)
     shared = None if options.force_shared else find_sharing(work, mark.foreign)
     if shared is not None:
@@ -567,7 +553,7 @@ class Sweep:
                 parts.append(part_named(work, name, keys=keys))
         if not parts:
             return
-        for found in self._reach.live.iter_garbage(work, self.marks, parts):
+        for found in self._reach.live.iter_garbage(work, self.marks.name, parts):
             if found is not None:
                 self._spared += found.spared
                 self._garbage.add(kind_of_part(found.name), found.size, objects=found.objects)

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import DATA
 from lakecli.engine.errors_as_json import new_nonce
-from lakecli.engine.runner import digits_for, divided
+from lakecli.engine.runner import Runner, digits_for, divided
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_joins import (
     RESULT,
@@ -32,6 +32,7 @@ from lakecli.engine.spark_joins import (
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.gc.data_objects import (
     DataPart,
+    DigestSet,
     ListingPart,
     LiveSet,
     PartGarbage,
@@ -81,10 +82,10 @@ def list_objects(
 
 
 def read_condemned(
-    batches: Iterator[Any], *, names: Sequence[str], prefix: str, read: Reading
+    batches: Iterator[Any], *, names: Sequence[str], mark: str, read: Reading
 ) -> Iterator[Any]:
     """Read lists of condemned objects on an executor, with a row for the number of each."""
-    marks = Marks(read.scratch.location.store(), prefix)
+    marks = Marks(read.scratch.location.store(), mark)
 
     def rows_of(number: int) -> Iterator[Any]:
         records = marks.data(names[number])
@@ -228,6 +229,16 @@ BYTES_PER_TASK: Final = 64 << 20
 _BUFFERED: Final = 32 << 20
 
 
+def open_live(runner: Runner) -> LiveSet:
+    """Return an empty set for the data objects in use.
+
+    On Spark the set is in the namespace, unless that may not be written.
+    """
+    if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
+        return SparkLiveSet(runner, runner.scratch)
+    return DigestSet()
+
+
 class SparkLiveSet(LiveSet):
     """The set in the namespace; the runner deletes its objects when it is closed.
 
@@ -270,13 +281,13 @@ class SparkLiveSet(LiveSet):
         yield from filter(None, results)
 
     def iter_garbage(
-        self, work: Work, marks: Marks, parts: Sequence[ListingPart]
+        self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage | None]:
         """Yield what of the condemned objects is still there and unreached; see `LiveSet`."""
         names = [part.name for part in parts]
         tasks, read = tasks_of(work.store, parts), self._read()
         condemned = self._frame(
-            partial(read_condemned, names=names, prefix=marks.name, read=read), len(names)
+            partial(read_condemned, names=names, mark=mark, read=read), len(names)
         )
         unreached = condemned.select("part", "digest", "stat").join(
             self._digests(read), "digest", "left_anti"

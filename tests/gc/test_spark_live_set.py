@@ -32,13 +32,14 @@ from lakecli.errors import IntegrityError, LostRace, PermissionDenied
 from lakecli.fsck.check import fsck
 from lakecli.gc import spark_live_set, state
 from lakecli.gc.data_objects import DigestSet
-from lakecli.gc.run import Action, GcOptions, advance, open_live
+from lakecli.gc.run import Action, GcOptions, advance
 from lakecli.gc.spark_live_set import (
     Reading,
     Remainder,
     SparkLiveSet,
     counts_row,
     group_names,
+    open_live,
     read_digests,
     rows,
 )

@@ -23,8 +23,15 @@ from lakecli.gc.data_objects import (
     PartListing,
     garbage_of,
 )
-from lakecli.gc.run import Action, GcOptions, Sweep, advance, open_live
-from lakecli.gc.spark_live_set import Reading, SparkLiveSet, counts_row, keep_listed, rows
+from lakecli.gc.run import Action, GcOptions, Sweep, advance
+from lakecli.gc.spark_live_set import (
+    Reading,
+    SparkLiveSet,
+    counts_row,
+    keep_listed,
+    open_live,
+    rows,
+)
 from lakecli.gc.state import DIGEST, MARKS, LostMarks, SweepLease
 from lakecli.stores.contract import Version
 from lakecli.stores.memory import MemoryStore
