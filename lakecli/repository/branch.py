@@ -30,7 +30,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         Gone: the tree of that commit is no longer in the bucket.
         AlreadyExists: a branch or a tag has this name.
     """
-    from lakecli.repository.journal import operation_log
+    from lakecli.repository.journal import operation_log, unsent_moves
 
     check_branch_name(name)
     commit = claim_ref(repository, source)
@@ -39,7 +39,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         check_free(refs, name)
         branch = operation_log.new_branch(txn, repository, name, commit.id)
         refs.put_branch(branch)
-        operation_log.append(
+        unsent_moves.append_moves(
             txn, repository, kind="branch create", refs=[operation_log.branch_change(None, branch)]
         )
     return branch
@@ -103,14 +103,14 @@ def delete(repository: Repository, name: str) -> Branch:
         LostRace: sharing is automatic, and the bucket has commits on it that are not here.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.journal import intents, operation_log
+    from lakecli.repository.journal import intents, operation_log, unsent_moves
 
     def act() -> Branch:
         with repository.lake.kv.write() as txn:
             branch = _not_default(repository, txn, name, "delete")
             intents.check_none_sent(txn, repository, name)
             RefStore(txn, repository.key).delete_branch(name)
-            operation_log.append(
+            unsent_moves.append_moves(
                 txn,
                 repository,
                 kind="branch delete",
@@ -183,7 +183,7 @@ def reset(
         Gone: the tree of that commit is no longer in the bucket.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.journal import intents, operation_log
+    from lakecli.repository.journal import intents, operation_log, unsent_moves
 
     target = None if to is None else claim_ref(repository, to).id
 
@@ -204,7 +204,7 @@ def reset(
                 intents.check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=head)
             after = operation_log.new_branch(txn, repository, name, head)
             refs.put_branch(after)
-            operation_log.append(
+            unsent_moves.append_moves(
                 txn,
                 repository,
                 kind="branch reset",
@@ -279,7 +279,7 @@ def rename(
             refs.put_branch(after)
             moved = ((before, None), (None, after))
             changes = [operation_log.branch_change(*each) for each in moved]
-            operation_log.append(
+            unsent_moves.append_moves(
                 txn, repository, kind=unsent_moves.RENAME, refs=changes, sealed=tokens
             )
         return after

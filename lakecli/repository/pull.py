@@ -42,6 +42,7 @@ from lakecli.repository.journal.intents import (
     when_none_under_way,
 )
 from lakecli.repository.journal.operation_log import follow_head
+from lakecli.repository.journal.unsent_moves import drop_notes
 from lakecli.repository.merge import MergeOptions, merge, preview
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.sharing.fetch import FetchReport, fetch
@@ -193,6 +194,7 @@ def _make_tag(repository: Repository, tag: Tag) -> None:
         refs.put_tag(tag)
         change = operation_log.tag_change(None, tag)
         operation_log.append(txn, repository, kind="pull", refs=[change])
+        drop_notes(txn, repository, [change])
 
 
 def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked:
@@ -259,6 +261,7 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
         refs.put_branch(after)
         change = operation_log.branch_change(before, after)
         operation_log.append(txn, repository, kind="pull", refs=[change])
+        drop_notes(txn, repository, [change])
     return True
 
 

@@ -29,6 +29,8 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
         Gone: the tree of that commit is no longer in the bucket.
         AlreadyExists: the name is in use.
     """
+    from lakecli.repository.journal.unsent_moves import append_moves  # which no list needs
+
     check_tag_name(name)
     commit = claim_ref(repository, ref)
     with repository.lake.kv.write() as txn:
@@ -43,7 +45,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
             )
         tag = Tag(name, commit.id)
         refs.put_tag(tag)
-        operation_log.append(
+        append_moves(
             txn, repository, kind="tag create", refs=[operation_log.tag_change(before, tag)]
         )
     return tag
@@ -72,11 +74,13 @@ def delete(repository: Repository, name: str) -> Tag:
         NotFound: no such tag.
         LostRace: sharing is automatic, and the tag is at another commit in the bucket.
     """
+    from lakecli.repository.journal.unsent_moves import append_moves
+
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         tag = _tag_at(repository, txn, name)
         refs.delete_tag(name)
-        operation_log.append(
+        append_moves(
             txn, repository, kind="tag delete", refs=[operation_log.tag_change(tag, None)]
         )
     return tag

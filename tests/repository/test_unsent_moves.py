@@ -13,7 +13,7 @@ from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore, UnsentMove
 from lakecli.remote.ref_records import RecordedMove
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.journal import operation_log, unsent_moves
+from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.operation_log import branch_change
 from lakecli.repository.journal.tracking import put_known_moves
 from lakecli.repository.journal.unsent_moves import (
@@ -206,7 +206,7 @@ def test_the_other_refs_of_an_operation_are_noted_if_one_does_not_move(
     shared = synced(repository, "somebody").repository
     changes = [branch_change(head, head), branch_change(None, head._replace(name="new"))]
     with repository.lake.kv.write() as txn:
-        operation_log.append(txn, shared, kind="test", refs=changes)
+        unsent_moves.append_moves(txn, shared, kind="test", refs=changes)
     assert noted(repository) is None
     made = noted(repository, name="new")
     assert made is not None
@@ -296,5 +296,8 @@ def test_a_ref_is_held_by_what_moves_it_here_only_under_sync(
     after = before._replace(commit_id=commits["2"])
     change = branch_change(before, after)._replace(is_local=kind == "undo")
     with repository.lake.kv.write() as txn:
-        operation_log.append(txn, handle, kind=kind, refs=[change])
+        if kind == "undo":
+            unsent_moves.append_moves(txn, handle, kind=kind, refs=[change])
+        else:
+            unsent_moves.drop_notes(txn, handle, [change])
         assert is_held(txn, handle, tracked) == (syncs and kind == "undo")

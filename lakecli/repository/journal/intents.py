@@ -37,7 +37,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, RefMove, look_up_move
 from lakecli.repository.contract import Finished, Repository
-from lakecli.repository.journal import bucket_state, operation_log, tracking
+from lakecli.repository.journal import bucket_state, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
 
 _ID_FIELD: Final = "write_id"
@@ -250,7 +250,7 @@ def record_outcome(
 
 
 def land(repository: Repository, built_on: Branch, commit: Commit, landing: LocalMove) -> bool:
-    """Move a branch to a commit that the bucket does not have, and return whether it moved.
+    """Move a branch to a commit here, where sharing is not automatic; return whether it moved.
 
     It does not if it no longer is what the commit was built from: its head, and these tokens; or if
     housekeeping has taken the copies of staged changes for abandoned.
@@ -315,17 +315,22 @@ def _land(
     for token in left:
         operation_log.settle_copy(txn, repository, token)
     follow_head(txn, after, since=before.commit_id if landing.from_staging else None)
+    change = operation_log.branch_change(before, after)
     operation_log.append(
         txn,
         repository,
         kind=landing.operation,
-        refs=[operation_log.branch_change(before, after)],
+        refs=[change],
         sealed=[token for token in before.sealed_tokens if token in taken],
         metadata={
             **({LEFT: "true"} if left else {}),
             **({MOVE: move} if move else {}),
         },
     )
+    if move:
+        unsent_moves.drop_notes(txn, repository, [change])
+    else:
+        unsent_moves.extend_note(txn, repository, change, kind=landing.operation)
 
 
 def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:

@@ -46,12 +46,12 @@ def append(
     sealed: Sequence[StagingToken] = (),
     metadata: Mapping[str, str] | None = None,
     id: bytes | None = None,
-    is_undo: bool = False,
 ) -> Operation:
     """Append an operation to the log, in the transaction that makes its changes.
 
-    It is dated by this machine's clock, and has the command line of `Runtime.command`. With a
-    mover (`Repository.mover`), the refs that it moved are noted, to be moved in the bucket too.
+    It is dated by this machine's clock, and has the command line of `Runtime.command`. Who moves
+    refs calls `lakecli.repository.journal.unsent_moves.append_moves`, or `drop_notes` of that
+    module if the bucket has the moves already.
 
     Args:
         txn: that transaction.
@@ -62,7 +62,6 @@ def append(
         sealed: tokens that belong to the operation from now on, until it expires.
         metadata: what else the log should show.
         id: the ID under which images were saved already; ``None``: a fresh one.
-        is_undo: whether it undoes moves; those that the bucket has are noted by its command.
     """
     lake = repository.lake
     operation = log.Operation(
@@ -77,10 +76,6 @@ def append(
         metadata=dict(metadata or {}),
     )
     notify_clock(repository)
-    if operation.refs:
-        from lakecli.repository.journal import unsent_moves  # which no upload needs
-
-        unsent_moves.note(txn, repository, operation, is_undo=is_undo)
     return log.append(txn, operation)
 
 

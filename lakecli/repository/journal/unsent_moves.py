@@ -24,18 +24,19 @@ on which that was undone is held: it does not follow the bucket until it moves t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from lakecli.base.identity import h
-from lakecli.base.model import CommitId, RefKind
+from lakecli.base.model import CommitId, RefKind, StagingToken
 from lakecli.errors import LostRace
 from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore, UnsentMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
-from lakecli.kv.operations import FOLLOWED, MOVE, Operation, RefChange
+from lakecli.kv.operations import FOLLOWED, Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
+from lakecli.repository.journal import operation_log
 
 LOCAL: Final = frozenset({"repo create", "repo delete", "clone", "fetch", "pull", FOLLOWED})
 """Kinds of operations that concern this machine only: the bucket had their moves already, or never
@@ -53,41 +54,104 @@ def is_local(operation: Operation, change: RefChange) -> bool:
     return change.is_local or operation.kind in LOCAL
 
 
-def note(
-    txn: WriteTransaction, repository: Repository, operation: Operation, *, is_undo: bool
+def append_moves(
+    txn: WriteTransaction,
+    repository: Repository,
+    *,
+    kind: str,
+    refs: Sequence[RefChange],
+    sealed: Sequence[StagingToken] = (),
 ) -> None:
-    """Note the refs that an operation moves, in its transaction.
+    """Append an operation that moves refs here first, and note what the bucket is to get of it.
 
-    What the bucket has already, or never gets, is not noted, and a former note of it is dropped.
+    Arguments are those of `operation_log.append`.
+
+    Raises:
+        LostRace: it deletes a ref of which the bucket has more than this clone.
+    """
+    operation = operation_log.append(txn, repository, kind=kind, refs=refs, sealed=sealed)
+    note(txn, repository, operation)
+
+
+def note(
+    txn: WriteTransaction, repository: Repository, operation: Operation, *, is_undo: bool = False
+) -> None:
+    """Note the refs that an operation moves here first, in its transaction.
+
+    Without automatic sharing, existing notes are extended and none is made.
 
     Args:
         txn: that transaction.
         repository: the repository of the refs.
-        operation: the operation, not appended yet.
+        operation: the operation.
         is_undo: whether it undoes moves. Then only a note that still exists is changed; for what
             the bucket has of them, the command makes notes of its own.
 
     Raises:
         LostRace: it deletes a ref of which the bucket has more than this clone.
     """
-    rows, shares = IntentStore(txn, repository.key), repository.syncs
     renamed = _renamed(txn, repository, operation)
     for change in operation.refs:
         before, after = change.commits
         if before == after:
             continue
-        rows.delete(_row(_HELD, change.kind, change.name))
-        if MOVE in operation.metadata or is_local(operation, change):
-            rows.delete(_row(_UNSENT, change.kind, change.name))
-            if shares and change.is_local:
+        if change.is_local:
+            drop_notes(txn, repository, [change])
+            if repository.syncs:
                 hold(txn, repository, change)
-        else:
-            # Without automatic sharing, existing notes are kept right and none is made.
-            starts = shares and (not is_undo or _is_new(txn, repository, change))
-            replaces = renamed if before is None else ""
-            if after is None and starts:
-                check_deletion(txn, repository, change)
-            _extend(txn, repository, operation, change, starts=starts, replaces=replaces)
+            continue
+        starts = repository.syncs and (not is_undo or _is_new(txn, repository, change))
+        if starts and after is None:
+            check_deletion(txn, repository, change)
+        noted = find_unsent(txn, repository, change.kind, change.name)
+        if noted is None and starts:
+            noted = UnsentMove(change.kind, change.name, operation.kind, before, before, ())
+        if noted is not None:
+            by = tuple(dict.fromkeys((*noted.by, *command_of(repository))))
+            replaces = (renamed if before is None else "") or noted.replaces
+            put(txn, repository, noted._replace(by=by, replaces=replaces))
+        extend_note(txn, repository, change, kind=operation.kind)
+
+
+def extend_note(
+    txn: WriteTransaction, repository: Repository, change: RefChange, *, kind: str
+) -> None:
+    """Extend the note of a ref, if there is one, in the transaction that moves the ref here.
+
+    Args:
+        txn: that transaction.
+        repository: the repository of the ref.
+        change: how the ref changed.
+        kind: the kind of the operation that moves it.
+    """
+    before, after = change.commits
+    if before == after:
+        return
+    rows = IntentStore(txn, repository.key)
+    rows.delete(_row(_HELD, change.kind, change.name))
+    noted = find_unsent(txn, repository, change.kind, change.name)
+    if noted is None:
+        return
+    lease = find_lease(txn, repository, change) if after is None else noted.lease
+    if noted.after == before:
+        before = noted.before
+    if before == after:
+        rows.delete(_row(_UNSENT, change.kind, change.name))
+    else:
+        extended = noted._replace(operation=kind, before=before, after=after, lease=lease)
+        put(txn, repository, extended)
+
+
+def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange]) -> None:
+    """Drop what is noted of refs, in the transaction that moves these to where the bucket has them.
+
+    Also of refs that are moved on this machine only.
+    """
+    rows = IntentStore(txn, repository.key)
+    for change in changes:
+        if change.moves_commit:
+            rows.delete(_row(_HELD, change.kind, change.name))
+            rows.delete(_row(_UNSENT, change.kind, change.name))
 
 
 def _is_new(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
@@ -198,35 +262,6 @@ def note_taken_back(
 def command_of(repository: Repository) -> tuple[str, ...]:
     """Return the ID of the command whose moves go to the bucket, as notes have it; else nothing."""
     return () if repository.mover is None else (repository.mover.command_id.hex(),)
-
-
-def _extend(
-    txn: WriteTransaction,
-    repository: Repository,
-    operation: Operation,
-    change: RefChange,
-    *,
-    starts: bool,
-    replaces: str,
-) -> None:
-    """Extend the note of a ref by a move; with `starts`, make one if there is none."""
-    before, after = change.commits
-    found = find_unsent(txn, repository, change.kind, change.name)
-    if found is None and not starts:
-        return
-    lease = None if found is None else found.lease
-    if after is None:
-        lease = find_lease(txn, repository, change)
-    by = tuple(dict.fromkeys((*(() if found is None else found.by), *command_of(repository))))
-    if found is not None and found.after == before:
-        before = found.before
-    if before == after:
-        IntentStore(txn, repository.key).delete(_row(_UNSENT, change.kind, change.name))
-        return
-    kind, name = change.kind, change.name
-    replaces = replaces or ("" if found is None else found.replaces)
-    made = UnsentMove(kind, name, operation.kind, before, after, by, replaces, lease)
-    put(txn, repository, made)
 
 
 def hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> None:

@@ -187,6 +187,7 @@ def follow(repository: Repository) -> int:
         ]
         if changes:
             operation_log.append(txn, repository, kind=FOLLOWED, refs=changes)
+            unsent_moves.drop_notes(txn, repository, changes)
     return len(changes)
 
 

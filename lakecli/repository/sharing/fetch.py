@@ -413,6 +413,7 @@ def _track(
         # Undo passes over what the user did not ask for.
         kind = FOLLOWED if repository.syncs else "fetch"
         operation_log.append(txn, repository, kind=kind, refs=tags)
+        unsent_moves.drop_notes(txn, repository, tags)
     return tuple(updated)
 
 

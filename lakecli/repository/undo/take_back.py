@@ -248,7 +248,7 @@ class TakeBack:
             for key, each in self._changes.items()
             if each.before != each.after
         ]
-        return operation_log.append(
+        operation = operation_log.append(
             self._txn,
             self._repository,
             kind=kind,
@@ -257,8 +257,9 @@ class TakeBack:
             sealed=[token for change in changes for token in _tokens_given_up(change)],
             metadata={**metadata, **({GONE: str(gone)} if (gone := self._claims.gone) else {})},
             id=self._id,
-            is_undo=is_undo,
         )
+        unsent_moves.note(self._txn, self._repository, operation, is_undo=is_undo)
+        return operation
 
     @property
     def has_changed(self) -> bool:
