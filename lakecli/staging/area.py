@@ -76,6 +76,17 @@ def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None
     return drop_paths(txn, Table.STAGING, token, limit=limit)
 
 
+def scan_newest(
+    txn: ReadTransaction,
+    tokens: Sequence[StagingToken],
+    *,
+    start: bytes = b"",
+    prefix: bytes = b"",
+) -> Iterator[Record]:
+    """Yield what `scan` yields of several tokens, newest token first; the newest of a path wins."""
+    return merge_newest([scan(txn, token, start=start, prefix=prefix) for token in tokens])
+
+
 def merge_newest(streams: Sequence[Iterator[Record]]) -> Iterator[Record]:
     """Merge staged records of several tokens, newest token first; the newest record of a path wins.
 

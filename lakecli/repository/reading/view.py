@@ -131,8 +131,7 @@ class View:
         """Yield (path, encoded value or tombstone) of the staging areas, in path order."""
         from lakecli.staging import area
 
-        streams = [area.scan(self.txn, token, start=start, prefix=prefix) for token in self.tokens]
-        return area.merge_newest(streams)
+        return area.scan_newest(self.txn, self.tokens, start=start, prefix=prefix)
 
 
 def no_such_path(

@@ -62,7 +62,7 @@ def uncommitted(view: View, *, prefix: bytes = b"") -> Iterator[Difference]:
     # Paths ascend, so few blocks are needed at a time, however much is staged.
     points = PointReader(view.repository.trees, blocks_limit=_BLOCKS_SIZE)
     tree = view.commit.metarange_id
-    for path, staged in view.staged(prefix=prefix):
+    for path, staged in area.scan_newest(view.txn, view.tokens, prefix=prefix):
         difference = compare_staged(path, points.find(tree, path), staged)
         if difference is not None:
             yield difference
