@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from lakecli.base.model import Commit, CommitId
-from lakecli.refs.ref_store import CommitReader, get_commit, get_parent
+from lakecli.refs.ref_store import CommitReader, DamagedHistory, get_commit, get_parent
 
 # How a commit was reached. Ancestors of a common ancestor are common too, but not the best ones.
 _LEFT = 1
@@ -121,6 +121,16 @@ def iter_unreached(
         if reached == _LEFT:
             yield commit
         frontier.add_parents(commit, reached)
+
+
+def iter_known_unreached(
+    reader: CommitReader, start: CommitId, excluded: Iterable[CommitId]
+) -> Iterator[Commit]:
+    """Yield what `iter_unreached` yields, up to where the history is broken."""
+    try:
+        yield from iter_unreached(reader, start, excluded)
+    except DamagedHistory:
+        return
 
 
 def iter_reached(

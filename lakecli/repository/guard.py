@@ -46,8 +46,8 @@ from lakecli.base.retry import SWEEPS, Retries
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied, Unreachable
 from lakecli.kv.local_store import ReadTransaction
-from lakecli.refs.graph import iter_unreached
-from lakecli.refs.ref_store import DamagedHistory, RefStore
+from lakecli.refs.graph import iter_known_unreached
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import NEVER_RAN, GcState, Phase, SweepRunning
 from lakecli.repository.contract import Repository
@@ -343,11 +343,8 @@ def unreached_trees(
             trees.add(commit.metarange_id)
             waiting += commit.parents
     for commit_id in pushed:
-        try:
-            unreached = islice(iter_unreached(refs, commit_id, shared), MAX_EXAMINED)
-            trees.update(commit.metarange_id for commit in unreached)
-        except DamagedHistory:
-            continue  # fsck reports it
+        unreached = islice(iter_known_unreached(refs, commit_id, shared), MAX_EXAMINED)
+        trees.update(commit.metarange_id for commit in unreached)
     return frozenset(trees - {EMPTY_TREE})
 
 

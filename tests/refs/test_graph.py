@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lakecli.refs.graph import (
     count_ahead_behind,
     is_ancestor,
+    iter_known_unreached,
     iter_merge_bases,
     iter_reached,
     iter_unreached,
@@ -158,6 +159,8 @@ def test_a_missing_parent_is_named() -> None:
     assert caught.value.hint
     with pytest.raises(DamagedHistory, match=f"missing commit {id_of('b')}$"):
         merge_base(refs, id_of("b"), id_of("d"))
+    assert names_of(iter_known_unreached(refs, id_of("c"), [])) == "c"
+    assert names_of(iter_known_unreached(refs, id_of("b"), [])) == ""
 
 
 def test_generations_that_lie_are_found_out() -> None:
