@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Final
@@ -42,7 +42,8 @@ def commit(
     allow_empty: bool = False,
     created_at: datetime | None = None,
     strategy: MergeStrategy = MergeStrategy.FAIL,
-    only: StagedPart | None = None,
+    paths: Collection[bytes] = (),
+    prefixes: Collection[bytes] = (),
 ) -> Commit:
     """Commit the staged changes of a branch atomically, or a part of them.
 
@@ -58,7 +59,9 @@ def commit(
         created_at: the commit's date; ``None``: now.
         strategy: which side wins for staged conflicts: ``source-wins`` keeps the staged change,
             ``dest-wins`` the change that a pull or an automatic fetch brought.
-        only: the part to commit; the rest stays staged. ``None``: everything.
+        paths: commit only these objects, and what is below them as if they were directories.
+        prefixes: commit only paths that begin with one of these. With neither `paths` nor
+            `prefixes` everything is committed; otherwise the rest stays staged.
 
     Raises:
         UsageError: message, committer or metadata are not UTF-8.
@@ -67,6 +70,7 @@ def commit(
         NothingToDo: there is no change.
         LostRace: another commit took the staged changes.
     """
+    only = StagedPart.of(paths, prefixes) if paths or prefixes else None
     attempt: Attempt | None = None
     for _ in range(MAX_ATTEMPTS):
         attempt = staged_attempt(repository, branch, last=attempt)

@@ -16,7 +16,6 @@ from lakecli.repository.commit import StagedConflict, commit
 from lakecli.repository.handle import housekeeping
 from lakecli.repository.reading.view import branch_at
 from lakecli.repository.staged import partial_commit
-from lakecli.repository.staged.partial_commit import StagedPart
 from lakecli.repository.undo.undo import redo, undo
 from tests.repository.test_overtaken import others_push
 from tests.support.clones import Clones, synced
@@ -42,19 +41,23 @@ STAGED = {b"a/1": b"2", b"a/2": None, b"b": b"2", b"new": b"2"}
 ALL = {b"a/1": b"2", b"b": b"2", b"ab": b"1", b"new": b"2"}
 
 
-def part(*paths: bytes, prefixes: tuple[bytes, ...] = ()) -> StagedPart:
-    return StagedPart.of(paths, prefixes)
+Part = tuple[tuple[bytes, ...], tuple[bytes, ...]]
+"""Paths and prefixes."""
 
 
-def commit_part(
-    repository: Repository, only: StagedPart | None, *, allow_empty: bool = False
-) -> Commit:
+def part(*paths: bytes, prefixes: tuple[bytes, ...] = ()) -> Part:
+    return paths, prefixes
+
+
+def commit_part(repository: Repository, only: Part | None, *, allow_empty: bool = False) -> Commit:
+    paths, prefixes = only or ((), ())
     return commit(
         repository,
         "main",
         message="part",
         committer="Ada",
-        only=only,
+        paths=paths,
+        prefixes=prefixes,
         allow_empty=allow_empty,
     )
 
@@ -83,7 +86,7 @@ def staged(repository: Repository) -> Repository:
     ],
 )
 def test_a_part_lands_and_the_rest_stays_staged(
-    staged: Repository, only: StagedPart, expected: dict[bytes, bytes]
+    staged: Repository, only: Part, expected: dict[bytes, bytes]
 ) -> None:
     before = committed(staged)
     commit_part(staged, only)
@@ -102,7 +105,7 @@ def test_a_message_that_is_refused_leaves_no_copies(staged: Repository) -> None:
     with staged.lake.kv.read() as txn:
         before = set(txn.scan_keys(Table.TOKENS))
     with pytest.raises(UsageError, match="has to be UTF-8"):
-        commit(staged, "main", message="\udcff", committer="Ada", only=part(b"a"))
+        commit(staged, "main", message="\udcff", committer="Ada", paths=[b"a"])
     with staged.lake.kv.read() as txn:
         made = set(txn.scan_keys(Table.TOKENS)) - before
         assert made == {branch_at(staged, txn, "main").staging_token}
@@ -155,7 +158,7 @@ def test_what_is_staged_while_it_runs_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [None, part(b"b"), part(b"a")])
-def test_two_commits_at_once_lose_nothing(tmp_path: Path, other: StagedPart | None) -> None:
+def test_two_commits_at_once_lose_nothing(tmp_path: Path, other: Part | None) -> None:
     armed: list[str] = []
 
     def on_step(step: str) -> None:

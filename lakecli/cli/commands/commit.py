@@ -23,7 +23,6 @@ from lakecli.cli.params import (
 from lakecli.cli.parsers import NO_METADATA, check_message, linked, ref_here
 from lakecli.errors import UsageError
 from lakecli.repository.commit import commit as make_commit
-from lakecli.repository.staged.partial_commit import StagedPart
 
 
 @answers(CommitJson)
@@ -101,9 +100,6 @@ def commit(
 
     if "" in (*paths, *prefixes):
         raise UsageError("--path or --prefix is empty", hint="leave it out to commit everything")
-    part = None
-    if paths or prefixes:
-        part = StagedPart.of(map(os.fsencode, paths), map(os.fsencode, prefixes))
     context.out.say(f"Branch: {branch}")
     made = make_commit(
         context.synced_repository(branch),
@@ -114,7 +110,8 @@ def commit(
         allow_empty=allow_empty_commit,
         created_at=created_at,
         strategy=MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy),
-        only=part,
+        paths=[os.fsencode(path) for path in paths],
+        prefixes=[os.fsencode(prefix) for prefix in prefixes],
     )
     context.out.emit(
         lambda: commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch))
