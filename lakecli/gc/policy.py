@@ -1,7 +1,6 @@
 """What a collection may delete: options, times, retention rules, and refusals.
 
-First come the caller's options, and `Work`, with which all parts of a collection work: what `begin`
-finds when a run begins.
+First come the caller's options, and `Work`, with which all parts of a collection work.
 
 Retention rules say how long commits keep their objects, per branch: see `roots`. In lakeFS's JSON::
 
@@ -25,16 +24,13 @@ from lakecli.base.parsing import parse_json
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.runner import Location, Runner
 from lakecli.errors import NotFound, Refused, UsageError
-from lakecli.gc.known_refs import KnownRefs, find_known
-from lakecli.remote import gc_protocol
+from lakecli.gc.known_refs import KnownRefs
 from lakecli.remote.gc_protocol import DEFAULT_GRACE, RULES_KEY, STALE_AFTER, ObservedState, Phase
 from lakecli.remote.refs import iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.kept_dumps import (
     CLOCKS,
     TakenOver,
-    find_take_over,
-    last_dump_at,
     written_at,
 )
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore
@@ -83,7 +79,7 @@ class Times(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a collection works with, as `begin` finds it.
+    """What a collection works with, as its run finds it at the beginning.
 
     Attributes:
         repository: the repository.
@@ -131,42 +127,11 @@ class Work(NamedTuple):
 class NotTakenOver(UsageError):
     """It is confirmed that lakeFS has stopped, where it never was."""
 
-
-def begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
-    """Return what a collection works with; a dry run does not even write to learn the time.
-
-    Raises:
-        UsageError: lakeFS is said to have stopped, but the namespace was not taken over from it;
-            or the retention rules are not valid.
-        DamagedState: the state is damaged.
-        BadRecord: the record of a refs dump that is kept is not valid.
-    """
-    store = repository.store
-    now = repository.lake.runtime.now() if options.dry_run else gc_protocol.store_now(store)
-    rules, taken = find_rules(store), find_take_over(store)
-    if options.lakefs_stopped:
-        if taken is None:
-            raise NotTakenOver(
-                f"{repository.uri} was not taken over from lakeFS",
-                hint="leave out the confirmation that lakeFS has stopped: --lakefs-stopped",
-            )
-        taken = taken._replace(stopped_at=now)
-    last_dump = None if taken is None else last_dump_at(store, taken.dump)
-    seen = gc_protocol.look(store)
-    # Nothing younger than this machine's grace period is garbage, whatever the state says.
-    begun = seen.state.phase is not Phase.IDLE
-    grace = max(options.grace, seen.state.grace) if begun else options.grace
-    return Work(
-        repository,
-        store,
-        runner,
-        Times(now, grace),
-        rules,
-        taken,
-        last_dump,
-        find_known(repository),
-        seen,
-    )
+    def __init__(self, uri: str) -> None:
+        super().__init__(
+            f"{uri} was not taken over from lakeFS",
+            hint="leave out the confirmation that lakeFS has stopped: --lakefs-stopped",
+        )
 
 
 MAX_DAYS: Final = 36_500

@@ -279,6 +279,16 @@ class GcStatus(NamedTuple):
     lakefs_stopped: datetime | None = None
     summary: Summary | None = None
 
+    def with_grace(self, grace: timedelta) -> GcStatus:
+        """Return the status for a machine with a grace period: it sweeps later if that is longer.
+
+        Args:
+            grace: the shortest grace period that the machine accepts.
+        """
+        if self.sweep_at is None:
+            return self
+        return self._replace(sweep_at=self.sweep_at + max(grace - self.grace, timedelta()))
+
 
 class GcReport(NamedTuple):
     """What a run did.

@@ -41,7 +41,7 @@ from lakecli.gc.known_refs import (
     read_known_refs,
     read_positions,
 )
-from lakecli.gc.policy import Rules, Work
+from lakecli.gc.policy import Rules, Times
 from lakecli.gc.report import Doomed
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
@@ -53,7 +53,13 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handle.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.journal import intents
 from lakecli.repository.lakefs.dump import reach_of_dump
-from lakecli.repository.lakefs.kept_dumps import LostDump, all_kept, find_left, iter_expired_records
+from lakecli.repository.lakefs.kept_dumps import (
+    LostDump,
+    TakenOver,
+    all_kept,
+    find_left,
+    iter_expired_records,
+)
 from lakecli.staging import area
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 
@@ -123,12 +129,24 @@ def check_refs(
     return refs, uncertain
 
 
-def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:
+def gather(
+    repository: Repository,
+    known: KnownRefs,
+    before: Iterable[RemoteRef],
+    *,
+    times: Times,
+    rules: Rules | None,
+    taken: TakenOver | None,
+) -> Roots:
     """Return the roots.
 
     Args:
-        work: what the collection works with.
+        repository: the repository.
+        known: what is known of the refs in the bucket.
         before: the refs in the bucket as this run read them before.
+        times: which objects are old.
+        rules: retention rules; ``None``: keep what refs reach.
+        taken: how the namespace was taken over from lakeFS; ``None``: it was not.
 
     Raises:
         LostHistory: a commit that a ref reaches is missing.
@@ -137,29 +155,29 @@ def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:
         NotOurs: a ref in the bucket is invalid.
         LostDump, BadRecord: a refs dump that is kept, or the one that lakeFS left, cannot be read.
     """
-    repository, now = work.repository, work.times.now
+    store, now = repository.store, times.now
     # Refs first: later commits belong to none of the refs as read.
-    refs, gone_back = read_known_refs(work.store, work.known, before)
-    cutoff = reflog_cutoff(now, work.times.grace)
-    recent, expired = list_reflog(work.store, cutoff)
-    positions = list(read_positions(work.store, refs, recent, cutoff))
-    packs = read_packs(work.store)
+    refs, gone_back = read_known_refs(store, known, before)
+    cutoff = reflog_cutoff(now, times.grace)
+    recent, expired = list_reflog(store, cutoff)
+    positions = list(read_positions(store, refs, recent, cutoff))
+    packs = read_packs(store)
     commits = packs.commits
     if gone_back:
         reached = reached_by_heads(commits, [each.head for each in positions])
         if lost := find_lost(gone_back, reached):
-            raise RefsWentBack(work.known.uri, lost)
+            raise RefsWentBack(known.uri, lost)
     with repository.lake.kv.read() as txn:
         for commit in RefStore(txn, repository.key).iter_commits():
             at = int(commit.created_at.timestamp())
             commits.setdefault(commit.id, Known(commit.parents, commit.metarange_id, at))
         own = [
-            Start(each.commit_id, _since(now, work.rules, each.branch))
+            Start(each.commit_id, _since(now, rules, each.branch))
             for each in own_positions(txn, repository, now)
             if each.commit_id in commits
         ]
     try:
-        kept = retained(commits, _shared_starts(commits, positions, now, work.rules))
+        kept = retained(commits, _shared_starts(commits, positions, now, rules))
         all_kept = kept | retained(commits, own)
     except LostHistory as error:
         if packs.damaged:
@@ -168,7 +186,7 @@ def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:
     heads = _trees_of(commits, {each.head for each in positions if each.head is not None})
     trees = _trees_of(commits, kept)
     own_trees = _trees_of(commits, all_kept) - trees
-    tables, dumped = _reach_dumps(work)
+    tables, dumped = _reach_dumps(repository, taken, now)
     return Roots(
         commits=len(all_kept),
         heads=heads,
@@ -178,7 +196,7 @@ def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:
         dumps=tables,
         refs=tuple(refs),
         history=commits,
-        unneeded=tuple(_unneeded(work, packs, expired)),
+        unneeded=tuple(_unneeded(store, packs, expired, times)),
     )
 
 
@@ -425,18 +443,19 @@ def _trees_of(commits: Mapping[CommitId, Known], ids: Iterable[CommitId]) -> fro
     return frozenset(commits[each].tree for each in ids) - {MetarangeId("")}
 
 
-def _reach_dumps(work: Work) -> tuple[frozenset[str], frozenset[MetarangeId]]:
+def _reach_dumps(
+    repository: Repository, taken: TakenOver | None, now: datetime
+) -> tuple[frozenset[str], frozenset[MetarangeId]]:
     """Return the tables of the refs dumps that are kept, and the trees of their commits."""
     tables: frozenset[str] = frozenset()
     trees: frozenset[MetarangeId] = frozenset()
-    now, taken = work.times.now, work.taken
-    kept = all_kept(work.store, taken, now)
-    left = find_left(work.store)
+    kept = all_kept(repository.store, taken, now)
+    left = find_left(repository.store)
     if left is not None:
         kept.insert(0, left)
     for each in {dump.lists: dump for dump in kept}.values():
         try:
-            more_tables, more_trees = reach_of_dump(work.repository.trees, each.manifest)
+            more_tables, more_trees = reach_of_dump(repository.trees, each.manifest)
         except IntegrityError as error:
             if each is left and taken is not None and each.lists == taken.dump.lists:
                 continue  # it came in, and was collected with the dump of the take-over
@@ -445,17 +464,19 @@ def _reach_dumps(work: Work) -> tuple[frozenset[str], frozenset[MetarangeId]]:
     return tables, trees
 
 
-def _unneeded(work: Work, read: PacksRead, moves: Iterable[ObjectInfo]) -> Iterator[Doomed]:
+def _unneeded(
+    store: ObjectStore, read: PacksRead, moves: Iterable[ObjectInfo], times: Times
+) -> Iterator[Doomed]:
     """Yield garbage: packs that others replace, and expired records of moves and dumps."""
-    packs = {info.key.removeprefix(COMMITS): info for info in work.store.list(COMMITS)}
-    for replaced, by in sorted(superseded_packs(work.store, packs, read.replaces).items()):
+    packs = {info.key.removeprefix(COMMITS): info for info in store.list(COMMITS)}
+    for replaced, by in sorted(superseded_packs(store, packs, read.replaces).items()):
         # A process that listed the packs before the new one was written still reads the old one.
         info = packs[replaced]
-        if max(info.modified_at, packs[by].modified_at) < work.times.cutoff:
+        if max(info.modified_at, packs[by].modified_at) < times.cutoff:
             yield Doomed(info.key, info.size, "pack", info.version)
     for info in moves:
         yield Doomed(info.key, info.size, "reflog", info.version)
-    for info in iter_expired_records(work.store, work.times.now):
+    for info in iter_expired_records(store, times.now):
         yield Doomed(info.key, info.size, "dump", info.version)
 
 

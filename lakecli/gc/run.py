@@ -35,6 +35,7 @@ from lakecli.gc.known_refs import (
     KnownRefs,
     RefsWentBack,
     UncertainRefs,
+    find_known,
     observe,
     put_last,
     read_known_refs,
@@ -52,11 +53,13 @@ from lakecli.gc.mark import (
 )
 from lakecli.gc.policy import (
     GcOptions,
+    NotTakenOver,
     SharedNamespace,
+    Times,
     Work,
-    begin,
     check_published,
     check_stopped,
+    find_rules,
     find_sharing,
 )
 from lakecli.gc.report import (
@@ -91,7 +94,7 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_readable, check_writable
 from lakecli.repository.journal import bucket_state
-from lakecli.repository.lakefs.kept_dumps import confirm_stopped
+from lakecli.repository.lakefs.kept_dumps import confirm_stopped, find_take_over, last_dump_at
 from lakecli.settings.keys import check_grace
 from lakecli.stores.capabilities import DeletesMatching, UploadId, clear_temporaries, uploads_of
 from lakecli.stores.contract import Version
@@ -173,9 +176,10 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
 
     Raises:
         UsageError: the grace period is too short or too long; or lakeFS is said to have stopped,
-            but the namespace was not taken over from it.
+            but the namespace was not taken over from it; or the retention rules are not valid.
         CannotShare: the store has no working compare-and-set.
         DamagedState: the state is damaged.
+        BadRecord: the record of a refs dump that is kept is not valid.
         RefsWentBack, UnreadableRef, DamagedObservation: a ref is missing, older than it was, or
             damaged, or what the last collection saw of the refs is.
     """
@@ -185,9 +189,9 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
     else:
         check_writable(repository)
         clear_temporaries(repository.store)
-    work = begin(repository, runner, options)
+    work = _begin(repository, runner, options)
     refs, uncertain = check_refs(work.store, work.known)
-    present = status_of(repository, work.seen, options.grace)
+    present = status_of(repository, work.seen).with_grace(options.grace)
     step = Step("", work, options, refs, present, accepts=uncertain)
     if uncertain is not None:
         if not options.accept_restored:
@@ -218,6 +222,24 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
         return step._replace(waits=True)
     what = "" if present.summary is None else f" ({present.summary})"
     return step._replace(question=f"permanently delete the garbage in {work.store.uri}{what}")
+
+
+def _begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
+    """Return what a collection works with; a dry run does not even write to learn the time."""
+    store = repository.store
+    now = repository.lake.runtime.now() if options.dry_run else gc_protocol.store_now(store)
+    rules, taken = find_rules(store), find_take_over(store)
+    if options.lakefs_stopped:
+        if taken is None:
+            raise NotTakenOver(repository.uri)
+        taken = taken._replace(stopped_at=now)
+    last_dump = None if taken is None else last_dump_at(store, taken.dump)
+    seen = gc_protocol.look(store)
+    # Nothing younger than this machine's grace period is garbage, whatever the state says.
+    begun = seen.state.phase is not Phase.IDLE
+    times = Times(now, max(options.grace, seen.state.grace) if begun else options.grace)
+    known = find_known(repository)
+    return Work(repository, store, runner, times, rules, taken, last_dump, known, seen)
 
 
 def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
@@ -281,9 +303,12 @@ def _follow_roots(reach: Reach, before: Iterable[RemoteRef]) -> Roots:
         reach: follows them.
         before: the refs in the bucket as this run read them before.
     """
-    for digests in iter_staged(reach.work.repository, reach.work.times.now):
+    work = reach.work
+    for digests in iter_staged(work.repository, work.times.now):
         reach.live.add(digests)
-    roots = gather(reach.work, before)
+    roots = gather(
+        work.repository, work.known, before, times=work.times, rules=work.rules, taken=work.taken
+    )
     reach.follow_roots(roots)
     return roots
 
@@ -328,7 +353,7 @@ def _condemn(step: Step, reach: Reach) -> GcReport:
             grace=options.grace,
         )
         write_report(store, epoch, report, now)
-    return report._replace(status=status_of(repository, gc_protocol.look(store), options.grace))
+    return report._replace(status=status_of(repository, gc_protocol.look(store)))
 
 
 def _sweep(step: Step, reach: Reach) -> GcReport:
@@ -352,7 +377,7 @@ def _sweep(step: Step, reach: Reach) -> GcReport:
         report = this.report(step.status)
         write_report(store, seen.state.epoch, report, now)
         put_last(store, this.refs)
-    return report._replace(status=status(repository, grace=step.options.grace))
+    return report._replace(status=status(repository))
 
 
 class Sweep:

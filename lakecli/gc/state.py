@@ -39,7 +39,7 @@ from threading import Lock
 from typing import Any, Final, Self
 
 from lakecli.base.identity import DIGEST_SIZE
-from lakecli.base.layout import GC, SHORTEST_GRACE
+from lakecli.base.layout import GC
 from lakecli.base.parsing import parse_json_object
 from lakecli.errors import (
     IntegrityError,
@@ -455,19 +455,15 @@ def move_state(repository: Repository, seen: ObservedState, **changes: Any) -> G
     return after
 
 
-def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcStatus:
+def status(repository: Repository) -> GcStatus:
     """Return the state of a repository's garbage collection.
-
-    Args:
-        repository: the repository.
-        grace: the shortest grace period that this machine accepts.
 
     Raises:
         DamagedState: the state is damaged.
         BadRecord: the record of a refs dump that is kept is not valid.
     """
     store, now = repository.store, repository.lake.runtime.now()
-    found = status_of(repository, gc_protocol.look(store), grace)
+    found = status_of(repository, gc_protocol.look(store))
     taken = find_take_over(store)
     kept = all_kept(store, taken, now)
     return found._replace(
@@ -476,14 +472,14 @@ def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcSt
     )
 
 
-def status_of(repository: Repository, seen: ObservedState, grace: timedelta) -> GcStatus:
+def status_of(repository: Repository, seen: ObservedState) -> GcStatus:
     """Return the status that an observed state means, without refs dumps."""
     state = seen.state
     sweep_at = resume_at = None
     summary = Marks(repository.store, state.mark).summary() if state.mark else None
     if seen.since is not None and state.phase is Phase.CONDEMNED:
         newest = Marks(repository.store, state.mark).newest() or seen.since
-        sweep_at = max(seen.since, newest) + max(state.grace, grace) + STALE_AFTER
+        sweep_at = max(seen.since, newest) + state.grace + STALE_AFTER
     if seen.since is not None and state.phase is Phase.SWEEPING:
         resume_at = seen.since + LEASE
     return GcStatus(
@@ -491,15 +487,12 @@ def status_of(repository: Repository, seen: ObservedState, grace: timedelta) -> 
     )
 
 
-def undo(
-    repository: Repository, *, force: bool = False, grace: timedelta = SHORTEST_GRACE
-) -> GcStatus:
+def undo(repository: Repository, *, force: bool = False) -> GcStatus:
     """Undo a condemnation; with `force` end an interrupted sweep, or replace a damaged state.
 
     Args:
         repository: the repository.
         force: accept that what a sweep has deleted stays deleted.
-        grace: as in `status`.
 
     Raises:
         NothingToDo: nothing is condemned.
@@ -509,7 +502,7 @@ def undo(
         BadRecord: as of `status`; the condemnation is undone.
     """
     undo_condemnation(repository, force=force)
-    return status(repository, grace=grace)
+    return status(repository)
 
 
 def undo_condemnation(repository: Repository, *, force: bool) -> None:

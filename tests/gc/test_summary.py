@@ -17,7 +17,7 @@ from lakecli.remote.gc_protocol import read_state
 from lakecli.repository import branch, tag
 from lakecli.repository import push as pushing
 from lakecli.stores.contract import ANY
-from tests.gc.shared import GRACE, LONG, Shared, make_commit, push
+from tests.gc.shared import LONG, Shared, make_commit, push
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,7 @@ def test_a_sweep_says_what_it_deletes_before_it_does(shared: Shared, condemned: 
     assert report.summary == condemned
     logged = json.loads(steps[0])
     assert {key: logged[key] for key in fields_of(condemned)} == fields_of(condemned)
-    assert status(ada, grace=GRACE).summary is None
+    assert status(ada).summary is None
 
 
 @pytest.mark.parametrize(

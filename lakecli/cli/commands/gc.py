@@ -305,7 +305,7 @@ def gc_status(context: Context, repository: RepositoryUri) -> None:
         lakecli gc status lakefs://demo
     """
     opened = context.repository(repository)
-    found = status(opened, grace=context.settings.gc_grace)
+    found = status(opened).with_grace(context.settings.gc_grace)
     context.out.emit(lambda: status_record(found), text=lambda: status_lines(found, opened.uri))
 
 
@@ -331,7 +331,7 @@ def gc_undo(
         lakecli gc undo lakefs://demo --force
     """
     opened = context.repository(repository)
-    found = undo(opened, force=force, grace=context.settings.gc_grace)
+    found = undo(opened, force=force)
     lines = ["Cancelled: nothing is condemned any more."]
     if force:
         lines.append(f"If a sweep had begun, see what is missing: lakecli fsck {opened.uri}")
