@@ -23,7 +23,7 @@ A ref object is never deleted, so neither a version nor the object's absence eve
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final, Literal, NamedTuple
 
 from lakecli.base.ids import CommitId, PackId, WriteId
@@ -84,6 +84,11 @@ def find_ref(store: ObjectStore, kind: RefKind, name: str) -> RemoteRef | None:
     except ObjectNotFound:
         return None
     return parse_ref(kind, name, data, version)
+
+
+def sequence_of(ref: RemoteRef | None) -> int:
+    """Return the number of a ref's last move; 0: it does not exist."""
+    return 0 if ref is None else ref.sequence
 
 
 def iter_refs(store: ObjectStore) -> Iterator[ListedRef]:
@@ -299,6 +304,7 @@ class RefMove:
     Args:
         store: of the namespace.
         intent: the move.
+        ref: the ref as it was read just now; ``None``: it does not exist.
         retries: how often to send the conditional PUT, and how long to wait before reads and PUTs.
         on_step: called with the name of each step before it begins: ``read``, ``spill``, ``put``,
             ``pause``.
@@ -308,6 +314,7 @@ class RefMove:
         self,
         store: ObjectStore,
         intent: Intent,
+        ref: RemoteRef | None,
         *,
         retries: Retries,
         on_step: Callable[[str], None] = ignore_step,
@@ -316,42 +323,39 @@ class RefMove:
         self._intent = intent
         self._retries = retries
         self._on_step = on_step
-        self._since = intent.since
-        self._seen = 0
-        self._ref: RemoteRef | None = None
+        self._ref = ref
         self._new: RemoteRef | None = None
-        self._result: MoveResult | None = None
+        self._result: MoveResult | LakeError | None = None
         self._failures = 0
-        self._is_sent = False
         # Versions for which a PUT was sent and not answered: it may take effect as long as the ref
         # has that version, and never afterwards.
         self._unanswered: set[Version | None] = set()
         self._error: LakeError | None = None
 
-    def outcome(self) -> MoveResult | None:
-        """Read the ref, and return the outcome; ``None``: `send` may be called, or `give_up`.
+    def outcome(self) -> MoveResult | LakeError | None:
+        """Return the outcome; after a failure the ref is read again.
 
         Returns:
-            ``APPLIED`` if the ref's moves include this one, made by this `RefMove` or an earlier
-            one, even if others moved the ref since. ``LOST`` if the ref does not point at
-            `Intent.before` and this move can never happen; others may have moved the ref to
-            `Intent.after`. Also ``LOST`` if the move was given up, and no request can move the ref
-            any more.
+            ``None``: `send` may be called, or `give_up`. ``APPLIED`` if the ref's moves include
+            this one, made by this `RefMove` or an earlier one, even if others moved the ref since.
+            ``LOST`` if the ref does not point at `Intent.before` and this move can never happen;
+            others may have moved the ref to `Intent.after`. Also ``LOST`` if the move was given up,
+            and no request can move the ref any more. An error if the store does not answer or
+            refuses: no request has moved the ref or will move it; nothing is known about earlier
+            ones with the same intent.
 
         Raises:
             OutcomeUnknown: a request was sent, and its outcome cannot be determined.
-            Unreachable: the store does not answer. No request has moved the ref or will move it;
-                nothing is known about earlier ones with the same intent.
-            PermissionDenied: the store refuses access; the rest is as for `Unreachable`.
-            NotOurs: the object is not a ref that lakecli wrote; the rest is as for `Unreachable`.
+            Unreachable, NotOurs, …: of an intent that was sent earlier, older moves are not read.
         """
         while self._result is None:
-            if self._failures:
-                if self._look():
-                    break
-                self._check_repeats()
+            if not self._failures:
+                since = self._intent.since
+                self._result = _judge(self._store, self._intent, self._ref, since=since)
+            elif not self._look() and self._may_repeat():
                 self._pause(self._failures - 1)
-            if not self._look() and self._make_room():
+                self._look()
+            if self._result is None and self._make_room():
                 self._on_step("put")
                 return None
         return self._result
@@ -359,7 +363,6 @@ class RefMove:
     def send(self) -> None:
         """Write the moved ref; a failure shows in `outcome`."""
         assert self._new is not None
-        self._is_sent = True
         try:
             written = self._store.put(
                 ref_key(self._intent.kind, self._intent.name),
@@ -385,35 +388,31 @@ class RefMove:
         self._result = MoveResult(MoveOutcome.LOST, self._ref)
 
     def _look(self) -> bool:
-        """Read the ref, and set the outcome; return whether the ref determines it.
-
-        Before anything was sent, one failure is enough: the store's adapter has retried already.
-        """
+        """Read the ref again, and set the outcome; return whether the ref determines it."""
+        since = sequence_of(self._ref)  # the move is not among these
         for number in range(MOST_READS):
             if number:
                 self._pause(number - 1)
             self._on_step("read")
             try:
                 ref = find_ref(self._store, self._intent.kind, self._intent.name)
-                sequence = 0 if ref is None else ref.sequence
-                if sequence < self._seen:
+                if sequence_of(ref) < since:
                     continue  # an outdated answer: a newer state was read before
-                self._result = _judge(self._store, self._intent, ref, since=self._since)
+                self._result = _judge(self._store, self._intent, ref, since=since)
             except LakeError as error:
-                if not self._is_sent:
-                    raise
                 self._error = error
                 if not isinstance(error, Unreachable | ConditionFailed):
                     break
                 continue
             self._ref = ref
-            self._seen = sequence
-            self._since = max(self._since, sequence)  # the move is not among these
             return self._result is not None
         raise self._unknown() from self._error
 
     def _make_room(self) -> bool:
-        """Set the ref as it is to be written; return whether its oldest moves are out of it."""
+        """Set the ref as it is to be written; return whether its oldest moves are out of it.
+
+        Before anything was sent, one failure is enough: the store's adapter has retried already.
+        """
         moved = _moved(self._ref, self._intent)
         try:
             if len(moved.moves) > MAX_MOVES:
@@ -421,8 +420,8 @@ class RefMove:
                 kept = spill(self._store, moved.kind, moved.name, moved.moves)
                 moved = moved._replace(moves=kept)
         except LakeError as error:
-            if not self._is_sent:
-                raise
+            if not self._failures:
+                self._result = error
             self._fail(error)
             return False
         self._new = moved
@@ -432,23 +431,25 @@ class RefMove:
         self._error = error
         self._failures += 1
 
-    def _check_repeats(self) -> None:
-        """Raise the last error unless the move may be sent once more."""
+    def _may_repeat(self) -> bool:
+        """Return whether the move may be sent once more; if not, the last error is the outcome."""
         assert self._error is not None
         attempts = self._retries.policy.attempts
         if self._failures < attempts and isinstance(
             self._error, Unreachable | ConditionFailed | NotFound
         ):
-            return
+            return True
         if self._version in self._unanswered:
             raise self._unknown() from self._error
-        if not isinstance(self._error, ConditionFailed):
-            raise self._error
-        raise Unreachable(
-            f"the store refused {attempts} times to move {self._what}, although nobody else moved "
-            "it",
-            hint="wait and repeat the command; lakecli doctor tests what the store can do",
-        ) from self._error
+        self._result = self._error
+        if isinstance(self._error, ConditionFailed):
+            self._result = Unreachable(
+                f"the store refused {attempts} times to move {self._what}, although nobody else "
+                "moved it",
+                hint="wait and repeat the command; lakecli doctor tests what the store can do",
+            )
+            self._result.__cause__ = self._error
+        return False
 
     def _pause(self, number: int) -> None:
         self._on_step("pause")
@@ -484,17 +485,15 @@ def _judge(
 def _is_among(store: ObjectStore, intent: Intent, ref: RemoteRef, *, since: int) -> bool:
     if ref.write_id == intent.write_id:
         return True
-    for move in iter_moves(store, ref):
-        if move.sequence <= since:
-            break
-        if move.write_id == intent.write_id:
-            return True
-    return False
+    if ref.sequence <= since:
+        return False
+    newer = takewhile(lambda move: move.sequence > since, iter_moves(store, ref))
+    return any(move.write_id == intent.write_id for move in newer)
 
 
 def _moved(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
     """Return the ref after a move, with all its moves and without a version."""
-    sequence = (0 if ref is None else ref.sequence) + 1
+    sequence = sequence_of(ref) + 1
     _, _, write_id, before, after, who, at, why, pack, _ = intent
     move = RecordedMove(sequence, write_id, before, after, who, at, why, pack)
     return RemoteRef(

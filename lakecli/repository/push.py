@@ -218,15 +218,7 @@ def push_deletion(
     before, lease = remote.commit_id, options.lease or PushLease()
     _check_lease(repository, name, before, lease, expectations[remote.kind])
     if not options.dry_run:
-        move = WantedMove(
-            remote.kind,
-            name,
-            before,
-            after=None,
-            who=options.who,
-            why="delete",
-            since=remote.sequence,
-        )
+        move = WantedMove(remote.kind, name, before, None, who=options.who, why="delete")
         if publish(repository, move).outcome != MoveOutcome.APPLIED:
             raise stale(repository, name, before)
     return RefPush(remote.kind, name, before, None, Pushing.DELETED)
@@ -290,7 +282,6 @@ def _push(
             who=options.who,
             why="force" if state is Pushing.FORCED else "push",
             is_push=True,
-            since=0 if remote is None else remote.sequence,
         )
         if options.dry_run:
             return RefPush(kind, name, before, after, state)

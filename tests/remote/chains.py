@@ -9,6 +9,7 @@ from lakecli.base.ids import WriteId
 from lakecli.base.model import CommitId, RefKind
 from lakecli.base.progress import ignore_step
 from lakecli.base.retry import REF_MOVES, Retries
+from lakecli.errors import LakeError
 from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, RefMove, find_ref, iter_moves
 
 if TYPE_CHECKING:
@@ -55,12 +56,16 @@ def move_ref(
     on_step: Callable[[str], None] = ignore_step,
 ) -> MoveResult:
     """Make a move, unless it is given up before a request."""
-    move = RefMove(store, wanted, retries=retries, on_step=on_step)
+    on_step("read")
+    ref = find_ref(store, wanted.kind, wanted.name)
+    move = RefMove(store, wanted, ref, retries=retries, on_step=on_step)
     while (result := move.outcome()) is None:
         if may_send():
             move.send()
         else:
             move.give_up()
+    if isinstance(result, LakeError):
+        raise result
     return result
 
 

@@ -16,7 +16,7 @@ from lakecli.errors import ErrorKind, OutcomeUnknown, PermissionDenied, Unreacha
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import IntentStore, LocalMove
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote import gc_protocol
+from lakecli.remote import gc_protocol, refs
 from lakecli.remote.gc_protocol import Phase
 from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository import branch, repo
@@ -126,7 +126,7 @@ def test_the_cost_of_a_move_does_not_grow_with_the_history(
     for number in range(60):
         made = make_commit(repository, b"%d" % number)
         bucket.calls.clear()
-        wanted = WantedMove(RefKind.BRANCH, "main", before, made.id, "me", "commit", since=number)
+        wanted = WantedMove(RefKind.BRANCH, "main", before, made.id, "me", "commit")
         assert publishing.publish(repository, wanted).outcome is MoveOutcome.APPLIED
         before = made.id
         costs.append(bucket.calls["get"])
@@ -300,17 +300,24 @@ def test_the_first_move_of_a_ref_is_found_though_others_have_moved_it_on(
     assert result.outcome is MoveOutcome.APPLIED
 
 
+@pytest.mark.parametrize(("failing", "begun"), [("read", 0), ("spill", 1)])
 def test_a_move_that_was_never_sent_is_forgotten(
-    repository: Repository, bucket: FaultyStore
+    repository: Repository,
+    bucket: FaultyStore,
+    monkeypatch: pytest.MonkeyPatch,
+    failing: str,
+    begun: int,
 ) -> None:
+    monkeypatch.setattr(refs, "MAX_MOVES", 1)  # a second move fills the ref's object
+    monkeypatch.setattr(refs, "KEPT_MOVES", 1)
     make_commit(repository, b"a")
     push(repository, "main", options=ME)  # a ref that never existed is not read
     make_commit(repository, b"b")
 
     def fail(step: str) -> None:
-        if step == "read":
-            assert intents(repository) == 1
-            bucket.errors["get"] = unreachable()
+        if step == failing:
+            assert intents(repository) == begun
+            bucket.errors |= {"get": unreachable(), "put": unreachable()}
 
     repository.lake.runtime = repository.lake.runtime._replace(on_step=fail)
     with pytest.raises(Unreachable):

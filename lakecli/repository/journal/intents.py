@@ -1,9 +1,9 @@
 """Moves in the bucket, and intents: those that were begun here and have no recorded outcome.
 
 `make_move` is the one way in which this clone moves a ref in the bucket. An intent has one write
-ID, random and made once. It is in the local store before the first request, so that after a crash
-the next command finds out what became of the move, and repeats it as the same one. The move of a
-branch to a commit that was built here also has the `LocalMove` that is to follow.
+ID, random and made once. It is in the local store before the first request that moves the ref, so
+that after a crash the next command finds out what became of the move, and repeats it as the same
+one. The move of a branch to a commit that was built here also has the `LocalMove` that follows.
 
 A shared commit is recorded as an intent, then sent, then landed here. Between the first request
 and the outcome, its branch must keep the head and the sealed areas that it was built from. A reset
@@ -29,13 +29,21 @@ from typing import Any, Final, NamedTuple, TypeVar
 from lakecli.base.ids import MalformedId, PackId, WriteId
 from lakecli.base.model import Branch, Commit, CommitId, RefKind
 from lakecli.base.retry import REF_MOVES, Retries
-from lakecli.errors import IntegrityError, LakeError, LostRace, OutcomeUnknown, Unreachable
+from lakecli.errors import IntegrityError, LakeError, LostRace, Unreachable
 from lakecli.kv.bucket import IntentStore, LocalMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import LEFT, MOVE, iter_operations
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.refs import Intent, MoveOutcome, MoveResult, RefMove, look_up_move
+from lakecli.remote.refs import (
+    Intent,
+    MoveOutcome,
+    MoveResult,
+    RefMove,
+    find_ref,
+    look_up_move,
+    sequence_of,
+)
 from lakecli.repository.contract import Finished, Repository
 from lakecli.repository.journal import bucket_state, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.operation_log import follow_head, is_built_from
@@ -58,8 +66,6 @@ class WantedMove(NamedTuple):
             command. ``None``: only append a ``push`` to the operation log.
         is_push: whether the ref stands on `after` here. If it is moved back here before the
             request, nothing is sent; afterwards, moving it back waits for the outcome.
-        since: the ref's sequence number in the bucket when its position was compared with `before`,
-            or a lower one; 0: it did not exist.
     """
 
     kind: RefKind
@@ -70,7 +76,6 @@ class WantedMove(NamedTuple):
     why: str
     landing: LocalMove | None = None
     is_push: bool = False
-    since: int = 0
 
 
 class Begun(NamedTuple):
@@ -123,6 +128,8 @@ def make_move(
     """
     lake = repository.lake
     lake.runtime.on_step("intent")
+    lake.runtime.on_step("read")
+    ref = find_ref(repository.store, wanted.kind, wanted.name)
     intent = Intent(
         kind=wanted.kind,
         name=wanted.name,
@@ -133,7 +140,7 @@ def make_move(
         at=lake.runtime.now(),
         why=wanted.why,
         pack=pack or "",
-        since=wanted.since,
+        since=sequence_of(ref),
     )
     begun = Begun(intent, wanted.landing)
     with lake.kv.write() as txn:
@@ -146,22 +153,20 @@ def make_move(
     move = RefMove(
         repository.store,
         begun.intent,
+        ref,
         retries=Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.runtime.random_number),
         on_step=lake.runtime.on_step,
     )
-    try:
-        while (result := move.outcome()) is None:
-            if _may_send(repository, wanted, begun):
-                move.send()
-            else:
-                move.give_up()
-    except OutcomeUnknown:
-        raise
-    except LakeError:
+    while (result := move.outcome()) is None:
+        if _may_send(repository, wanted, begun):
+            move.send()
+        else:
+            move.give_up()
+    if isinstance(result, LakeError):
         if not same:
             with lake.kv.write() as txn:
                 drop(txn, repository, begun)
-        raise
+        raise result
     lake.runtime.on_step("track")
     with lake.kv.write() as txn:
         record_outcome(txn, repository, begun, result)

@@ -64,7 +64,7 @@ def compare_and_publish(repository: Repository, wanted: WantedMove) -> MoveResul
     ref = find_ref(repository.store, wanted.kind, wanted.name)
     if _is_lost(repository, wanted, ref):
         return MoveResult(MoveOutcome.LOST, ref)
-    return publish(repository, wanted._replace(since=0 if ref is None else ref.sequence))
+    return publish(repository, wanted)
 
 
 def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = False) -> MoveResult:
