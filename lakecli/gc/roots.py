@@ -47,7 +47,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.packs import DamagedPack, Pack, list_packs, read_pack
+from lakecli.remote.packs import DamagedPack, read_all_packs, read_replaceable_packs
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.housekeeping import KEPT_FOR, expired_through
@@ -61,7 +61,7 @@ from lakecli.repository.lakefs.kept_dumps import (
     iter_expired_records,
 )
 from lakecli.staging import area
-from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
+from lakecli.stores.contract import ObjectInfo, ObjectStore
 
 _BATCH: Final = 50_000
 
@@ -225,30 +225,16 @@ def read_packs(store: ObjectStore) -> PacksRead:
     commits: dict[CommitId, Known] = {}
     replaces: dict[PackId, tuple[PackId, ...]] = {}
     damaged: list[DamagedPack] = []
-    for pack in _iter_packs(store, damaged):
+    for pack in read_all_packs(store):
+        if isinstance(pack, DamagedPack):
+            damaged.append(pack)
+            continue
         if pack.replaces:
             replaces[pack.id] = pack.replaces
         for commit in pack.commits:
             at = int(commit.created_at.timestamp())
             commits[commit.id] = Known(commit.parents, commit.metarange_id, at)
     return PacksRead(commits, replaces, damaged)
-
-
-def _iter_packs(store: ObjectStore, damaged: list[DamagedPack]) -> Iterator[Pack]:
-    done: set[PackId] = set()
-    looks_again = True
-    while looks_again:
-        looks_again = False
-        for info in list_packs(store):
-            if info.id in done:
-                continue
-            done.add(info.id)
-            try:
-                yield read_pack(store, info.id)
-            except ObjectNotFound:
-                looks_again = True  # replaced since the listing, maybe by a newer pack
-            except DamagedPack as error:
-                damaged.append(error)
 
 
 def reached_by_heads(
@@ -500,11 +486,11 @@ def superseded_packs(
         wanted = [each for each in replaced if each in packs and each not in direct]
         if by not in packs or not wanted:
             continue
-        holds = _commits_of(store, by)
-        for each in wanted:
-            found = None if holds is None else _commits_of(store, each)
-            if holds is not None and found is not None and found <= holds:
-                direct[each] = by
+        for holder in read_replaceable_packs(store, [by]):
+            held = {commit.id for commit in holder.commits}
+            for pack in read_replaceable_packs(store, wanted):
+                if held.issuperset(commit.id for commit in pack.commits):
+                    direct[pack.id] = by
     return {each: _last(direct, each) for each in direct}
 
 
@@ -513,13 +499,3 @@ def _last(direct: Mapping[PackId, PackId], pack_id: PackId) -> PackId:
     while (by := direct.get(pack_id)) is not None:
         pack_id = by
     return pack_id
-
-
-def _commits_of(store: ObjectStore, pack_id: PackId) -> frozenset[CommitId] | None:
-    """Return the commits of a pack; ``None`` if it is missing or damaged."""
-    try:
-        pack = read_pack(store, pack_id)
-    except (DamagedPack, ObjectNotFound):
-        return None
-    # A later version may be able to read the bad records, which may be in no other pack.
-    return None if pack.bad else frozenset(commit.id for commit in pack.commits)

@@ -189,6 +189,27 @@ def _read_each(
             yield pack_id, pack
 
 
+def read_all_packs(store: ObjectStore) -> Iterator[Pack | DamagedPack]:
+    """Yield all packs, also those that others replace; in place of a damaged one, the error.
+
+    If a pack was deleted between listing and reading, the packs are listed again.
+    """
+    done: set[PackId] = set()
+    looks_again = True
+    while looks_again:
+        looks_again = False
+        for info in list_packs(store):
+            if info.id in done:
+                continue
+            done.add(info.id)
+            try:
+                yield read_pack(store, info.id)
+            except ObjectNotFound:
+                looks_again = True  # replaced since the listing, maybe by a newer pack
+            except DamagedPack as error:
+                yield error
+
+
 def read_replaceable_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack]:
     """Yield the packs whose commits another one can take over; others need not be replaced."""
     for pack_id in ids:
