@@ -380,13 +380,24 @@ def _records_of(blocks: Iterable[Records]) -> Records:
     return keys, values
 
 
+def kept_reader(trees: TreeStore) -> PointReader:
+    """Return the reader that is kept as long as a store, and made when it is first needed.
+
+    It refers to the store. Without it a store and its tables are freed at once, and an executor
+    opens one store for each task.
+    """
+    found: PointReader | None = trees.kept.get(PointReader)
+    # Two threads take the same.
+    return trees.kept.setdefault(PointReader, PointReader(trees)) if found is None else found
+
+
 def find(trees: TreeStore, tree: MetarangeId, key: bytes) -> bytes | None:
     """Return the encoded value of one path, or ``None``.
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    return trees.kept(PointReader).find(tree, key)
+    return kept_reader(trees).find(tree, key)
 
 
 def find_many(trees: TreeStore, tree: MetarangeId, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -395,7 +406,7 @@ def find_many(trees: TreeStore, tree: MetarangeId, keys: Sequence[bytes]) -> lis
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    return trees.kept(PointReader).find_many(tree, keys)
+    return kept_reader(trees).find_many(tree, keys)
 
 
 class Fill:

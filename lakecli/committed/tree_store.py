@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cached_property
 from threading import Lock
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from lakecli.base import layout
 from lakecli.base.identity import DIGEST_SIZE
@@ -37,7 +37,6 @@ from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, SSTable
 from lakecli.stores.contract import Guard, ObjectNotFound, ObjectStore, WriteBatch, get_bounded
 
 Loaded = TypeVar("Loaded")
-Kept = TypeVar("Kept")
 
 MEMORY_SIZE = 1 << 30
 """Bytes of the parts of trees that are kept in memory, unless a setting says otherwise.
@@ -130,6 +129,7 @@ class TreeStore:
     Attributes:
         counts: tables opened and written so far.
         reads: how many reads of metaranges, ranges and blocks each tier answered.
+        kept: by class, what other modules keep as long as the store; see `point_reads.kept_reader`.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class TreeStore:
         self.counts = TreeCounts()
         self.reads: Reads = {MEMORY: 0, DISK: 0, BUCKET: 0} if reads is None else reads
         self._guard = guard
-        self._kept: dict[object, Any] = {}
+        self.kept: dict[type, Any] = {}
         self._noted = dict(self.reads)
         self._given_cache = cache
         self._metaranges: LruCache[MetarangeId, Metarange] = LruCache(memory * 3 // 16)
@@ -165,17 +165,6 @@ class TreeStore:
     def _is_local(self) -> bool:
         """Whether the namespace is a directory of this machine."""
         return self.store.local_path(layout.REPOSITORY) is not None
-
-    def kept(self, make: Callable[[TreeStore], Kept]) -> Kept:
-        """Return what `make` makes of this store: once, when it is first needed.
-
-        It is kept as long as the store. It may refer to the store: without it a store and its
-        tables are freed at once, and an executor opens one store for each task.
-        """
-        found = self._kept.get(make)
-        if found is None:
-            found = self._kept.setdefault(make, make(self))  # two threads take the same
-        return cast("Kept", found)
 
     def metarange(self, tree: MetarangeId) -> Metarange:
         """Return a parsed metarange.

@@ -15,7 +15,7 @@ from lakecli.base.model import EMPTY_TREE, Entry
 from lakecli.committed.cache import READS_FILE, SstableCache, size_of
 from lakecli.committed.diff import diff
 from lakecli.committed.metaranges import MisnamedTable
-from lakecli.committed.point_reads import PointReader, find
+from lakecli.committed.point_reads import find, kept_reader
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import LruCache, TreeStore
 from lakecli.committed.values import encode_entry
@@ -322,14 +322,14 @@ def flip(file: Path, offset: int = 0) -> None:
 
 
 def fill(trees: TreeStore, tree: MetarangeId) -> object:
-    assert trees.kept(PointReader).fill(tree, prefix=b"", is_stopped=lambda: False)
-    return [trees.kept(PointReader).find(tree, path) for path in MODEL]
+    assert kept_reader(trees).fill(tree, prefix=b"", is_stopped=lambda: False)
+    return [kept_reader(trees).find(tree, path) for path in MODEL]
 
 
 READERS: dict[str, Callable[[TreeStore, MetarangeId], object]] = {
     "scan": contents,
     "find": lambda trees, tree: [find(trees, tree, path) for path in MODEL],
-    "find_many": lambda trees, tree: trees.kept(PointReader).find_many(tree, list(MODEL)),
+    "find_many": lambda trees, tree: kept_reader(trees).find_many(tree, list(MODEL)),
     "fill": fill,
     "diff": lambda trees, tree: len(list(diff(trees, EMPTY_TREE, tree))),
     "apply": lambda trees, tree: apply(trees, tree, [(min(MODEL), None)]),

@@ -15,7 +15,7 @@ import pytest
 from lakecli.base.model import EMPTY_TREE
 from lakecli.committed import point_reads
 from lakecli.committed.cache import SstableCache
-from lakecli.committed.point_reads import Fill, PointReader, find
+from lakecli.committed.point_reads import Fill, PointReader, find, kept_reader
 from lakecli.committed.scan import prefix_end
 from lakecli.committed.tree_store import MissingTable
 from lakecli.errors import IntegrityError
@@ -45,7 +45,7 @@ WAIT = 60
 
 
 def fill(trees: TreeStore, tree: MetarangeId, prefix: bytes = b"") -> bool:
-    with closing(Fill(trees.kept(PointReader), tree, prefix=prefix)) as filling:
+    with closing(Fill(kept_reader(trees), tree, prefix=prefix)) as filling:
         whole = filling.wait(WAIT)
         assert not filling._thread.is_alive()
     return whole
@@ -74,16 +74,16 @@ def test_after_a_fill_every_read_is_answered_from_memory(tmp_path: Path, place: 
     tree = build(new_trees(where, range_entries=1024), MODEL)
     trees = new_trees(where, range_entries=1024, cache=cache)
     assert fill(trees, tree)
-    check_accounts(trees.kept(PointReader))
+    check_accounts(kept_reader(trees))
     before, asked = dict(trees.reads), len(store.reads)
     opened = trees.counts.ranges_opened
     if place == "directory":
-        tables = [each.source[0] for each in trees.kept(PointReader)._open.values()]
+        tables = [each.source[0] for each in kept_reader(trees)._open.values()]
         parts = [-(-table.block_count // point_reads.FILL_AT_ONCE) for table in tables]
         assert before["disk"] == len(tables) + sum(parts)
     for path, expected in MODEL.items():
         assert find(trees, tree, path) == expected
-    assert trees.kept(PointReader).find_many(tree, list(MODEL)) == list(MODEL.values())
+    assert kept_reader(trees).find_many(tree, list(MODEL)) == list(MODEL.values())
     after = {**before, "memory": before["memory"] + 2 * len(MODEL)}
     assert (trees.reads, len(store.reads), trees.counts.ranges_opened) == (after, asked, opened)
     check(trees, tree)
@@ -99,13 +99,13 @@ def test_ranges_of_a_bucket_do_not_stay_in_memory_as_files(tmp_path: Path) -> No
     for cache in (SstableCache(tmp_path), None):
         trees = new_trees(store, range_entries=1024, cache=cache)
         assert fill(trees, tree)
-        points = trees.kept(PointReader)
+        points = kept_reader(trees)
         tiers = {opened.tier for opened in points._open.values()}
         assert tiers == ({"memory"} if cache is None else {"disk"})
-        assert trees.kept(PointReader)._open_size == sum(
-            each.size for each in trees.kept(PointReader)._open.values()
+        assert kept_reader(trees)._open_size == sum(
+            each.size for each in kept_reader(trees)._open.values()
         )
-        sizes.append(trees.kept(PointReader)._open_size)
+        sizes.append(kept_reader(trees)._open_size)
     assert sizes[1] - sizes[0] == sum(record.size for record in iter_ranges(trees, tree))
 
 
@@ -114,7 +114,7 @@ def test_only_what_may_have_the_prefix_is_read() -> None:
     tree = build(new_trees(store), MODEL)
     trees = new_trees(store)
     assert fill(trees, tree, b"k010")
-    opened = {each.record.id for each in trees.kept(PointReader)._open.values()}
+    opened = {each.record.id for each in kept_reader(trees)._open.values()}
     assert opened == {
         record.id
         for record in iter_ranges(trees, tree)
@@ -139,7 +139,7 @@ def test_a_range_that_begins_with_the_first_path_after_the_prefix_is_not_read() 
         if prefix_end(record.max_key) == following.min_key
     )
     assert fill(trees, tree, last.max_key)
-    assert [each.record for each in trees.kept(PointReader)._open.values()] == [last]
+    assert [each.record for each in kept_reader(trees)._open.values()] == [last]
 
 
 def test_a_fill_ends_where_the_memory_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,12 +147,12 @@ def test_a_fill_ends_where_the_memory_does(monkeypatch: pytest.MonkeyPatch) -> N
     store = RecordingStore()
     tree = build(new_trees(store, range_entries=256), MODEL)
     trees = new_trees(store, range_entries=256)
-    trees._kept[PointReader] = PointReader(trees, blocks_limit=300_000)
+    trees.kept[PointReader] = PointReader(trees, blocks_limit=300_000)
     assert not fill(trees, tree)
-    assert 100_000 < trees.kept(PointReader).blocks_size <= 300_000
-    check_accounts(trees.kept(PointReader))
-    assert not trees.kept(PointReader)._has_dropped
-    assert len(trees.kept(PointReader)._open) < len(trees.metarange(tree))
+    assert 100_000 < kept_reader(trees).blocks_size <= 300_000
+    check_accounts(kept_reader(trees))
+    assert not kept_reader(trees)._has_dropped
+    assert len(kept_reader(trees)._open) < len(trees.metarange(tree))
     check(trees, tree)
     assert not fill(trees, tree)
 
@@ -170,13 +170,13 @@ def test_trees_that_share_ranges_are_filled_side_by_side(
     asked = [*MODEL, key(5) + b"!"]
     for tree in (first, second, first):
         assert fill(trees, tree)
-        check_accounts(trees.kept(PointReader))
+        check_accounts(kept_reader(trees))
         for each, model in models.items():
             expected = [model.get(path) for path in asked]
-            assert trees.kept(PointReader).find_many(each, asked) == expected
+            assert kept_reader(trees).find_many(each, asked) == expected
             assert [find(trees, each, path) for path in asked] == expected
-        assert len(trees.kept(PointReader)._trees) == kept
-    check_accounts(trees.kept(PointReader))
+        assert len(kept_reader(trees)._trees) == kept
+    check_accounts(kept_reader(trees))
 
 
 class Gate(RecordingStore):
@@ -203,7 +203,7 @@ def test_nobody_waits_for_a_fill_that_waits_for_the_bucket() -> None:
     assert find(trees, tree, key(0)) == MODEL[key(0)]
     assert find(trees, tree, key(2999)) == MODEL[key(2999)]
     store.opened.clear()
-    filling = Fill(trees.kept(PointReader), tree, prefix=b"")
+    filling = Fill(kept_reader(trees), tree, prefix=b"")
     assert store.reached.wait(WAIT)
     assert filling._thread.daemon  # so a process can end
     assert not filling.wait(0)
@@ -216,7 +216,7 @@ def test_nobody_waits_for_a_fill_that_waits_for_the_bucket() -> None:
         store.opened.set()
         closed.result(WAIT)
     assert not filling.wait()
-    assert len(trees.kept(PointReader)._open) < len(trees.metarange(tree)) / 4
+    assert len(kept_reader(trees)._open) < len(trees.metarange(tree)) / 4
     filling.close()
     check(trees, tree)
 
@@ -229,7 +229,7 @@ def test_an_error_is_kept_for_who_waits_and_for_who_reads_there() -> None:
     data = store.get(f"_lakefs/{missing.id}")
     store.delete([f"_lakefs/{missing.id}"])
     trees = new_trees(store)
-    filling = Fill(trees.kept(PointReader), tree, prefix=b"")
+    filling = Fill(kept_reader(trees), tree, prefix=b"")
     for _ in range(2):
         with pytest.raises(MissingTable, match=missing.id):
             filling.wait(WAIT)
@@ -255,7 +255,7 @@ def test_a_damaged_block_is_not_taken_into_memory() -> None:
         fill(trees, tree)
     with pytest.raises(IntegrityError, match="checksum"):
         find(trees, tree, record.min_key)
-    check_accounts(trees.kept(PointReader))
+    check_accounts(kept_reader(trees))
 
 
 def test_a_fill_goes_on_when_another_process_evicts_what_it_reads(
@@ -265,7 +265,7 @@ def test_a_fill_goes_on_when_another_process_evicts_what_it_reads(
     store = RecordingStore()
     tree = build(new_trees(store, range_entries=4096, cache=SstableCache(tmp_path)), MODEL)
     trees = new_trees(store, range_entries=4096, cache=SstableCache(tmp_path))
-    keep = trees.kept(PointReader)._keep
+    keep = kept_reader(trees)._keep
     evicted: list[Path] = []
 
     def evicting(*args: object) -> bytes | None:
@@ -276,7 +276,7 @@ def test_a_fill_goes_on_when_another_process_evicts_what_it_reads(
                 file.unlink()
         return found
 
-    monkeypatch.setattr(trees.kept(PointReader), "_keep", evicting)
+    monkeypatch.setattr(kept_reader(trees), "_keep", evicting)
     assert fill(trees, tree)
     assert evicted
     assert store.reads
@@ -300,7 +300,7 @@ def test_others_read_while_two_fills_run(monkeypatch: pytest.MonkeyPatch, room: 
     tree = build(new_trees(store, range_entries=512), MODEL)
     for seed in range(3):
         trees = new_trees(store, range_entries=512)
-        trees._kept[PointReader] = PointReader(trees, blocks_limit=room)
+        trees.kept[PointReader] = PointReader(trees, blocks_limit=room)
 
         def read(seed: int, trees: TreeStore = trees) -> None:
             asked = list(MODEL)
@@ -309,9 +309,9 @@ def test_others_read_while_two_fills_run(monkeypatch: pytest.MonkeyPatch, room: 
                 assert find(trees, tree, path) == MODEL[path]
 
         with ThreadPoolExecutor(2) as pool:
-            fills = [Fill(trees.kept(PointReader), tree, prefix=b"") for _ in range(2)]
+            fills = [Fill(kept_reader(trees), tree, prefix=b"") for _ in range(2)]
             list(pool.map(read, range(seed, seed + 2)))
             whole = [each.wait(WAIT) for each in fills]
         assert whole == [room > 200_000] * 2
-        check_accounts(trees.kept(PointReader))
-        assert trees.kept(PointReader).blocks_size <= room
+        check_accounts(kept_reader(trees))
+        assert kept_reader(trees).blocks_size <= room

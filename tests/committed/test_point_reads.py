@@ -10,7 +10,14 @@ import pytest
 from lakecli.committed import tree_store
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.metaranges import Metarange, Mismatch, encode_range_record
-from lakecli.committed.point_reads import _RECORD_SIZE, FETCH_AFTER, PointReader, find, find_many
+from lakecli.committed.point_reads import (
+    _RECORD_SIZE,
+    FETCH_AFTER,
+    PointReader,
+    find,
+    find_many,
+    kept_reader,
+)
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import MissingTable
 from lakecli.sstable.reader import SSTable
@@ -95,7 +102,7 @@ def test_a_copy_of_another_size_in_the_bucket_is_read_as_it_is() -> None:
 @pytest.mark.parametrize("room", [0, 1_000, 20_000, 1 << 30])
 def test_answers_do_not_depend_on_the_room(room: int) -> None:
     trees = new_trees(range_entries=1024)
-    trees._kept[PointReader] = PointReader(trees, blocks_limit=room)
+    trees.kept[PointReader] = PointReader(trees, blocks_limit=room)
     first = build(trees, MODEL)
     second = change(trees, first, {key(at): value(-at - 1) for at in range(0, 3000, 50)})
     asked = random.Random(room)
@@ -107,15 +114,15 @@ def test_answers_do_not_depend_on_the_room(room: int) -> None:
             expected = value(-number - 1)
         assert find(trees, tree, key(number)) == expected
         assert find(trees, tree, key(number) + b"!") is None
-    assert trees.kept(PointReader).blocks_size <= max(room, 20_000)  # one block always stays
-    kept = [each.source[1] for each in trees.kept(PointReader)._open.values()]
+    assert kept_reader(trees).blocks_size <= max(room, 20_000)  # one block always stays
+    kept = [each.source[1] for each in kept_reader(trees)._open.values()]
     held = sum(len(path) + len(found) for records in kept for path, found in records.items())
-    assert 0 < held <= trees.kept(PointReader).blocks_size
+    assert 0 < held <= kept_reader(trees).blocks_size
 
 
 def test_many_ranges_do_not_stay_open_for_ever() -> None:
     trees = new_trees()
-    trees._kept[PointReader] = PointReader(trees, tables_limit=5_000)
+    trees.kept[PointReader] = PointReader(trees, tables_limit=5_000)
     tree = build(trees, MODEL)
     for _ in range(2):
         for path, expected in MODEL.items():
@@ -187,7 +194,7 @@ def test_a_full_cache_admits_few_of_the_blocks_that_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trees = new_trees(range_entries=1024)
-    trees._kept[PointReader] = PointReader(trees, blocks_limit=1)
+    trees.kept[PointReader] = PointReader(trees, blocks_limit=1)
     tree = build(trees, MODEL)
     decoded = Decoded(monkeypatch)
     paths = list(MODEL)[:: len(MODEL) // 330]
@@ -283,7 +290,7 @@ def test_a_small_range_is_read_in_memory_where_the_cache_keeps_nothing(tmp_path:
     cache = SstableCache(tmp_path, size_limit=0)
     trees = new_trees(store, range_entries=4096, cache=cache)
     for _ in range(2):
-        assert trees.kept(PointReader).find(tree, key(0)) == MODEL[key(0)]
+        assert kept_reader(trees).find(tree, key(0)) == MODEL[key(0)]
     assert len(store.reads) == 2  # the metarange and the range
     assert trees.reads == {"memory": 2, "disk": 0, "bucket": 2}
 
@@ -335,7 +342,7 @@ def test_a_key_behind_the_last_one_of_a_range_is_absent(monkeypatch: pytest.Monk
 def test_a_range_that_is_closed_while_it_is_read_answers_all_the_same() -> None:
     trees = new_trees(RecordingStore(), range_entries=4096)
     tree = build(trees, {key(at): value(at) for at in range(5)})
-    points = trees.kept(PointReader)
+    points = kept_reader(trees)
     expected = points.find(tree, key(3))
     assert expected is not None
     (opened,) = points._open.values()
@@ -358,7 +365,7 @@ def test_of_many_keys_those_that_were_in_memory_count_as_such() -> None:
 def test_of_blocks_that_another_thread_has_partly_read_each_key_is_answered() -> None:
     trees = new_trees(RecordingStore(), range_entries=4096)
     tree = build(trees, MODEL)
-    points = trees.kept(PointReader)
+    points = kept_reader(trees)
     assert points.find(tree, key(0)) == MODEL[key(0)]
     record, opened = next((each.record, each) for each in points._open.values())
     table = opened.source[0]

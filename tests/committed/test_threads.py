@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.model import EMPTY_TREE
-from lakecli.committed.point_reads import PointReader, find
+from lakecli.committed import point_reads
+from lakecli.committed.point_reads import PointReader, find, kept_reader
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import LruCache
 from lakecli.committed.writer import TreeWriter, apply
@@ -67,7 +68,9 @@ def test_another_tree_is_read_while_a_read_waits_for_the_bucket(
         assert find(trees, left, key(at)) == LEFT[key(at)]
 
 
-def test_two_threads_share_what_answers_their_first_point_reads() -> None:
+def test_two_threads_share_what_answers_their_first_point_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     trees, _, _ = two_trees()
     both = Barrier(2)
 
@@ -76,9 +79,10 @@ def test_two_threads_share_what_answers_their_first_point_reads() -> None:
             both.wait()
             super().__init__(*args, **options)
 
+    monkeypatch.setattr(point_reads, "PointReader", Together)
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(lambda _: trees.kept(Together), range(2))
-    assert first is second is trees.kept(Together)
+        first, second = pool.map(lambda _: kept_reader(trees), range(2))
+    assert first is second is kept_reader(trees)
 
 
 def test_a_store_without_point_reads_is_freed_at_once_with_its_tables() -> None:
@@ -99,7 +103,7 @@ def test_a_store_without_point_reads_is_freed_at_once_with_its_tables() -> None:
 def test_eight_threads_read_two_trees(room: int) -> None:
     trees, left, right = two_trees()
     tables_limit = 4_000 if room == 20_000 else 1 << 30
-    trees._kept[PointReader] = PointReader(trees, blocks_limit=room, tables_limit=tables_limit)
+    trees.kept[PointReader] = PointReader(trees, blocks_limit=room, tables_limit=tables_limit)
     begin = Barrier(8)
 
     def read(number: int) -> int:
@@ -114,7 +118,7 @@ def test_eight_threads_read_two_trees(room: int) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(read, range(8))) == list(range(8))
-    assert 0 <= trees.kept(PointReader).blocks_size <= max(room, 10_000)
+    assert 0 <= kept_reader(trees).blocks_size <= max(room, 10_000)
 
 
 class Told:

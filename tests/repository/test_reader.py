@@ -209,7 +209,7 @@ def test_closing_a_reader_waits_for_the_thread_that_reads_the_staging_area(
 
 
 def test_a_reader_tells_that_the_memory_did_not_suffice(filled: LocalRepository) -> None:
-    filled.trees._kept[PointReader] = PointReader(filled.trees, blocks_limit=1)
+    filled.trees.kept[PointReader] = PointReader(filled.trees, blocks_limit=1)
     with open_reader(filled, "main", fill="") as reader:
         assert not reader.wait_filled(60)
         assert reader.stat("0002") == entry_of(OLD[b"0002"])

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Final
 
 from lakecli.base.model import Commit, Entry
-from lakecli.committed.point_reads import Fill, PointReader
+from lakecli.committed.point_reads import Fill, kept_reader
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError
 from lakecli.repository.contract import Repository
@@ -165,7 +165,7 @@ def open_reader(
         view = transaction.enter_context(open_view(repository, ref))
         filling = None
         if fill is not None:
-            points, tree = repository.trees.kept(PointReader), view.commit.metarange_id
+            points, tree = kept_reader(repository.trees), view.commit.metarange_id
             filling = Fill(points, tree, prefix=os.fsencode(fill))
             stack.callback(filling.close)
         reader = Reader(view, filling)
