@@ -84,17 +84,8 @@ def scan_newest(
     prefix: bytes = b"",
 ) -> Iterator[Record]:
     """Yield what `scan` yields of several tokens, newest token first; the newest of a path wins."""
-    return merge_newest([scan(txn, token, start=start, prefix=prefix) for token in tokens])
-
-
-def merge_newest(streams: Sequence[Iterator[Record]]) -> Iterator[Record]:
-    """Merge staged records of several tokens, newest token first; the newest record of a path wins.
-
-    Every stream ascends strictly by path, and so does the result, which includes tombstones.
-    """
-    if not streams:
-        return iter(())
-    return reduce(lambda older, newer: _over(newer, older), reversed(streams))
+    streams = [scan(txn, token, start=start, prefix=prefix) for token in reversed(tokens)]
+    return reduce(lambda older, newer: _over(newer, older), streams or [iter(())])
 
 
 def overlay(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[Record]:

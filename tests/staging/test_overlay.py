@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import StagingToken
 from lakecli.staging import area
-from lakecli.staging.area import TOMBSTONE, merge_newest, overlay
+from lakecli.staging.area import TOMBSTONE, overlay
 from tests.support.lakes import unclaimed
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.kv.local_store import LocalStore
+    from lakecli.kv.local_store import LocalStore, WriteTransaction
 
 keys = st.integers(0, 30).map(lambda number: b"%02d" % number)
 staged_trees = st.dictionaries(keys, st.sampled_from([TOMBSTONE, b"1", b"2", b"3"]), max_size=15)
@@ -32,9 +32,18 @@ def merged(layers: list[dict[bytes, bytes]]) -> dict[bytes, bytes]:
     return result
 
 
+def put_layers(txn: WriteTransaction, layers: list[dict[bytes, bytes]]) -> list[StagingToken]:
+    """Stage each layer under a token of its own, and return the tokens."""
+    tokens = [StagingToken(bytes([number]) * 16) for number in range(len(layers))]
+    for token, layer in zip(tokens, layers, strict=True):
+        area.put_many(txn, token, unclaimed(sorted(layer.items())))
+    return tokens
+
+
 @given(st.lists(staged_trees, max_size=5))
-def test_the_newest_of_a_path_counts(layers: list[dict[bytes, bytes]]) -> None:
-    found = list(merge_newest([stream(layer) for layer in layers]))
+def test_the_newest_of_a_path_counts(store: LocalStore, layers: list[dict[bytes, bytes]]) -> None:
+    with scratch(store) as txn:
+        found = list(area.scan_newest(txn, put_layers(txn, layers)))
     assert found == sorted(merged(layers).items())
 
 
@@ -49,10 +58,7 @@ def test_a_branch_with_several_areas(
     store: LocalStore, layers: list[dict[bytes, bytes]], committed: dict[bytes, bytes]
 ) -> None:
     with scratch(store) as txn:
-        tokens = [StagingToken(bytes([number]) * 16) for number in range(len(layers))]
-        for token, layer in zip(tokens, layers, strict=True):
-            area.put_many(txn, token, unclaimed(sorted(layer.items())))
-        staged = merge_newest([area.scan(txn, token) for token in tokens])
+        staged = area.scan_newest(txn, put_layers(txn, layers))
         expected = {
             path: value
             for path, value in (committed | merged(layers)).items()
@@ -75,5 +81,6 @@ def test_nothing_is_read_before_it_is_asked_for() -> None:
     assert [next(view), next(view)] == [(b"a", b"0"), (b"b", b"1")]
 
 
-def test_no_areas_have_no_changes() -> None:
-    assert list(merge_newest([])) == []
+def test_no_areas_have_no_changes(store: LocalStore) -> None:
+    with store.read() as txn:
+        assert list(area.scan_newest(txn, [])) == []
