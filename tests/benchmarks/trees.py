@@ -197,7 +197,7 @@ def costs(objects: int, directory: Path) -> Iterator[tuple[str, Cost]]:
         with attempt.view() as view:
             draft = build(one, objects)._replace(parents=[claim_head(view)])
         attempt.move(draft)
-        with mock.patch("lakecli.repository.sharing.publish.check_references"):
+        with mock.patch("lakecli.repository.sharing.publish.check_references", return_value=False):
             push(one, "main", options=ME)
         two = clone(bob, "s3://bucket/ns", "demo")
         branch.create(two, "side", source="main")

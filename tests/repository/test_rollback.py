@@ -154,8 +154,9 @@ def test_push_lists_data_that_is_gone_and_moves_nothing(
 
 
 @pytest.mark.parametrize("is_auto", [False, True])
+@pytest.mark.parametrize("bodies", [SAMPLE, 1])
 def test_a_push_of_much_data_compares_all_refs(
-    clones: tuple[Repository, Repository], bucket: FaultyStore, *, is_auto: bool
+    clones: tuple[Repository, Repository], bucket: FaultyStore, *, is_auto: bool, bodies: int
 ) -> None:
     """The youngest data came after the backup was restored, and the pushed ref is new."""
     ada, _ = clones
@@ -170,7 +171,7 @@ def test_a_push_of_much_data_compares_all_refs(
     sharing = synced(ada, "ada")
     sharing.catch_up()  # too early to notice anything
     backup.restore()
-    late = {b"late %02d" % number: b"l%d" % number for number in range(SAMPLE)}
+    late = {b"late %02d" % number: b"l%d" % (number % bodies) for number in range(SAMPLE)}
     at = START + timedelta(minutes=1)
     stage_entries(ada, "dev", {path: entry_of(data, at=at) for path, data in late.items()})
     for data in late.values():

@@ -34,6 +34,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
 from lakecli.repository.journal import bucket_state, intents
 from lakecli.repository.journal.intents import WantedMove, make_move
+from lakecli.repository.sharing.fetch import find_gone_back
 from lakecli.repository.sharing.references import NotInBucket, Trees, check_references
 
 TRUSTED_SHARE: Final = 0.5
@@ -73,7 +74,8 @@ def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = F
     Args:
         repository: the repository of the ref.
         wanted: the move; the caller has compared the ref in the bucket with it.
-        has_fetched: as in `check_references`.
+        has_fetched: whether this command has fetched all refs, and so compared them with those that
+            were seen before.
 
     Returns:
         As `lakecli.repository.journal.intents.make_move` does.
@@ -97,7 +99,10 @@ def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = F
     trees = _new_trees(repository, commits)
     if trees:
         older_than = _oldest_trusted(repository, collection)
-        check_references(repository, trees, older_than=older_than, has_fetched=has_fetched)
+        may_lack = check_references(repository, trees, older_than=older_than)
+        if may_lack and not has_fetched and (back := find_gone_back(repository)):
+            bucket_state.notify_rollback(repository, back)
+            check_references(repository, trees, older_than=None)
     if not collection.never_ran:
         # No sweep may delete what was just found before it sees that a ref reaches it. If one did
         # meanwhile, `collection` is older than it, and everything is verified once more at the end.

@@ -24,9 +24,7 @@ from lakecli.base.model import Entry, MetarangeId
 from lakecli.committed.diff import new_entries, new_ranges
 from lakecli.errors import IntegrityError
 from lakecli.repository.contract import Notice, Repository
-from lakecli.repository.journal import bucket_state
 from lakecli.repository.reading.addresses import is_external, is_key
-from lakecli.repository.sharing.fetch import find_gone_back
 from lakecli.repository.stored_objects import (
     DamagedObject,
     DataIndex,
@@ -72,8 +70,7 @@ def check_references(
     trees: Trees,
     *,
     older_than: datetime | None,
-    has_fetched: bool = False,
-) -> None:
+) -> bool:
     """Refuse trees that refer to objects that the bucket lacks and this machine cannot restore.
 
     Missing objects are uploaded again if this machine has them: tables from the cache, data from
@@ -85,10 +82,11 @@ def check_references(
         trees: those of the commits which the bucket's refs do not reach; trees of parents that are
             not among them are trusted.
         older_than: data objects of entries made later are trusted except for a sample, since
-            garbage collection spares what is that young, unless a ref shows that the bucket went
-            back in time; ``None``: none are trusted.
-        has_fetched: whether this command has fetched all refs, and so compared them with those that
-            were seen before.
+            garbage collection spares what is that young; ``None``: none are trusted.
+
+    Returns:
+        Whether data may have been left out: it was trusted, and there is more than the sample. If
+        the bucket went back in time, the sample may be younger than what is missing.
 
     Raises:
         NotInBucket: listing the paths whose objects are missing.
@@ -104,7 +102,9 @@ def check_references(
                 hint="a clone that has them in its cache can push them; see what needs them: "
                 f"lakecli fsck {repository.uri}",
             )
-    if older_than is not None and not _can_trust(repository, trees, has_fetched=has_fetched):
+    young = [] if older_than is None else _youngest(repository, trees)
+    sample = {(item.key, item.size): item for item in young}
+    if _lost(repository.store, list(sample.values())):
         older_than = None
     while lacking := _missing_data(repository, _wanted(repository, trees, older_than)):
         sizes = {each.key: each.size for each in lacking}
@@ -121,23 +121,7 @@ def check_references(
             )
     if restored:
         _notify(repository, restored)
-
-
-def _can_trust(repository: Repository, trees: Trees, *, has_fetched: bool) -> bool:
-    """Tell whether young data need not be looked for.
-
-    After the bucket went back in time, the sample may be younger than what is missing. The refs are
-    compared only if the sample leaves out data, and once for each command.
-    """
-    sample = _youngest(repository, trees)
-    if _lost(repository.store, sample):
-        return False
-    if len(sample) < SAMPLE or has_fetched:
-        return True
-    back = find_gone_back(repository)
-    if back:
-        bucket_state.notify_rollback(repository, back)
-    return not back
+    return older_than is not None and len(young) == SAMPLE
 
 
 def _missing_tables(repository: Repository, trees: Trees) -> list[str]:
@@ -170,8 +154,7 @@ def _youngest(repository: Repository, trees: Trees) -> list[_Wanted]:
     """Return the data of the youngest entries that trees brought in, `SAMPLE` at most."""
     entries = _entries(repository, trees)
     young = nlargest(SAMPLE, entries, key=lambda item: item[0].modified_at)
-    wanted = {(entry.physical_address, entry.size): path for entry, path in young}
-    return [_Wanted(*item, path) for item, path in wanted.items()]
+    return [_Wanted(entry.physical_address, entry.size, path) for entry, path in young]
 
 
 def _entries(repository: Repository, trees: Trees) -> Iterator[tuple[Entry, bytes]]:
