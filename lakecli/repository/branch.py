@@ -321,5 +321,5 @@ def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
     repository.lake.runtime.on_step("unstage")
     if not paths:
         return 0
-    Stager(repository, name, kind="branch reset").unstage(paths)
+    Stager(repository, name).unstage(paths)
     return len(paths)

@@ -46,7 +46,7 @@ def cp(
         entry, value = view.entry(source), view.find(source)
     assert value is not None
     changed = attributes.apply(value)
-    Stager(repository, branch, kind="cp").write(claim_values(repository, [(path, changed)]))
+    Stager(repository, branch).write(claim_values(repository, [(path, changed)]), kind="cp")
     return entry
 
 
@@ -72,7 +72,7 @@ def cp_tree(
     below, target = as_directory(source), as_directory(path)
     if (source_ref, below) == (branch, target):
         raise _same()
-    stager = Stager(repository, branch, kind="cp")
+    stager = Stager(repository, branch)
     count = 0
     with open_view(repository, source_ref) as view:
         for batch in claimed_batches(view, below, target):
@@ -80,7 +80,7 @@ def cp_tree(
             if attributes != UNCHANGED:
                 changed = [(new, attributes.apply(value)) for new, value in copies]
                 copies = claim_values(repository, changed)
-            stager.write(copies)
+            stager.write(copies, kind="cp")
             count += len(batch)
     if not count:
         raise no_such_path(repository, source_ref, below)
@@ -118,4 +118,4 @@ def update_metadata(
                 changes.append((path, changed))
         return [(branch, claim_values(repository, changes))], None
 
-    Stager(repository, branch, kind="update-metadata").write_planned(branch, ordered, plan)
+    Stager(repository, branch).write_planned(branch, ordered, plan, kind="update-metadata")

@@ -140,9 +140,10 @@ def cp_across(
         progress.expect(items=1, size=entry.size)
         own, ingested = across.bring_one(value)
         across.flush([] if ingested is None else [ingested])
-        stager.write(uploaded_changes([(target.path, attributes.apply(own))]))
+        changes = uploaded_changes([(target.path, attributes.apply(own))])
+        stager.write(changes, kind="mv" if moves else "cp")
         if remover is not None:
-            remove_unchanged(remover, view, source.ref, [(source.path, value)])
+            remove_unchanged(remover, view, source.ref, [(source.path, value)], "mv")
     across.report.objects = 1
     return across.report
 
@@ -184,14 +185,14 @@ def cp_tree_across(
         while batch := list(islice(records, BATCH)):
             done = across.bring(batch)
             changes = [(to + old[len(below) :], attributes.apply(own)) for old, own in done]
-            stager.write(uploaded_changes(changes))
+            stager.write(uploaded_changes(changes), kind="mv" if moves else "cp")
             report.objects += len(done)
         if not report.objects and not report.failures:
             raise no_such_path(source.repository, source.ref, below)
         if remover is not None and not report.failures:
             records = view.scan(prefix=below)
             while batch := list(islice(records, BATCH)):
-                remove_unchanged(remover, view, source.ref, batch)
+                remove_unchanged(remover, view, source.ref, batch, "mv")
     return report
 
 
@@ -204,13 +205,11 @@ def _stagers(
         NotFound: no such branch.
     """
     check_branch(target.repository, target.ref)
+    stager = Stager(target.repository, target.ref)
     if not moves:
-        return Stager(target.repository, target.ref, kind="cp"), None
+        return stager, None
     check_branch(source.repository, source.ref)
-    return (
-        Stager(target.repository, target.ref, kind="mv"),
-        Stager(source.repository, source.ref, kind="mv"),
-    )
+    return stager, Stager(source.repository, source.ref)
 
 
 class Across:

@@ -30,7 +30,7 @@ def mv(
     check_path(path)
     if (source_branch, source) == (branch, path):
         raise UsageError("source and destination are the same path")
-    stager = Stager(repository, branch, kind="mv")
+    stager = Stager(repository, branch)
     check_branch(repository, source_branch)
 
     def plan(view: View) -> tuple[Parts, Entry]:
@@ -39,7 +39,7 @@ def mv(
         moved = claim_values(repository, [(path, value)])
         return _parts(moved, [source], branch, source_branch), entry
 
-    return stager.write_planned(source_branch, [source], plan)
+    return stager.write_planned(source_branch, [source], plan, kind="mv")
 
 
 def mv_tree(
@@ -59,7 +59,7 @@ def mv_tree(
     below, target = as_directory(source), as_directory(path)
     if source_branch == branch and (below.startswith(target) or target.startswith(below)):
         raise UsageError("one of source and destination lies inside the other")
-    stager = Stager(repository, branch, kind="mv")
+    stager = Stager(repository, branch)
     check_branch(repository, source_branch)
     count = 0
     with open_view(repository, source_branch) as view:
@@ -92,7 +92,7 @@ def _move(
         moved = [(to + old[len(below) :], value) for old, value in present]
         return _parts(moved, [old for old, _ in present], branch, source_branch), len(present)
 
-    return stager.write_planned(source_branch, paths, plan, view=view)
+    return stager.write_planned(source_branch, paths, plan, kind="mv", view=view)
 
 
 def _parts(

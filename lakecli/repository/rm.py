@@ -46,7 +46,7 @@ def rm_paths(
     if absent and must_exist:
         raise _not_there(repository, branch, absent)
     if present:
-        Stager(repository, branch, kind="rm").write([(path, TOMBSTONE) for path in present])
+        Stager(repository, branch).write([(path, TOMBSTONE) for path in present], kind="rm")
     return absent
 
 
@@ -68,7 +68,7 @@ def rm_trees(
         NotFound: no such branch; or with `must_exist` nothing at a path.
         LostRace: the objects kept changing.
     """
-    stager = Stager(repository, branch, kind="rm")
+    stager = Stager(repository, branch)
     check_branch(repository, branch)
     if must_exist:
         with open_view(repository, branch) as view:
@@ -79,7 +79,8 @@ def rm_trees(
     for path in paths:
         with open_view(repository, branch) as view:
             count += sum(
-                remove_unchanged(stager, view, branch, batch) for batch in batches_of(view, path)
+                remove_unchanged(stager, view, branch, batch, "rm")
+                for batch in batches_of(view, path)
             )
     return count
 

@@ -216,7 +216,7 @@ class Uploader:
         self.options = options
         clear_temporaries(repository.store)
         options.check(repository.lake.runtime.now())
-        self._stager = Stager(repository, branch, kind="upload")
+        self._stager = Stager(repository, branch)
         self.ingest = Ingest(
             repository.store,
             repository.guard,
@@ -268,7 +268,7 @@ class Uploader:
         claimed = uploaded_changes(changes)
         if surplus:
             return self._replace(claimed, surplus)
-        self._stager.write(claimed)
+        self._stager.write(claimed, kind="upload")
         return 0
 
     def _replace(self, claimed: Sequence[Change], surplus: Sequence[tuple[bytes, bytes]]) -> int:
@@ -279,7 +279,8 @@ class Uploader:
             changes = sorted([*claimed, *((path, TOMBSTONE) for path in left)])
             return [(self._branch, changes)], len(left)
 
-        return self._stager.write_planned(self._branch, [path for path, _ in surplus], plan)
+        paths = [path for path, _ in surplus]
+        return self._stager.write_planned(self._branch, paths, plan, kind="upload")
 
     def finish(self) -> None:
         """Abort abandoned uploads in parts, at most once a day; called when all is staged."""
@@ -363,4 +364,4 @@ def stage_together(
                 changed.append((path, TOMBSTONE if is_removal else value))
         return [(branch, claim_values(repository, changed))], len(changed)
 
-    return Stager(repository, branch, kind=kind).write_planned(branch, removals, plan)
+    return Stager(repository, branch).write_planned(branch, removals, plan, kind=kind)

@@ -243,7 +243,7 @@ class WriteTarget:
                     (path, TOMBSTONE if value is None else value)
                     for path, value in self.changes(view, additions)
                 ]
-            Stager(self._repository, self._branch, kind="upload").write(changes)
+            Stager(self._repository, self._branch).write(changes, kind="upload")
 
 
 def _named(path: bytes, head: Commit) -> bytes:

@@ -92,9 +92,9 @@ class Large:
         """Stage every entry."""
         entries = dataset.records(self.count)
         with self.open() as repository:
-            stager = Stager(repository, MAIN, kind="upload")
+            stager = Stager(repository, MAIN)
             while part := list(islice(entries, _STAGED_AT_ONCE)):
-                stager.write(unclaimed(part))
+                stager.write(unclaimed(part), kind="upload")
 
     def commit_all(self) -> None:
         """Commit every entry straight from the data set, without staging it."""
@@ -111,7 +111,7 @@ class Large:
         """Stage a change of the path of a round."""
         change = self.path(number), dataset.changed_value(urandom(16))
         with self.open() as repository:
-            Stager(repository, on, kind="upload").write(unclaimed([change]))
+            Stager(repository, on).write(unclaimed([change]), kind="upload")
 
     def commit(self, number: int, *, on: str = MAIN) -> None:
         """Commit a change of the path of a round."""

@@ -46,7 +46,7 @@ def small(place: Place) -> str:
             commit(repository, MAIN, message=message, committer="Ada", allow_empty=True)
             branch.create(repository, f"branch-{number}", source=MAIN)
         entry = b"file", dataset.changed_value(bytes(16))
-        Stager(repository, MAIN, kind="upload").write(unclaimed([entry]))
+        Stager(repository, MAIN).write(unclaimed([entry]), kind="upload")
         commit(repository, MAIN, message="A file", committer="Ada")
     return uri
 

@@ -95,8 +95,8 @@ class Stage:
         home = Path(os.environ["LAKECLI_HOME"])
         runtime = Runtime(lambda: self.cli.now, lambda: os.urandom(16), "test")
         with Lake.open(Home(home / "store", home / "cache"), runtime) as lake:
-            Stager(lake.repository("demo"), "main", kind="test").write(
-                unclaimed([(b"t/bad", encode_entry(entry))])
+            Stager(lake.repository("demo"), "main").write(
+                unclaimed([(b"t/bad", encode_entry(entry))]), kind="test"
             )
         self.cli.ok("commit", MAIN, "-m", "planted")
 

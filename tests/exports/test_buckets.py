@@ -67,7 +67,7 @@ def repository(tmp_path: Path, buckets: tuple[str, str]) -> Iterator[Repository]
             {"owner": "ada", "::lakefs::client-mtime": "1"},
         )
         made.store.put_new(described.physical_address, LARGE)
-        Stager(made, "main", kind="test").write(unclaimed([(b"t/large", encode_entry(described))]))
+        Stager(made, "main").write(unclaimed([(b"t/large", encode_entry(described))]), kind="test")
         commit(made, "main", message="large", committer="me")
         yield made
 

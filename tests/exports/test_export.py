@@ -328,7 +328,7 @@ def test_times_and_directories_are_exported(repository: Repository, tmp_path: Pa
 def external(repository: Repository, path: bytes, file: Path, size: int) -> None:
     entry = Entry(f"local://{file}", size, "", START)
     remember(repository, [f"local://{file.parent}"])
-    Stager(repository, "main", kind="test").write(unclaimed([(path, encode_entry(entry))]))
+    Stager(repository, "main").write(unclaimed([(path, encode_entry(entry))]), kind="test")
     commit(repository, "main", message="external", committer="me")
 
 

@@ -622,8 +622,8 @@ def test_downloads_never_leave_the_target(
     digest = h(b"1").hex()
     entry = Entry(data_key(digest), 1, digest, datetime(2026, 1, 1, tzinfo=UTC))
     with with_repository() as repository:
-        Stager(repository, "main", kind="test").write(
-            unclaimed([(b"t/" + name.encode(), encode_entry(entry))])
+        Stager(repository, "main").write(
+            unclaimed([(b"t/" + name.encode(), encode_entry(entry))]), kind="test"
         )
     with pytest.raises(ValueError, match="leads outside"):
         fs.get(f"{MAIN}/t/", str(tmp_path / "place" / "out") + "/", recursive=True)

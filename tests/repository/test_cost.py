@@ -73,7 +73,7 @@ def test_reading_one_object_takes_few_requests_and_little_of_each(tmp_path: Path
         store.put(data_key(wanted.checksum), b"what is wanted", ANY)
         value = encode_entry(wanted)
         paths = sorted(map(path_of, range(ENTRIES)))
-        Stager(repository, "main", kind="test").write(unclaimed([(path, value) for path in paths]))
+        Stager(repository, "main").write(unclaimed([(path, value) for path in paths]), kind="test")
         commit(repository, "main", message="many", committer="me")
 
         repository = use(repository, store, tmp_path / "cache 2")

@@ -100,7 +100,7 @@ def test_odd_times_are_ignored(repository: Repository, tmp_path: Path, recorded:
     digest = h(b"data").hex()
     at = datetime(2026, 1, 1, tzinfo=UTC)
     entry = Entry(data_key(digest), 4, digest, at, metadata={CLIENT_MTIME: recorded})
-    Stager(repository, "main", kind="test").write(unclaimed([(b"x", encode_entry(entry))]))
+    Stager(repository, "main").write(unclaimed([(b"x", encode_entry(entry))]), kind="test")
     download_object(repository, "main", b"x", target=tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == b"data"
 
@@ -113,7 +113,7 @@ def test_an_object_with_an_impossible_time_fails_alone(
     at = datetime(2026, 1, 1, tzinfo=UTC)
     digest = h(b"data").hex()
     entry = Entry(data_key(digest), 4, digest, at, metadata={CLIENT_MTIME: recorded})
-    Stager(repository, "main", kind="test").write(unclaimed([(b"t/b", encode_entry(entry))]))
+    Stager(repository, "main").write(unclaimed([(b"t/b", encode_entry(entry))]), kind="test")
     report = download_tree(repository, "main", b"t", target=tmp_path / "t")
     assert [path for path, _ in report.failures] == [b"t/b"]
     assert files(tmp_path / "t") == {b"a": b"data", b"c": b"more"}
@@ -142,7 +142,7 @@ def test_an_object_with_a_bad_address_fails_alone(
     put(anywhere, {b"t/a": b"data", b"t/c": b"more"})
     (tmp_path / "x").write_bytes(b"1234")
     entry = Entry(address, 4, "", datetime(2026, 1, 1, tzinfo=UTC))
-    Stager(anywhere, "main", kind="test").write(unclaimed([(b"t/b", encode_entry(entry))]))
+    Stager(anywhere, "main").write(unclaimed([(b"t/b", encode_entry(entry))]), kind="test")
     report = download_tree(anywhere, "main", b"t", target=tmp_path / "t")
     assert [path for path, _ in report.failures] == [b"t/b"]
     assert files(tmp_path / "t") == {b"a": b"data", b"c": b"more"}

@@ -110,11 +110,11 @@ class TestHere:
 
     def test_a_long_command_continues_in_a_second_operation(self, repository: Repository) -> None:
         value = encode_entry(entry_of(b"x"))
-        long = Stager(repository, "main", kind="upload")
-        long.write(unclaimed([(b"1", value)]))
-        long.write(unclaimed([(b"2", value)]))
+        long = Stager(repository, "main")
+        long.write(unclaimed([(b"1", value)]), kind="upload")
+        long.write(unclaimed([(b"2", value)]), kind="upload")
         stage(repository, "main", {b"other": b"x"})
-        long.write(unclaimed([(b"3", value)]))
+        long.write(unclaimed([(b"3", value)]), kind="upload")
         assert kinds(repository)[:3] == ["upload", "test", "upload"]
         newest, _, oldest = [each.operation for each in iter_log(repository)][:3]
         assert newest.metadata == {"continues": oldest.id.hex()}
@@ -162,7 +162,7 @@ class TestHere:
         monkeypatch.setattr(store, "write", meddle)
         value = encode_entry(entry_of(b"new"))
         changes = unclaimed([(b"%d" % number, value) for number in range(1, 6)])
-        Stager(repository, "main", kind="upload").write(changes)
+        Stager(repository, "main").write(changes, kind="upload")
         look()
         assert len(states) == 4
         for state in states[2::-1]:
@@ -244,10 +244,11 @@ def work(repository: Repository, number: int) -> None:
         with suppress(LostRace, NothingToDo, NotFound, AlreadyExists, Refused):
             match random.randrange(6):
                 case 0 | 1:
-                    long = Stager(repository, "main", kind="upload")
+                    long = Stager(repository, "main")
                     for part in range(3):
                         path = b"%d/%d" % (random.randrange(4), part)
-                        long.write(unclaimed([(path, encode_entry(entry_of(b"%d" % turn)))]))
+                        change = path, encode_entry(entry_of(b"%d" % turn))
+                        long.write(unclaimed([change]), kind="upload")
                 case 2:
                     commit(repository, "main", message=f"{number}-{turn}", committer="me")
                 case 3 | 4:

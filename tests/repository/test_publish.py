@@ -383,7 +383,7 @@ def test_a_namespace_that_needs_a_newer_version_is_refused(
 def add(repository: Repository, path: bytes, *, days_old: float = 0) -> None:
     """Commit an entry of some age, without its data."""
     entry = entry_of(path, at=repository.lake.runtime.now() - timedelta(days=days_old))
-    Stager(repository, "main", kind="test").write(unclaimed([(path, encode_entry(entry))]))
+    Stager(repository, "main").write(unclaimed([(path, encode_entry(entry))]), kind="test")
     commit(repository, "main", message=path.decode(), committer="me")
 
 
@@ -615,7 +615,7 @@ def test_push_checks_known_data_again_after_a_collection(
     put_data(bucket, b"a")
     branch.create(repository, "side", source="main")
     entry = entry_of(b"a", at=LONG_AGO)
-    Stager(repository, "side", kind="test").write(unclaimed([(b"a", encode_entry(entry))]))
+    Stager(repository, "side").write(unclaimed([(b"a", encode_entry(entry))]), kind="test")
     made = commit(repository, "side", message="a", committer="me")
     push(repository, "side", options=ME)
     fetch(repository)
@@ -640,7 +640,7 @@ def test_push_checks_many_data_objects_by_listing(
     paths = [b"%03d" % number for number in range(100)]
     entries = [(path, entry_of(path, at=LONG_AGO)) for path in paths]
     changes = [(path, encode_entry(entry)) for path, entry in entries]
-    Stager(repository, "main", kind="test").write(unclaimed(changes))
+    Stager(repository, "main").write(unclaimed(changes), kind="test")
     commit(repository, "main", message="many", committer="me")
     for path in paths[1:]:
         put_data(bucket, path)

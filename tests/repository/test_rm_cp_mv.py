@@ -291,7 +291,7 @@ def test_what_comes_while_a_tree_is_removed_stays(filled: Repository, meddling: 
 
 def test_no_changes_are_no_operation(filled: Repository) -> None:
     before = kinds(filled)
-    Stager(filled, "main", kind="test").write([])
+    Stager(filled, "main").write([], kind="test")
     assert kinds(filled) == before
 
 

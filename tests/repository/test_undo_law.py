@@ -167,11 +167,11 @@ class UndoMachine(RuleBasedStateMachine):
         from lakecli.committed.values import encode_entry
         from tests.support.lakes import entry_of
 
-        stager = self.stagers.setdefault(name, Stager(self.repository, name, kind="long"))
+        stager = self.stagers.setdefault(name, Stager(self.repository, name))
         newest = count_operations(self.repository)
         before = state_of(self.repository)
         with suppress(NotFound):
-            stager.write(unclaimed([(path, encode_entry(entry_of(data)))]))
+            stager.write(unclaimed([(path, encode_entry(entry_of(data)))]), kind="long")
         if count_operations(self.repository) > newest:
             self.undoable.append(before)
         if state_of(self.repository) != before:

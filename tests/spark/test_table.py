@@ -220,7 +220,7 @@ def test_addresses_that_are_not_allowed_are_refused(
     keep(anywhere, tmp_path / "t")
     outside = f"local://{tmp_path}/outside"
     entry = Entry(f"{outside}/secret", 7, "e", datetime(2026, 1, 1, tzinfo=UTC))
-    Stager(anywhere, "main", kind="test").write(unclaimed([(b"t/secret", encode_entry(entry))]))
+    Stager(anywhere, "main").write(unclaimed([(b"t/secret", encode_entry(entry))]), kind="test")
     with pytest.raises(OutsideAddress) as refused:
         rows(table(format="csv"))
     assert "canary" not in refused.value.message
@@ -272,8 +272,8 @@ def test_spark_reads_the_objects_itself(
     odd = outside / "a b+%3A.parquet"
     odd.write_bytes((source / "kind=1" / "f.parquet").read_bytes())
     entry = Entry(f"local://{odd}", odd.stat().st_size, "e", datetime(2026, 1, 1, tzinfo=UTC))
-    Stager(repository, "main", kind="test").write(
-        unclaimed([(b"t/kind=3/odd.parquet", encode_entry(entry))])
+    Stager(repository, "main").write(
+        unclaimed([(b"t/kind=3/odd.parquet", encode_entry(entry))]), kind="test"
     )
     remember(repository, [f"local://{outside}"])
     expected = table()

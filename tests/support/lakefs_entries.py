@@ -90,4 +90,4 @@ def stage_lakefs(
 
 def stage_values(repository: Repository, branch: str, values: Mapping[bytes, bytes]) -> None:
     """Stage encoded entries as they are; their objects may not exist."""
-    Stager(repository, branch, kind="test").write(unclaimed(sorted(values.items())))
+    Stager(repository, branch).write(unclaimed(sorted(values.items())), kind="test")

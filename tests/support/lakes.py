@@ -141,7 +141,7 @@ def stage_entries(
         (path, TOMBSTONE if entry is None else encode_entry(entry))
         for path, entry in sorted(entries.items())
     ]
-    Stager(repository, branch, kind="test").write(unclaimed(changes))
+    Stager(repository, branch).write(unclaimed(changes), kind="test")
 
 
 def read(repository: Repository, ref: str) -> dict[bytes, str]:

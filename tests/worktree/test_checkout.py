@@ -689,7 +689,7 @@ def test_an_unreadable_entry_is_a_failure(repository: Repository, root: Path) ->
     from lakecli.committed.values import encode_entry
 
     value = encode_entry(whole)
-    Stager(repository, "main", kind="test").write([(b"bad", ClaimedValue(value[:-3]))])
+    Stager(repository, "main").write([(b"bad", ClaimedValue(value[:-3]))], kind="test")
     try:
         commit(repository, "main", message="bad", committer="x")
     except IntegrityError:

@@ -49,17 +49,19 @@ class Stager:
     Args:
         repository: the repository of the branches.
         branch: the branch to stage on.
-        kind: the kind of the operation, as the log shows it.
     """
 
-    def __init__(self, repository: Repository, branch: str, *, kind: str) -> None:
+    def __init__(self, repository: Repository, branch: str) -> None:
         self._repository = repository
         self._branch = branch
-        self._kind = kind
         self._operation: Operation | None = None
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write(self, changes: Sequence[Change], *, kind: str) -> None:
         """Stage (path, claimed value or tombstone), in ascending order of paths.
+
+        Args:
+            changes: the changes.
+            kind: of the operation, as the log shows it.
 
         Raises:
             NotFound: no such branch.
@@ -68,7 +70,7 @@ class Stager:
             part = changes[start : start + BATCH]
             with self._repository.lake.kv.write() as txn:
                 present = branch_at(self._repository, txn, self._branch)
-                self._log(txn, present, [path for path, _ in part])
+                self._log(txn, present, [path for path, _ in part], kind)
                 area.put_many(txn, present.staging_token, part)
 
     def write_planned(
@@ -77,6 +79,7 @@ class Stager:
         paths: Sequence[bytes],
         plan: Callable[[View], tuple[Parts, T]],
         *,
+        kind: str,
         view: View | None = None,
     ) -> T:
         """Stage what a plan makes of a branch; plan again if some paths change meanwhile.
@@ -86,6 +89,7 @@ class Stager:
             paths: the paths that it reads there.
             plan: returns branches and what to stage on each, in ascending order of paths, and what
                 this method is to return.
+            kind: of the operation, as the log shows it.
             view: the view that the first plan is made of; ``None``: the present one.
 
         Raises:
@@ -100,7 +104,7 @@ class Stager:
                 staged = [(path, seen.staged_at(path)) for path in paths]
             parts = [(name, changes) for name, changes in parts if changes]
             tree, view = seen.commit.metarange_id, None
-            if not parts or self._write_unless_changed(parts, source, tree, staged):
+            if not parts or self._write_unless_changed(parts, source, tree, staged, kind):
                 return result
         raise LostRace(
             f"the objects changed {MAX_ATTEMPTS} times while they were read: "
@@ -114,6 +118,7 @@ class Stager:
         source: str,
         tree: MetarangeId,
         staged: Sequence[tuple[bytes, bytes | None]],
+        kind: str,
     ) -> bool:
         """Stage changes in one transaction if a branch has this tree, and this staged."""
         with self._repository.lake.kv.write() as txn:
@@ -126,7 +131,7 @@ class Stager:
                 return False
             for name, changes in parts:
                 present = branch_at(self._repository, txn, name)
-                self._log(txn, present, [path for path, _ in changes])
+                self._log(txn, present, [path for path, _ in changes], kind)
                 area.put_many(txn, present.staging_token, changes)
         return True
 
@@ -160,7 +165,7 @@ class Stager:
                 check_none_sent(txn, self._repository, branch.name)
                 if branch.commit_id != head:
                     return False
-            self._log(txn, branch, part)
+            self._log(txn, branch, part, "branch reset")
             commit = refs.get_commit(branch.commit_id)
             below = View(self._repository, txn, commit, branch.sealed_tokens, branch.name)
             covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
@@ -168,7 +173,9 @@ class Stager:
                 refs.put_branch(operation_log.outdate(txn, self._repository, branch))
         return True
 
-    def _log(self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes]) -> None:
+    def _log(
+        self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes], kind: str
+    ) -> None:
         """Record in the operation that these paths are about to be written."""
         change = StagingChange(branch.name, branch.staging_token)
         begun = self._operation
@@ -176,7 +183,7 @@ class Stager:
             self._operation = operation_log.append(
                 txn,
                 self._repository,
-                kind=self._kind,
+                kind=kind,
                 staging=[change],
                 metadata=None if begun is None else {"continues": begun.id.hex()},
             )
@@ -198,7 +205,7 @@ def stage_entry(repository: Repository, branch: str, path: bytes, entry: Entry) 
     value = claim_entry(repository, path, entry)
     (present,) = values_on(repository, branch, [path])
     if present is None or identity_of(present) != identity_of(value):
-        Stager(repository, branch, kind="stage").write([(path, value)])
+        Stager(repository, branch).write([(path, value)], kind="stage")
 
 
 def values_on(repository: Repository, branch: str, paths: Sequence[bytes]) -> list[bytes | None]:
@@ -290,7 +297,7 @@ def claimed_batches(view: View, below: bytes, target: bytes) -> Iterator[list[Ch
 
 
 def remove_unchanged(
-    stager: Stager, view: View, branch: str, batch: Sequence[tuple[bytes, bytes]]
+    stager: Stager, view: View, branch: str, batch: Sequence[tuple[bytes, bytes]], kind: str
 ) -> int:
     """Stage the deletion of those records of a view that have not changed since.
 
@@ -299,6 +306,7 @@ def remove_unchanged(
         view: the state in which the records were read.
         branch: its name.
         batch: paths and encoded entries.
+        kind: of the operation, as the log shows it.
 
     Returns:
         How many were removed.
@@ -311,4 +319,4 @@ def remove_unchanged(
         left = [path for path, value in batch if now is view or is_same(now.find(path), value)]
         return [(branch, [(path, TOMBSTONE) for path in left])], len(left)
 
-    return stager.write_planned(branch, [path for path, _ in batch], plan, view=view)
+    return stager.write_planned(branch, [path for path, _ in batch], plan, kind=kind, view=view)

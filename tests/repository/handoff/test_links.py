@@ -65,13 +65,14 @@ def test_each_path_has_its_type_and_its_file_name(
     repository: Repository, store: SigningStore
 ) -> None:
     entry = entry_of(b"same bytes")
-    Stager(repository, "main", kind="test").write(
+    Stager(repository, "main").write(
         unclaimed(
             [
                 (b"p/a.csv", encode_entry(entry._replace(content_type="text/csv"))),
                 (b"p/\xff.bin", encode_entry(entry._replace(content_type=""))),
             ]
-        )
+        ),
+        kind="test",
     )
     read(repository, "main", b"")
     keys = {key for key, _ in store.requests}
@@ -127,8 +128,8 @@ def test_an_external_object_fails_alone(
     commit_all(repository, {b"p/b": b"2"})
     elsewhere = entry_of(b"1")._replace(physical_address=f"local://{tmp_path}/other/a")
     unknown = entry_of(b"1")._replace(physical_address="ftp://host/a")
-    Stager(repository, "main", kind="test").write(
-        unclaimed([(b"p/a", encode_entry(elsewhere)), (b"p/c", encode_entry(unknown))])
+    Stager(repository, "main").write(
+        unclaimed([(b"p/a", encode_entry(elsewhere)), (b"p/c", encode_entry(unknown))]), kind="test"
     )
     handoff = read(repository, "main", b"p")
     assert handoff.totals.count == 1
