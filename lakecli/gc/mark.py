@@ -22,15 +22,7 @@ from lakecli.committed.tree_store import MissingTable, RemoteSource
 from lakecli.engine.runner import Location, OpenStore
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.errors import IntegrityError
-from lakecli.gc.data_objects import (
-    LakeFsPart,
-    ListingPart,
-    addresses_in,
-    all_parts,
-    digests_of,
-    kind_of_part,
-    list_part,
-)
+from lakecli.gc.live_set import open_live
 from lakecli.gc.policy import LakeFsAhead, Work, check_not_newer, check_stopped
 from lakecli.gc.report import (
     KINDS,
@@ -45,8 +37,16 @@ from lakecli.gc.report import (
     tables_left,
 )
 from lakecli.gc.roots import Roots
-from lakecli.gc.spark_live_set import open_live
 from lakecli.gc.state import DIGEST, split, total_of
+from lakecli.gc.tasks import (
+    LakeFsPart,
+    ListingPart,
+    addresses_in,
+    all_parts,
+    digests_of,
+    kind_of_part,
+    list_part,
+)
 from lakecli.remote.gc_protocol import iter_expired
 from lakecli.repository.contract import Notice
 from lakecli.sstable.block import payload_of

@@ -30,7 +30,6 @@ from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS
 from lakecli.base.model import CommitId, MetarangeId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
-from lakecli.gc.data_objects import addresses_in, digests_of
 from lakecli.gc.known_refs import (
     KnownRefs,
     Positions,
@@ -43,6 +42,7 @@ from lakecli.gc.known_refs import (
 )
 from lakecli.gc.policy import Rules, Times
 from lakecli.gc.report import Doomed
+from lakecli.gc.tasks import addresses_in, digests_of
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation

@@ -24,13 +24,6 @@ from lakecli.base.layout import SSTABLES
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.runner import Runner
 from lakecli.errors import NothingToDo
-from lakecli.gc.data_objects import (
-    digest_of_key,
-    kind_of_part,
-    list_parts,
-    part_named,
-    recent_lakefs_parts,
-)
 from lakecli.gc.known_refs import (
     KnownRefs,
     RefsWentBack,
@@ -87,6 +80,13 @@ from lakecli.gc.state import (
     status_of,
     undo,
     undo_condemnation,
+)
+from lakecli.gc.tasks import (
+    digest_of_key,
+    kind_of_part,
+    list_parts,
+    part_named,
+    recent_lakefs_parts,
 )
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import ObservedState, Phase, iter_keeps

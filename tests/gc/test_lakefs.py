@@ -26,7 +26,17 @@ from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.engine.runner import LocalRunner, OpenStore
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.fsck.check import fsck
-from lakecli.gc.data_objects import (
+from lakecli.gc.policy import (
+    LakeFsAhead,
+    LakeFsWrites,
+    NotConfirmed,
+    Rules,
+    SharedNamespace,
+    Times,
+    put_rules,
+)
+from lakecli.gc.run import Action, GcOptions, GcReport, advance, status, undo
+from lakecli.gc.tasks import (
     LAKEFS_PART,
     LakeFsPart,
     PartListing,
@@ -38,16 +48,6 @@ from lakecli.gc.data_objects import (
     list_part,
     recent_lakefs_parts,
 )
-from lakecli.gc.policy import (
-    LakeFsAhead,
-    LakeFsWrites,
-    NotConfirmed,
-    Rules,
-    SharedNamespace,
-    Times,
-    put_rules,
-)
-from lakecli.gc.run import Action, GcOptions, GcReport, advance, status, undo
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.gc_protocol import Phase, read_state
@@ -641,7 +641,7 @@ def test_every_form_of_an_old_address_keeps_the_object(name: str) -> None:
 def test_parts_of_a_large_namespace_have_all_partitions(
     taken: Taken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakecli.gc.data_objects._FEW", 1)
+    monkeypatch.setattr("lakecli.gc.tasks._FEW", 1)
     monkeypatch.setattr("lakecli.engine.runner.FEW", 1)
     taken.time.pass_by(MONTH)
     make_commit(taken.clones[0], {b"a": b"1"})
@@ -653,7 +653,7 @@ def test_parts_of_a_large_namespace_have_all_partitions(
 def test_a_large_namespace_is_listed_from_the_first_server_to_two_days_ahead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lakecli.gc.data_objects._FEW", 2)
+    monkeypatch.setattr("lakecli.gc.tasks._FEW", 2)
     now = datetime(2027, 1, 1, tzinfo=UTC)
     times = Times(now, GRACE)
     store = MemoryStore()

@@ -30,10 +30,8 @@ from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied
 from lakecli.fsck.check import fsck
-from lakecli.gc import spark_live_set, state
-from lakecli.gc.data_objects import DigestSet
-from lakecli.gc.run import Action, GcOptions, advance
-from lakecli.gc.spark_live_set import (
+from lakecli.gc import live_set, state
+from lakecli.gc.live_set import (
     Reading,
     Remainder,
     SparkLiveSet,
@@ -43,7 +41,9 @@ from lakecli.gc.spark_live_set import (
     read_digests,
     rows,
 )
+from lakecli.gc.run import Action, GcOptions, advance
 from lakecli.gc.state import DIGEST, MARKS, LostMarks
+from lakecli.gc.tasks import DigestSet
 from lakecli.remote.gc_protocol import LEASE, Phase, StateMoved, read_state
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
@@ -108,7 +108,7 @@ class Place(NamedTuple):
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(spark_live_set, "BYTES_PER_TASK", 4_096)
+    monkeypatch.setattr(live_set, "BYTES_PER_TASK", 4_096)
     monkeypatch.setattr("lakecli.engine.spark_joins.ROWS_PER_PARTITION", 100)
     monkeypatch.setattr("lakecli.engine.spark_runner.BEAT", 0.05)
     with open_lake(tmp_path) as lake:
@@ -438,7 +438,7 @@ def number_batch(number: int) -> Any:
 
 
 def test_tasks_are_sized_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_live_set, "BYTES_PER_TASK", 100)
+    monkeypatch.setattr(live_set, "BYTES_PER_TASK", 100)
     names = [
         Kept(bytes([number]) * 32, size) for number, size in enumerate([60, 40, 1, 99, 500, 1])
     ]

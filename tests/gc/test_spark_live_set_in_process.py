@@ -15,16 +15,8 @@ from lakecli.engine.runner import LocalRunner, OpenStore
 from lakecli.engine.scratch import Kept, Scratch, load_value, take_value
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import LostRace
-from lakecli.gc import spark_live_set
-from lakecli.gc.data_objects import (
-    DataPart,
-    DigestSet,
-    LakeFsPart,
-    PartListing,
-    garbage_of,
-)
-from lakecli.gc.run import Action, GcOptions, Sweep, advance
-from lakecli.gc.spark_live_set import (
+from lakecli.gc import live_set
+from lakecli.gc.live_set import (
     Reading,
     SparkLiveSet,
     counts_row,
@@ -32,7 +24,15 @@ from lakecli.gc.spark_live_set import (
     open_live,
     rows,
 )
+from lakecli.gc.run import Action, GcOptions, Sweep, advance
 from lakecli.gc.state import DIGEST, MARKS, LostMarks, SweepLease
+from lakecli.gc.tasks import (
+    DataPart,
+    DigestSet,
+    LakeFsPart,
+    PartListing,
+    garbage_of,
+)
 from lakecli.stores.contract import Version
 from lakecli.stores.memory import MemoryStore
 from tests.gc.test_spark_live_set import RECORDS, Place, collect, contents, grow_old, place
@@ -49,7 +49,7 @@ def test_joins_condemn_and_delete_the_same(
 ) -> None:
     monkeypatch.setattr(places, "FEW", few)
     monkeypatch.setattr(places, "OBJECTS_PER_PREFIX", 1)
-    monkeypatch.setattr(spark_live_set, "_BATCH", 7)
+    monkeypatch.setattr(live_set, "_BATCH", 7)
     steps = []
     for runner in (LocalRunner(), place.runner(InProcess())):
         condemned = collect(place.directory, runner, Action.CONDEMNED)
@@ -112,7 +112,7 @@ def test_progress_ends_at_its_total(
 
 def test_each_digest_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever those in memory are large enough, and what is left by the job that reads them."""
-    monkeypatch.setattr(spark_live_set, "_BUFFERED", 2 * DIGEST)
+    monkeypatch.setattr(live_set, "_BUFFERED", 2 * DIGEST)
     store = MemoryStore()
     runner = SparkRunner.__new__(SparkRunner)
     runner.scratch = Scratch(OpenStore(store), bytes(16))  # type: ignore[arg-type]
@@ -139,10 +139,10 @@ def test_references_that_were_read_here_are_written_too() -> None:
 
 
 def test_parts_with_a_prefix_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_live_set, "digits_for", lambda _store: 3)
+    monkeypatch.setattr(live_set, "digits_for", lambda _store: 3)
     whole, one, of_lakefs = DataPart(DATA, 1.0), DataPart(f"{DATA}ab/", 1.0), LakeFsPart("x", 1.0)
     pieces = [one._replace(prefix=f"{DATA}ab/{digit}") for digit in "0123456789abcdef"]
-    tasks = spark_live_set.tasks_of(MemoryStore(), [whole, one, of_lakefs])
+    tasks = live_set.tasks_of(MemoryStore(), [whole, one, of_lakefs])
     assert tasks == [(0, whole), *((1, each) for each in pieces), (2, of_lakefs)]
 
 

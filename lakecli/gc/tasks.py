@@ -15,7 +15,7 @@ A list of objects consists of records of `RECORD` bytes: the digest, and the siz
 
 Those in use are, in this process, a set of digests on disk, of any size: `DigestSet`. Digests are
 divided among 256 files by their first byte. Look-ups come sorted, so that one file at a time is in
-memory, as a set. `spark_live_set` has the set on Spark.
+memory, as a set. `live_set` has the set on Spark.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ from lakecli.engine.spark_joins import (
     results_of,
 )
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.gc.data_objects import (
+from lakecli.gc.policy import Work
+from lakecli.gc.state import DIGEST, RECORD, Marks, split, total_of
+from lakecli.gc.tasks import (
     DataPart,
     DigestSet,
     ListingPart,
@@ -40,8 +42,6 @@ from lakecli.gc.data_objects import (
     garbage_of,
     list_part,
 )
-from lakecli.gc.policy import Work
-from lakecli.gc.state import DIGEST, RECORD, Marks, split, total_of
 from lakecli.stores.contract import ObjectStore
 
 NAMES: Final = ["part", "digest", "size", "key", "version", "stat"]
