@@ -2,19 +2,19 @@
 
 ::
 
-    run             the verb: condemn garbage, and delete what is still old, unreached, and not kept
-    mark            find what is in use, and garbage: what is old and reached from no root
-    roots           the roots of garbage collection: refs, their recent past, what this clone has
-    live_set        the data objects in use, on Spark: compared with listings by joins
-    tasks           list data objects in parts; those in use, in this process: digests on disk
-    state           the state in the bucket: condemned objects, the right to delete, status, undo
-    report          kinds of garbage, totals, the summary by branch, reports in the bucket
-    policy          options, what a run begins with, rules; where nothing may be deleted
-    known_refs      read the refs in the bucket, and refuse them if one vanished or went back
+    run         the verb: condemn garbage, and delete what is still old, unreached, and not kept
+    mark        find what is in use, and garbage: what is old and reached from no root
+    roots       the roots of garbage collection: refs, their recent past, what this clone has
+    live_set    the data objects in use: digests on disk, or on Spark; compared with listings
+    tasks       list data objects in parts, read trees and ranges, by any runner
+    state       the state in the bucket: condemned objects, the right to delete, status, undo
+    report      kinds of garbage, totals, the summary by branch, reports in the bucket
+    policy      options, what a run begins with, rules; where nothing may be deleted
+    known_refs  read the refs in the bucket, and refuse them if one vanished or went back
 
 Each module imports only modules below it. `run.prepare` and `run.take` advance the state in the
 bucket (`lakecli.remote.gc_protocol`) as far as time allows. The work that grows with the data, in
-`mark` and `tasks`, runs on any runner.
+`tasks`, runs on any runner.
 
 `lakecli.remote.gc_protocol` explains why no object in use is lost; `tests/gc/protocol.py`
 checks the argument step by step. May import `lakecli.engine` and everything below it.

@@ -1,5 +1,9 @@
-"""The data objects in use, on Spark: digests in the namespace, compared by joins on executors.
+"""The data objects in use: a set of digests, with which condemned and listed ones are compared.
 
+In this process the set is on disk, of any size: `DigestSet`. Digests are divided among 256 files by
+their first byte. Look-ups come sorted, so that one file at a time is in memory, as a set.
+
+On Spark, digests are in the namespace, and are compared by joins on executors: `SparkLiveSet`.
 Executors write the digests that they find in ranges to the scratch prefix of the runner (see
 `lakecli.engine.scratch`), and only names come back. One job of Spark then reads them and lists
 the data objects, joins both by digest, and writes what is left of each part there, too. The driver
@@ -12,11 +16,16 @@ row without a digest has the counts of a task, which no join removes.
 from __future__ import annotations
 
 import json
+import tempfile
+from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import repeat
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from lakecli.base.layout import DATA
+from lakecli.base.layout import DATA, data_key
 from lakecli.engine.errors_as_json import new_nonce
 from lakecli.engine.runner import Runner, digits_for, divided
 from lakecli.engine.scratch import Kept, Scratch
@@ -31,23 +40,169 @@ from lakecli.engine.spark_joins import (
 )
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.gc.policy import Work
-from lakecli.gc.state import DIGEST, RECORD, Marks, split, total_of
-from lakecli.gc.tasks import (
-    DataPart,
-    DigestSet,
-    ListingPart,
-    LiveSet,
-    PartGarbage,
-    PartListing,
-    garbage_of,
-    list_part,
-)
-from lakecli.stores.contract import ObjectStore
+from lakecli.gc.state import DIGEST, RECORD, Garbage, Marks, split, total_of
+from lakecli.gc.tasks import DataPart, ListingPart, PartListing, list_part, list_parts
+from lakecli.stores.contract import ObjectStore, Version
 
 NAMES: Final = ["part", "digest", "size", "key", "version", "stat"]
 COLUMNS: Final = "part int, digest binary, size bigint, key string, version string, stat binary"
 
 _BATCH: Final = 65_536
+_BUFFERED: Final = 32 << 20
+
+
+def open_live(runner: Runner) -> LiveSet:
+    """Return an empty set for the data objects in use.
+
+    On Spark the set is in the namespace, unless that may not be written.
+    """
+    if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
+        return SparkLiveSet(runner, runner.scratch)
+    return DigestSet()
+
+
+def garbage_of(records: bytes, keys: Sequence[str], versions: Sequence[str]) -> Iterator[Garbage]:
+    """Yield the key and the version of each object that was listed with `keys`."""
+    named = keys or (data_key(record[:DIGEST].hex()) for record in split(records))
+    return zip(named, map(Version, versions) if versions else repeat(Version("")), strict=False)
+
+
+class PartGarbage(NamedTuple):
+    """The condemned objects of one part that are still there and still unreached.
+
+    Attributes:
+        name: the name of the part.
+        spared: number of condemned objects that are in use.
+        objects: number of objects that are garbage.
+        size: bytes of these.
+        garbage: the same objects; to be iterated once.
+    """
+
+    name: str
+    spared: int
+    objects: int
+    size: int
+    garbage: Iterable[Garbage]
+
+
+class LiveSet(ABC):
+    """The digests of the data objects in use; to be closed.
+
+    Attributes:
+        scratch: where tasks write the digests that they find; ``None``: they return them.
+    """
+
+    scratch: Scratch | None = None
+
+    def close(self) -> None:  # noqa: B027 - one on Spark has nothing of its own
+        """Delete what the set has stored on this machine."""
+
+    @abstractmethod
+    def add(self, digests: bytes) -> None:
+        """Add digests of 32 bytes each, ascending."""
+
+    def add_written(self, kept: Kept) -> None:
+        """Add digests that a task has written to `scratch`."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
+        """List parts; yield each with the records of those old objects that are not in use."""
+
+    @abstractmethod
+    def iter_garbage(
+        self, work: Work, mark: str, parts: Sequence[ListingPart]
+    ) -> Iterator[PartGarbage | None]:
+        """Yield what of the condemned objects of some parts is still there, old and unreached.
+
+        While that is still unknown, yield ``None`` every few seconds.
+
+        Args:
+            work: what the collection works with.
+            mark: the name of the lists of condemned objects.
+            parts: the parts to list again, with keys and versions.
+
+        Raises:
+            LostMarks: a list is missing or damaged.
+        """
+
+
+class DigestSet(LiveSet):
+    """The set on the disk of this machine; its files are deleted at the end."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="lakecli-gc-")
+        self._buckets = [bytearray() for _ in range(256)]
+        self._buffered = 0
+        self._loaded: tuple[int, frozenset[bytes]] | None = None
+
+    def close(self) -> None:
+        """Delete the files."""
+        self._directory.cleanup()
+
+    def add(self, digests: bytes) -> None:
+        """Add digests of 32 bytes each, ascending."""
+        count = len(digests) // DIGEST
+        start = 0
+        while start < count:
+            first = digests[start * DIGEST]
+            end = bisect_right(
+                range(count), first, lo=start, key=lambda number: digests[number * DIGEST]
+            )
+            self._buckets[first] += digests[start * DIGEST : end * DIGEST]
+            start = end
+        self._buffered += len(digests)
+        self._loaded = None
+        if self._buffered >= _BUFFERED:
+            self._write()
+
+    def _write(self) -> None:
+        for number, bucket in enumerate(self._buckets):
+            if bucket:
+                with self._path(number).open("ab") as file:
+                    file.write(bucket)
+                bucket.clear()
+        self._buffered = 0
+
+    def _path(self, number: int) -> Path:
+        return Path(self._directory.name, f"{number:02x}")
+
+    def _load(self, number: int) -> frozenset[bytes]:
+        if self._loaded is None or self._loaded[0] != number:
+            path = self._path(number)
+            data = path.read_bytes() if path.exists() else b""
+            data += self._buckets[number]
+            found = frozenset(data[at : at + DIGEST] for at in range(0, len(data), DIGEST))
+            self._loaded = number, found
+        return self._loaded[1]
+
+    def without(self, records: bytes) -> bytes:
+        """Return the records, of `RECORD` bytes each, whose digests are not in the set."""
+        kept = [record for record in split(records) if record[:DIGEST] not in self._load(record[0])]
+        return b"".join(kept)
+
+    def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
+        """List parts in tasks; see `LiveSet`."""
+        for _, listed in list_parts(work, parts):
+            yield listed._replace(records=self.without(listed.records))
+
+    def iter_garbage(
+        self, work: Work, mark: str, parts: Sequence[ListingPart]
+    ) -> Iterator[PartGarbage]:
+        """List parts in tasks; see `LiveSet`. The first part is known soon."""
+        for part, listed in list_parts(work, parts):
+            condemned = Marks(work.store, mark).data(part.name)
+            unreached = self.without(condemned)
+            wanted = {record[:DIGEST] for record in split(unreached)}
+            garbage = garbage_of(listed.records, listed.keys, listed.versions)
+            found = {
+                record: each
+                for record, each in zip(split(listed.records), garbage, strict=True)
+                if record[:DIGEST] in wanted
+            }
+            spared = (len(condemned) - len(unreached)) // RECORD
+            total = total_of(b"".join(found))
+            yield PartGarbage(part.name, spared, *total, list(found.values()))
 
 
 class Reading(NamedTuple):
@@ -225,18 +380,6 @@ def counts_row(number: int, counts: list[Any]) -> Any:  # noqa: ANN401 - of pyar
 
 BYTES_PER_TASK: Final = 64 << 20
 """Bytes of digests that one task reads, at most, unless one object has more."""
-
-_BUFFERED: Final = 32 << 20
-
-
-def open_live(runner: Runner) -> LiveSet:
-    """Return an empty set for the data objects in use.
-
-    On Spark the set is in the namespace, unless that may not be written.
-    """
-    if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
-        return SparkLiveSet(runner, runner.scratch)
-    return DigestSet()
 
 
 class SparkLiveSet(LiveSet):

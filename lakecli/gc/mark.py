@@ -2,28 +2,23 @@
 
 `Mark` follows the roots to everything that is in use, and condemns what is listed, old and not in
 use. A sweep finds what is in use by the same functions. `Reach` follows roots and trees to the
-data objects, reading each distinct metarange and range once; `read_trees` and `read_ranges` are the
-work that grows with the data: pure functions, for any runner.
+data objects, reading each distinct metarange and range once, in tasks.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
-from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
-from lakecli.base.layout import DATA, LAKEFS_MARKER, MAX_TABLE_SIZE, SSTABLES, sstable_key
-from lakecli.base.model import CommitId, MetarangeId, RefKind
-from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
-from lakecli.committed.tree_store import MissingTable, RemoteSource
-from lakecli.engine.runner import Location, OpenStore
-from lakecli.engine.scratch import Kept, Scratch
-from lakecli.errors import IntegrityError
+from lakecli.base.layout import DATA, LAKEFS_MARKER, SSTABLES, sstable_key
+from lakecli.base.model import CommitId, RefKind
+from lakecli.committed.tree_store import MissingTable
+from lakecli.engine.runner import OpenStore
 from lakecli.gc.live_set import open_live
-from lakecli.gc.policy import LakeFsAhead, Work, check_not_newer, check_stopped
+from lakecli.gc.policy import LakeFsAhead, Work, check_stopped
 from lakecli.gc.report import (
     KINDS,
     MOST_REFS,
@@ -39,25 +34,24 @@ from lakecli.gc.report import (
 from lakecli.gc.roots import Roots
 from lakecli.gc.state import DIGEST, split, total_of
 from lakecli.gc.tasks import (
+    KINDS_OF_TABLES,
     LakeFsPart,
     ListingPart,
-    addresses_in,
+    TableInfo,
+    TablesRead,
     all_parts,
-    digests_of,
+    iter_ranges,
+    iter_trees,
     kind_of_part,
+    kinds_of,
     list_part,
 )
 from lakecli.remote.gc_protocol import iter_expired
 from lakecli.repository.contract import Notice
-from lakecli.sstable.block import payload_of
-from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.capabilities import UploadNotFound, uploads_of
-from lakecli.stores.contract import ObjectNotFound, ObjectStore, Version, get_bounded, is_much_less
-from lakecli.stores.streams import batches
+from lakecli.stores.contract import ObjectStore, is_much_less
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
-KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
-_PART_KINDS: Final = 64
 
 
 class Mark:
@@ -159,30 +153,6 @@ class Mark:
         self._garbage.add(doomed.kind, doomed.size)
 
 
-PART_TABLES: Final = 8
-
-_INLINE: Final = 4 << 10
-"""Bytes of digests that are returned even where larger ones go to the namespace."""
-
-
-class TablesRead(NamedTuple):
-    """What ranges or metaranges refer to.
-
-    Attributes:
-        references: digests of data objects, or IDs of ranges: 32 bytes each, in ascending order.
-        entries: number of records in the tables.
-        foreign: number of tables that lakecli did not write.
-        missing: IDs of missing tables.
-        kept: names the references of ranges where they are in the namespace, and not here.
-    """
-
-    references: bytes
-    entries: int
-    foreign: int
-    missing: tuple[str, ...]
-    kept: Kept | None = None
-
-
 class Reach:
     """Reads trees and ranges, and records what they refer to.
 
@@ -249,18 +219,17 @@ class Reach:
             IntegrityError: a table is damaged.
         """
         wanted: set[str] = set(ranges)
-        for ids, read in self._read(read_trees, set(trees) - self.trees):
+        for ids, read in iter_trees(self.work, set(trees) - self.trees):
+            self._count(read)
             for tree in read.missing:
                 if must_exist and tree not in collected:
                     raise MissingTable(sstable_key(tree), self.work.store.uri)
             self.trees.update(ids)
             wanted.update(_ids_of(read.references))
-        lakefs = self.work.lakefs
-        old_layout = lakefs is not None and lakefs.old_layout
-        task = partial(
-            read_ranges, must_exist=must_exist, old_layout=old_layout, scratch=self.live.scratch
-        )
-        for ids, read in self._read(task, wanted - self.ranges):
+        for ids, read in iter_ranges(
+            self.work, wanted - self.ranges, must_exist=must_exist, scratch=self.live.scratch
+        ):
+            self._count(read)
             self.ranges.update(ids)
             self.entries += read.entries
             self.live.add(read.references)
@@ -290,107 +259,16 @@ class Reach:
                 key = keys.get(next(split(listed.records)), DATA)
                 raise LakeFsAhead(work, key, work.last_dump)
 
-    def _read(
-        self, task: Callable[[Location, Sequence[str]], TablesRead], ids: Collection[str]
-    ) -> Iterator[tuple[Sequence[str], TablesRead]]:
-        """Yield the parts of some tables as they are read; count what is missing or foreign."""
-        for part, read in self.work.run(task, list(batches(sorted(ids), PART_TABLES))):
-            self.lost.update(read.missing)
-            self.foreign += read.foreign
-            yield part, read
+    def _count(self, read: TablesRead) -> None:
+        """Count tables that are missing or that lakecli did not write."""
+        self.lost.update(read.missing)
+        self.foreign += read.foreign
 
 
 def _ids_of(packed: bytes) -> Iterator[str]:
     """Yield packed IDs, of 32 bytes each, as hex."""
     for at in range(0, len(packed), DIGEST):
         yield packed[at : at + DIGEST].hex()
-
-
-def read_trees(location: Location, ids: Sequence[str]) -> TablesRead:
-    """Read metaranges; some may be missing.
-
-    Raises:
-        IntegrityError: a table is damaged.
-    """
-
-    def ranges_in(tree: str, table: SSTable) -> Iterator[bytes]:
-        values = load_metarange(MetarangeId(tree), table).values
-        return (bytes.fromhex(range_id_of(value)) for value in values)
-
-    read, found = _read(location.store(), ids, ranges_in, must_exist=False)
-    return read._replace(references=b"".join(sorted(found)))
-
-
-def read_ranges(
-    location: Location,
-    ids: Sequence[str],
-    *,
-    must_exist: bool,
-    old_layout: bool,
-    scratch: Scratch | None = None,
-) -> TablesRead:
-    """Search ranges for everything that looks like the address of a data object.
-
-    Values are not decoded: they contain the address verbatim, and text that only looks like one at
-    most keeps an object that is garbage.
-
-    Args:
-        location: the namespace.
-        ids: IDs of the ranges.
-        must_exist: whether a missing range is an error.
-        old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
-        scratch: where to write the digests; ``None``: they are returned.
-
-    Raises:
-        MissingTable: a range that must exist is missing.
-        IntegrityError: a range is damaged.
-    """
-
-    def addresses(_id: str, table: SSTable) -> Iterator[bytes]:
-        check_kind(table, "range")
-        for number in range(table.block_count):
-            payload = bytes(payload_of(table.stored_block(number)))
-            yield from addresses_in(payload, old_layout=old_layout)
-
-    read, found = _read(location.store(), ids, addresses, must_exist=must_exist)
-    digests = digests_of(found)
-    if scratch is None or len(digests) <= _INLINE:
-        return read._replace(references=digests)
-    return read._replace(kept=scratch.write(digests))
-
-
-def _read(
-    store: ObjectStore,
-    ids: Sequence[str],
-    references_in: Callable[[str, SSTable], Iterator[bytes]],
-    *,
-    must_exist: bool,
-) -> tuple[TablesRead, set[bytes]]:
-    """Read tables; return the counts, and the distinct references in all of them."""
-    found: set[bytes] = set()
-    entries, foreign, missing = 0, 0, []
-    for table_id in ids:
-        key = sstable_key(table_id)
-        try:
-            table = SSTable(BytesSource(key, get_bounded(store, key, MAX_TABLE_SIZE)))
-        except ObjectNotFound:
-            if must_exist:
-                raise MissingTable(key, store.uri) from None
-            missing.append(table_id)
-            continue
-        found.update(references_in(table_id, table))
-        entries += table.count
-        foreign += not is_ours(table)
-    return TablesRead(b"", entries, foreign, tuple(missing)), found
-
-
-class TableInfo(NamedTuple):
-    """A range or metarange in a listing."""
-
-    size: int
-    is_old: bool
-    version: Version
-    modified_at: datetime
 
 
 def list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
@@ -425,76 +303,6 @@ def _list_tables(work: Work) -> tuple[dict[str, TableInfo], int]:
         elif info.key != LAKEFS_MARKER:
             files += 1
     return tables, files
-
-
-def kinds_of(
-    work: Work,
-    tables: dict[str, TableInfo],
-    ids: Collection[str],
-    *,
-    renewed: Collection[str] = (),
-) -> dict[str, str]:
-    """Return ``ranges`` or ``metaranges`` for each table that may be garbage.
-
-    Those of lakeFS may be garbage if it has stopped.
-
-    Args:
-        work: what the collection works with.
-        tables: the tables that are listed.
-        ids: of those to look at.
-        renewed: those of them whose date a writer has renewed.
-
-    Raises:
-        LakeFsWrites: lakeFS wrote one of them after it was confirmed to have stopped.
-        LakeFsAhead: lakeFS wrote one of them after the last refs dump.
-    """
-    sizes = ((each, tables[each].size) for each in sorted(ids))
-    lakefs = work.lakefs
-    found = {}
-    for _, kinds in work.run(read_kinds, list(batches(sizes, _PART_KINDS))):
-        for each in kinds:
-            if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
-                key, at = SSTABLES + each.id, tables[each.id].modified_at
-                check_not_newer(work, key, at)
-                dumped = work.last_dump
-                if dumped is not None and at > dumped and each.id not in renewed:
-                    raise LakeFsAhead(work, key, dumped)
-            elif not each.ours:
-                continue
-            found[each.id] = each.kind
-    return found
-
-
-class TableKind(NamedTuple):
-    """The kind of a table: ``ranges``, ``metaranges`` or another; and whether lakecli wrote it."""
-
-    id: str
-    kind: str
-    ours: bool
-
-
-def read_kinds(location: Location, part: Sequence[tuple[str, int]]) -> list[TableKind]:
-    """Return the kinds of tables by their properties; one that cannot be read is not lakecli's.
-
-    Objects that are larger than any table are not read, and left out.
-
-    Args:
-        location: the namespace.
-        part: IDs and sizes in bytes.
-    """
-    found = []
-    for table_id, size in part:
-        if size > MAX_TABLE_SIZE:
-            continue
-        source = RemoteSource(location.store(), sstable_key(table_id), size=size)
-        try:
-            table = SSTable(source)
-        except IntegrityError:
-            found.append(TableKind(table_id, "", ours=False))
-            continue
-        kind = table.properties.get("type", b"").decode("ascii", "replace")
-        found.append(TableKind(table_id, kind, is_ours(table)))
-    return found
 
 
 def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:

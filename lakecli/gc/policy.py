@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import MAX_RULES_SIZE, lakefs_object
 from lakecli.base.parsing import parse_json
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.engine.runner import Location, Runner
+from lakecli.engine.runner import Runner
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.gc.known_refs import KnownRefs
 from lakecli.remote.gc_protocol import DEFAULT_GRACE, RULES_KEY, STALE_AFTER, ObservedState, Phase
@@ -34,9 +33,6 @@ from lakecli.repository.lakefs.kept_dumps import (
     written_at,
 )
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore
-
-P = TypeVar("P")
-R = TypeVar("R")
 
 
 class GcOptions(NamedTuple):
@@ -114,14 +110,6 @@ class Work(NamedTuple):
     def is_idle(self) -> bool:
         """Whether nothing is condemned."""
         return self.seen.state.phase is Phase.IDLE
-
-    def run(self, task: Callable[[Location, P], R], parts: Sequence[P]) -> Iterator[tuple[P, R]]:
-        """Run a task on the namespace and each part; count the parts that are done."""
-        self.progress.expect(parts=len(parts))
-        location = self.runner.location_of(self.repository)
-        for each in self.runner.run(partial(task, location), parts):
-            yield each
-            self.progress.advance(parts=1)
 
 
 class NotTakenOver(UsageError):

@@ -33,17 +33,7 @@ from lakecli.gc.known_refs import (
     put_last,
     read_known_refs,
 )
-from lakecli.gc.mark import (
-    KINDS_OF_TABLES,
-    Mark,
-    Reach,
-    TableInfo,
-    abandoned,
-    iter_rest,
-    kinds_of,
-    list_tables,
-    summary_of,
-)
+from lakecli.gc.mark import Mark, Reach, abandoned, iter_rest, list_tables, summary_of
 from lakecli.gc.policy import (
     GcOptions,
     NotTakenOver,
@@ -82,8 +72,11 @@ from lakecli.gc.state import (
     undo_condemnation,
 )
 from lakecli.gc.tasks import (
+    KINDS_OF_TABLES,
+    TableInfo,
     digest_of_key,
     kind_of_part,
+    kinds_of,
     list_parts,
     part_named,
     recent_lakefs_parts,

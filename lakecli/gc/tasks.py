@@ -1,44 +1,61 @@
-"""Data objects: list them in parts, find their addresses in entries, and know which are in use.
+"""The work that grows with the data: list data objects, and read trees and ranges.
 
-There are objects of lakecli and of lakeFS.
+The functions that take a `Work` run tasks: pure functions of a part, for any runner.
 
-An object that lakecli wrote has the digest in its key. For one of lakeFS, in a namespace that was
-taken over from it, the digest is that of the name that `layout.lakefs_object` finds in its key: a
-list of condemned ones has these digests, and the sweep finds the keys by listing again.
+There are data objects of lakecli and of lakeFS. One that lakecli wrote has the digest in its key.
+For one of lakeFS, in a namespace that was taken over from it, the digest is that of the name that
+`layout.lakefs_object` finds in its key: a list of condemned ones has these digests, and the sweep
+finds the keys by listing again.
 
-The parts of lakecli's objects are the prefixes of ``data/``, or in a small namespace all. Those of
-lakeFS are apart. In a small namespace all are one part. In a large one there is a part for each 36
-hours, as lakeFS names its partitions by descending time. What old servers wrote directly into the
-namespace is a part, too.
+The parts of lakecli's data objects are the prefixes of ``data/``, or in a small namespace all.
+Those of lakeFS are apart. In a small namespace all are one part. In a large one there is a part for
+each 36 hours, as lakeFS names its partitions by descending time. What old servers wrote directly
+into the namespace is a part, too.
 
 A list of objects consists of records of `RECORD` bytes: the digest, and the size (8, big-endian).
-
-Those in use are, in this process, a set of digests on disk, of any size: `DigestSet`. Digests are
-divided among 256 files by their first byte. Look-ups come sorted, so that one file at a time is in
-memory, as a set. `live_set` has the set on Spark.
 """
 
 from __future__ import annotations
 
 import re
-import tempfile
-from abc import ABC, abstractmethod
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import chain, islice, repeat
+from functools import partial
+from itertools import chain, islice
 from math import inf
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from lakecli.base.identity import h
-from lakecli.base.layout import DATA, data_digest, data_key, lakefs_object
+from lakecli.base.layout import (
+    DATA,
+    MAX_TABLE_SIZE,
+    SSTABLES,
+    data_digest,
+    lakefs_object,
+    sstable_key,
+)
+from lakecli.base.model import MetarangeId
+from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
+from lakecli.committed.tree_store import MissingTable, RemoteSource
 from lakecli.engine.runner import Location, digits_for
 from lakecli.engine.scratch import Kept, Scratch
-from lakecli.gc.policy import Work
-from lakecli.gc.state import DIGEST, RECORD, Garbage, Marks, split, total_of
+from lakecli.errors import IntegrityError
+from lakecli.gc.policy import LakeFsAhead, Work, check_not_newer
+from lakecli.gc.state import DIGEST
 from lakecli.repository.lakefs.kept_dumps import LAKEFS_DIGITS, written_at
-from lakecli.stores.contract import ObjectInfo, ObjectStore, Version
+from lakecli.sstable.block import payload_of
+from lakecli.sstable.reader import BytesSource, SSTable
+from lakecli.stores.contract import (
+    ObjectInfo,
+    ObjectNotFound,
+    ObjectStore,
+    Version,
+    get_bounded,
+)
+from lakecli.stores.streams import batches
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 LAKEFS_PART: Final = "lakefs-"
 _ALL: Final = "everywhere"
@@ -57,6 +74,15 @@ _PREFIX_DIGITS: Final = 3
 _PREFIX_SHIFT: Final = 32 - 5 * _PREFIX_DIGITS
 _AHEAD: Final = timedelta(days=2)
 """How long after the present a partition may be named, by a server's clock."""
+
+
+def _run(work: Work, task: Callable[[Location, P], R], parts: Sequence[P]) -> Iterator[tuple[P, R]]:
+    """Run a task on the namespace and each part; count the parts that are done."""
+    work.progress.expect(parts=len(parts))
+    location = work.runner.location_of(work.repository)
+    for each in work.runner.run(partial(task, location), parts):
+        yield each
+        work.progress.advance(parts=1)
 
 
 class DataPart(NamedTuple):
@@ -187,7 +213,7 @@ def list_parts(
     work: Work, parts: Sequence[ListingPart]
 ) -> Iterator[tuple[ListingPart, PartListing]]:
     """List parts in tasks; yield each with its objects."""
-    return work.run(list_part, parts)
+    return _run(work, list_part, parts)
 
 
 def list_part(location: Location, part: ListingPart) -> PartListing:
@@ -269,153 +295,6 @@ def _old_prefixes() -> Iterator[str]:
         yield from (start + digit for digit in LAKEFS_DIGITS if digit != following)
 
 
-def garbage_of(records: bytes, keys: Sequence[str], versions: Sequence[str]) -> Iterator[Garbage]:
-    """Yield the key and the version of each object that was listed with `keys`."""
-    named = keys or (data_key(record[:DIGEST].hex()) for record in split(records))
-    return zip(named, map(Version, versions) if versions else repeat(Version("")), strict=False)
-
-
-_BUFFERED: Final = 32 << 20
-
-
-class PartGarbage(NamedTuple):
-    """The condemned objects of one part that are still there and still unreached.
-
-    Attributes:
-        name: the name of the part.
-        spared: number of condemned objects that are in use.
-        objects: number of objects that are garbage.
-        size: bytes of these.
-        garbage: the same objects; to be iterated once.
-    """
-
-    name: str
-    spared: int
-    objects: int
-    size: int
-    garbage: Iterable[Garbage]
-
-
-class LiveSet(ABC):
-    """The digests of the data objects in use; to be closed.
-
-    Attributes:
-        scratch: where tasks write the digests that they find; ``None``: they return them.
-    """
-
-    scratch: Scratch | None = None
-
-    def close(self) -> None:  # noqa: B027 - one on Spark has nothing of its own
-        """Delete what the set has stored on this machine."""
-
-    @abstractmethod
-    def add(self, digests: bytes) -> None:
-        """Add digests of 32 bytes each, ascending."""
-
-    def add_written(self, kept: Kept) -> None:
-        """Add digests that a task has written to `scratch`."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
-        """List parts; yield each with the records of those old objects that are not in use."""
-
-    @abstractmethod
-    def iter_garbage(
-        self, work: Work, mark: str, parts: Sequence[ListingPart]
-    ) -> Iterator[PartGarbage | None]:
-        """Yield what of the condemned objects of some parts is still there, old and unreached.
-
-        While that is still unknown, yield ``None`` every few seconds.
-
-        Args:
-            work: what the collection works with.
-            mark: the name of the lists of condemned objects.
-            parts: the parts to list again, with keys and versions.
-
-        Raises:
-            LostMarks: a list is missing or damaged.
-        """
-
-
-class DigestSet(LiveSet):
-    """The set on the disk of this machine; its files are deleted at the end."""
-
-    def __init__(self) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="lakecli-gc-")
-        self._buckets = [bytearray() for _ in range(256)]
-        self._buffered = 0
-        self._loaded: tuple[int, frozenset[bytes]] | None = None
-
-    def close(self) -> None:
-        """Delete the files."""
-        self._directory.cleanup()
-
-    def add(self, digests: bytes) -> None:
-        """Add digests of 32 bytes each, ascending."""
-        count = len(digests) // DIGEST
-        start = 0
-        while start < count:
-            first = digests[start * DIGEST]
-            end = bisect_right(
-                range(count), first, lo=start, key=lambda number: digests[number * DIGEST]
-            )
-            self._buckets[first] += digests[start * DIGEST : end * DIGEST]
-            start = end
-        self._buffered += len(digests)
-        self._loaded = None
-        if self._buffered >= _BUFFERED:
-            self._write()
-
-    def _write(self) -> None:
-        for number, bucket in enumerate(self._buckets):
-            if bucket:
-                with self._path(number).open("ab") as file:
-                    file.write(bucket)
-                bucket.clear()
-        self._buffered = 0
-
-    def _path(self, number: int) -> Path:
-        return Path(self._directory.name, f"{number:02x}")
-
-    def _load(self, number: int) -> frozenset[bytes]:
-        if self._loaded is None or self._loaded[0] != number:
-            path = self._path(number)
-            data = path.read_bytes() if path.exists() else b""
-            data += self._buckets[number]
-            found = frozenset(data[at : at + DIGEST] for at in range(0, len(data), DIGEST))
-            self._loaded = number, found
-        return self._loaded[1]
-
-    def without(self, records: bytes) -> bytes:
-        """Return the records, of `RECORD` bytes each, whose digests are not in the set."""
-        kept = [record for record in split(records) if record[:DIGEST] not in self._load(record[0])]
-        return b"".join(kept)
-
-    def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
-        """List parts in tasks; see `LiveSet`."""
-        for _, listed in list_parts(work, parts):
-            yield listed._replace(records=self.without(listed.records))
-
-    def iter_garbage(
-        self, work: Work, mark: str, parts: Sequence[ListingPart]
-    ) -> Iterator[PartGarbage]:
-        """List parts in tasks; see `LiveSet`. The first part is known soon."""
-        for part, listed in list_parts(work, parts):
-            condemned = Marks(work.store, mark).data(part.name)
-            unreached = self.without(condemned)
-            wanted = {record[:DIGEST] for record in split(unreached)}
-            garbage = garbage_of(listed.records, listed.keys, listed.versions)
-            found = {
-                record: each
-                for record, each in zip(split(listed.records), garbage, strict=True)
-                if record[:DIGEST] in wanted
-            }
-            spared = (len(condemned) - len(unreached)) // RECORD
-            total = total_of(b"".join(found))
-            yield PartGarbage(part.name, spared, *total, list(found.values()))
-
-
 _ADDRESS: Final = re.compile(rb"data/(?:[0-9a-f]{2}/[0-9a-f]{62}|[0-9a-v]{20}/[0-9a-v]{20})")
 """Addresses of objects that lakecli and lakeFS wrote, in full URIs too."""
 
@@ -457,3 +336,201 @@ def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
     if old_layout:
         for ids in _OLD_ADDRESS.findall(data):
             yield from filter(None, ids)
+
+
+KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
+_PART_KINDS: Final = 64
+
+PART_TABLES: Final = 8
+
+_INLINE: Final = 4 << 10
+"""Bytes of digests that are returned even where larger ones go to the namespace."""
+
+
+class TablesRead(NamedTuple):
+    """What ranges or metaranges refer to.
+
+    Attributes:
+        references: digests of data objects, or IDs of ranges: 32 bytes each, in ascending order.
+        entries: number of records in the tables.
+        foreign: number of tables that lakecli did not write.
+        missing: IDs of missing tables.
+        kept: names the references of ranges where they are in the namespace, and not here.
+    """
+
+    references: bytes
+    entries: int
+    foreign: int
+    missing: tuple[str, ...]
+    kept: Kept | None = None
+
+
+def iter_trees(work: Work, ids: Iterable[str]) -> Iterator[tuple[Sequence[str], TablesRead]]:
+    """Read metaranges in tasks; yield the IDs of each task, and what it has read."""
+    return _run(work, read_trees, list(batches(sorted(ids), PART_TABLES)))
+
+
+def read_trees(location: Location, ids: Sequence[str]) -> TablesRead:
+    """Read metaranges; some may be missing.
+
+    Raises:
+        IntegrityError: a table is damaged.
+    """
+
+    def ranges_in(tree: str, table: SSTable) -> Iterator[bytes]:
+        values = load_metarange(MetarangeId(tree), table).values
+        return (bytes.fromhex(range_id_of(value)) for value in values)
+
+    read, found = _read(location.store(), ids, ranges_in, must_exist=False)
+    return read._replace(references=b"".join(sorted(found)))
+
+
+def iter_ranges(
+    work: Work, ids: Iterable[str], *, must_exist: bool, scratch: Scratch | None
+) -> Iterator[tuple[Sequence[str], TablesRead]]:
+    """Read ranges in tasks; yield the IDs of each task, and what it has read."""
+    old_layout = work.lakefs is not None and work.lakefs.old_layout
+    task = partial(read_ranges, must_exist=must_exist, old_layout=old_layout, scratch=scratch)
+    return _run(work, task, list(batches(sorted(ids), PART_TABLES)))
+
+
+def read_ranges(
+    location: Location,
+    ids: Sequence[str],
+    *,
+    must_exist: bool,
+    old_layout: bool,
+    scratch: Scratch | None = None,
+) -> TablesRead:
+    """Search ranges for everything that looks like the address of a data object.
+
+    Values are not decoded: they contain the address verbatim, and text that only looks like one at
+    most keeps an object that is garbage.
+
+    Args:
+        location: the namespace.
+        ids: IDs of the ranges.
+        must_exist: whether a missing range is an error.
+        old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
+        scratch: where to write the digests; ``None``: they are returned.
+
+    Raises:
+        MissingTable: a range that must exist is missing.
+        IntegrityError: a range is damaged.
+    """
+
+    def addresses(_id: str, table: SSTable) -> Iterator[bytes]:
+        check_kind(table, "range")
+        for number in range(table.block_count):
+            payload = bytes(payload_of(table.stored_block(number)))
+            yield from addresses_in(payload, old_layout=old_layout)
+
+    read, found = _read(location.store(), ids, addresses, must_exist=must_exist)
+    digests = digests_of(found)
+    if scratch is None or len(digests) <= _INLINE:
+        return read._replace(references=digests)
+    return read._replace(kept=scratch.write(digests))
+
+
+def _read(
+    store: ObjectStore,
+    ids: Sequence[str],
+    references_in: Callable[[str, SSTable], Iterator[bytes]],
+    *,
+    must_exist: bool,
+) -> tuple[TablesRead, set[bytes]]:
+    """Read tables; return the counts, and the distinct references in all of them."""
+    found: set[bytes] = set()
+    entries, foreign, missing = 0, 0, []
+    for table_id in ids:
+        key = sstable_key(table_id)
+        try:
+            table = SSTable(BytesSource(key, get_bounded(store, key, MAX_TABLE_SIZE)))
+        except ObjectNotFound:
+            if must_exist:
+                raise MissingTable(key, store.uri) from None
+            missing.append(table_id)
+            continue
+        found.update(references_in(table_id, table))
+        entries += table.count
+        foreign += not is_ours(table)
+    return TablesRead(b"", entries, foreign, tuple(missing)), found
+
+
+class TableInfo(NamedTuple):
+    """A range or metarange in a listing."""
+
+    size: int
+    is_old: bool
+    version: Version
+    modified_at: datetime
+
+
+def kinds_of(
+    work: Work,
+    tables: dict[str, TableInfo],
+    ids: Collection[str],
+    *,
+    renewed: Collection[str] = (),
+) -> dict[str, str]:
+    """Return ``ranges`` or ``metaranges`` for each table that may be garbage.
+
+    Those of lakeFS may be garbage if it has stopped.
+
+    Args:
+        work: what the collection works with.
+        tables: the tables that are listed.
+        ids: of those to look at.
+        renewed: those of them whose date a writer has renewed.
+
+    Raises:
+        LakeFsWrites: lakeFS wrote one of them after it was confirmed to have stopped.
+        LakeFsAhead: lakeFS wrote one of them after the last refs dump.
+    """
+    sizes = ((each, tables[each].size) for each in sorted(ids))
+    lakefs = work.lakefs
+    found = {}
+    for _, kinds in _run(work, read_kinds, list(batches(sizes, _PART_KINDS))):
+        for each in kinds:
+            if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
+                key, at = SSTABLES + each.id, tables[each.id].modified_at
+                check_not_newer(work, key, at)
+                dumped = work.last_dump
+                if dumped is not None and at > dumped and each.id not in renewed:
+                    raise LakeFsAhead(work, key, dumped)
+            elif not each.ours:
+                continue
+            found[each.id] = each.kind
+    return found
+
+
+class TableKind(NamedTuple):
+    """The kind of a table: ``ranges``, ``metaranges`` or another; and whether lakecli wrote it."""
+
+    id: str
+    kind: str
+    ours: bool
+
+
+def read_kinds(location: Location, part: Sequence[tuple[str, int]]) -> list[TableKind]:
+    """Return the kinds of tables by their properties; one that cannot be read is not lakecli's.
+
+    Objects that are larger than any table are not read, and left out.
+
+    Args:
+        location: the namespace.
+        part: IDs and sizes in bytes.
+    """
+    found = []
+    for table_id, size in part:
+        if size > MAX_TABLE_SIZE:
+            continue
+        source = RemoteSource(location.store(), sstable_key(table_id), size=size)
+        try:
+            table = SSTable(source)
+        except IntegrityError:
+            found.append(TableKind(table_id, "", ours=False))
+            continue
+        kind = table.properties.get("type", b"").decode("ascii", "replace")
+        found.append(TableKind(table_id, kind, is_ours(table)))
+    return found

@@ -10,9 +10,10 @@ import pytest
 
 from lakecli.base.layout import data_key, sstable_key
 from lakecli.engine.runner import OpenStore
-from lakecli.gc.mark import abandoned, read_kinds, read_ranges, read_trees
+from lakecli.gc.mark import abandoned
 from lakecli.gc.policy import Times
 from lakecli.gc.roots import reflog_cutoff
+from lakecli.gc.tasks import read_kinds, read_ranges, read_trees
 from lakecli.stores.capabilities import UploadNotFound
 from lakecli.stores.contract import ANY, TooLarge
 from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads
@@ -66,7 +67,7 @@ def test_a_table_is_read_up_to_the_largest_size_of_one(monkeypatch: pytest.Monke
         return real(self, key, start=start, length=length)
 
     monkeypatch.setattr(MemoryStore, "get", get)
-    monkeypatch.setattr("lakecli.gc.mark.MAX_TABLE_SIZE", 4999)
+    monkeypatch.setattr("lakecli.gc.tasks.MAX_TABLE_SIZE", 4999)
     with pytest.raises(TooLarge):
         read_trees(OpenStore(store), [name])
     with pytest.raises(TooLarge):

@@ -11,9 +11,9 @@ from lakecli.base.identity import h
 from lakecli.base.ids import CommitId, WriteId
 from lakecli.base.model import RefKind, StagingToken
 from lakecli.committed.values import encode_entry
+from lakecli.gc.live_set import DigestSet
 from lakecli.gc.roots import OwnPosition, iter_staged, own_positions
 from lakecli.gc.state import RECORD
-from lakecli.gc.tasks import DigestSet
 from lakecli.kv.operations import RefChange, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import Intent

@@ -16,9 +16,9 @@ from lakecli.base.layout import REPOSITORY, ref_key
 from lakecli.base.model import RefKind
 from lakecli.engine.runner import LocalRunner
 from lakecli.gc.known_refs import RefsWentBack
+from lakecli.gc.live_set import DigestSet
 from lakecli.gc.run import GcOptions, advance
 from lakecli.gc.state import total_of
-from lakecli.gc.tasks import DigestSet
 from lakecli.repository.commit import commit
 from lakecli.repository.lakefs.dump import MANIFEST_KEY, RefsManifest, manifest_fields
 from lakecli.repository.lakefs.kept_dumps import confirm_stopped
@@ -135,7 +135,7 @@ def test_a_large_namespace_is_listed_in_parts(
 
 
 def test_a_set_of_digests_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.gc.tasks._BUFFERED", 1_000)
+    monkeypatch.setattr("lakecli.gc.live_set._BUFFERED", 1_000)
     digests = [bytes([number % 256]) * 31 + bytes([number // 256]) for number in range(1_000)]
     with closing(DigestSet()) as found:
         for digest in digests[::2]:

@@ -32,6 +32,7 @@ from lakecli.errors import IntegrityError, LostRace, PermissionDenied
 from lakecli.fsck.check import fsck
 from lakecli.gc import live_set, state
 from lakecli.gc.live_set import (
+    DigestSet,
     Reading,
     Remainder,
     SparkLiveSet,
@@ -43,7 +44,6 @@ from lakecli.gc.live_set import (
 )
 from lakecli.gc.run import Action, GcOptions, advance
 from lakecli.gc.state import DIGEST, MARKS, LostMarks
-from lakecli.gc.tasks import DigestSet
 from lakecli.remote.gc_protocol import LEASE, Phase, StateMoved, read_state
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore

@@ -17,22 +17,18 @@ from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import LostRace
 from lakecli.gc import live_set
 from lakecli.gc.live_set import (
+    DigestSet,
     Reading,
     SparkLiveSet,
     counts_row,
+    garbage_of,
     keep_listed,
     open_live,
     rows,
 )
 from lakecli.gc.run import Action, GcOptions, Sweep, advance
 from lakecli.gc.state import DIGEST, MARKS, LostMarks, SweepLease
-from lakecli.gc.tasks import (
-    DataPart,
-    DigestSet,
-    LakeFsPart,
-    PartListing,
-    garbage_of,
-)
+from lakecli.gc.tasks import DataPart, LakeFsPart, PartListing
 from lakecli.stores.contract import Version
 from lakecli.stores.memory import MemoryStore
 from tests.gc.test_spark_live_set import RECORDS, Place, collect, contents, grow_old, place
