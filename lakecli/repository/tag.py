@@ -29,7 +29,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
         Gone: the tree of that commit is no longer in the bucket.
         AlreadyExists: the name is in use.
     """
-    from lakecli.repository.journal.unsent_moves import append_moves  # which no list needs
+    from lakecli.repository.journal.unsent_moves import append_moves  # heavy for a list
 
     check_tag_name(name)
     commit = claim_ref(repository, ref)
@@ -80,9 +80,7 @@ def delete(repository: Repository, name: str) -> Tag:
         refs = RefStore(txn, repository.key)
         tag = _tag_at(repository, txn, name)
         refs.delete_tag(name)
-        append_moves(
-            txn, repository, kind="tag delete", refs=[operation_log.tag_change(tag, None)]
-        )
+        append_moves(txn, repository, kind="tag delete", refs=[operation_log.tag_change(tag, None)])
     return tag
 
 

@@ -49,9 +49,9 @@ def append(
 ) -> Operation:
     """Append an operation to the log, in the transaction that makes its changes.
 
-    It is dated by this machine's clock, and has the command line of `Runtime.command`. Who moves
-    refs calls `lakecli.repository.journal.unsent_moves.append_moves`, or `drop_notes` of that
-    module if the bucket has the moves already.
+    It is dated by this machine's clock, and has the command line of `Runtime.command`. A command
+    that moves refs calls `lakecli.repository.journal.unsent_moves.append_moves` instead; where the
+    bucket has a move already, `drop_notes` of that module follows.
 
     Args:
         txn: that transaction.

@@ -426,9 +426,7 @@ class _TakingDump:
         for name, there in dump.tags.items():
             self._update_tag(Tag(name, there))
         if self._changes:
-            unsent_moves.append_moves(
-                self._txn, self._repository, kind=kind, refs=self._changes
-            )
+            unsent_moves.append_moves(self._txn, self._repository, kind=kind, refs=self._changes)
         return tuple(self._moves)
 
     def _update_branch(self, name: str, there: CommitId) -> None:
