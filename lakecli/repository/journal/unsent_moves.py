@@ -13,6 +13,10 @@ position, so whoever deletes it had all that is lost. A tag stands there.
 What came from the bucket (clone, fetch, pull, sync) is never sent, and neither is undoing it. A ref
 on which that was undone is held: it does not follow the bucket until it moves there again.
 
+Whoever moves a ref here says what becomes of its note, in the same transaction: `append_moves` or
+`note`, where it moves here first; `drop_notes`, where the bucket has the move already; and
+`extend_note` for a commit that lands without automatic sharing. New refs have nothing to drop.
+
 ::
 
     INTENTS  repository ‖ h(unsent 00 kind 00 name)[:16] -> unsent, kind, name, operation, before,
@@ -143,10 +147,7 @@ def extend_note(
 
 
 def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange]) -> None:
-    """Drop what is noted of refs, in the transaction that moves these to where the bucket has them.
-
-    Also of refs that are moved on this machine only.
-    """
+    """Drop what is noted of refs, in the transaction that moves them as the bucket has them."""
     rows = IntentStore(txn, repository.key)
     for change in changes:
         if change.moves_commit:
