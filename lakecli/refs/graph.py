@@ -9,6 +9,7 @@ answer. Each step to a parent checks the invariant.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from heapq import heappop, heappush
 
 from lakecli.base.model import Commit, CommitId
@@ -127,10 +128,8 @@ def iter_known_unreached(
     reader: CommitReader, start: CommitId, excluded: Iterable[CommitId]
 ) -> Iterator[Commit]:
     """Yield what `iter_unreached` yields, up to where the history is broken."""
-    try:
+    with suppress(DamagedHistory):
         yield from iter_unreached(reader, start, excluded)
-    except DamagedHistory:
-        return
 
 
 def iter_reached(

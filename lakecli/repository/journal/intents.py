@@ -327,15 +327,12 @@ def _land(
         kind=landing.operation,
         refs=[change],
         sealed=[token for token in before.sealed_tokens if token in taken],
-        metadata={
-            **({LEFT: "true"} if left else {}),
-            **({MOVE: move} if move else {}),
-        },
+        metadata={**({LEFT: "true"} if left else {}), **({MOVE: move} if move else {})},
     )
     if move:
         unsent_moves.drop_notes(txn, repository, [change])
     else:
-        unsent_moves.extend_note(txn, repository, change, kind=landing.operation)
+        unsent_moves.extend(txn, repository, change, landing.operation)
 
 
 def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:

@@ -15,7 +15,7 @@ on which that was undone is held: it does not follow the bucket until it moves t
 
 Whoever moves a ref here says what becomes of its note, in the same transaction: `append_moves` or
 `note`, where it moves here first; `drop_notes`, where the bucket has the move already; and
-`extend_note` for a commit that lands without automatic sharing. New refs have nothing to drop.
+`extend` for a commit that lands without automatic sharing. New refs have nothing to drop.
 
 ::
 
@@ -114,12 +114,10 @@ def note(
             by = tuple(dict.fromkeys((*noted.by, *command_of(repository))))
             replaces = (renamed if before is None else "") or noted.replaces
             put(txn, repository, noted._replace(by=by, replaces=replaces))
-        extend_note(txn, repository, change, kind=operation.kind)
+        extend(txn, repository, change, operation.kind)
 
 
-def extend_note(
-    txn: WriteTransaction, repository: Repository, change: RefChange, *, kind: str
-) -> None:
+def extend(txn: WriteTransaction, repository: Repository, change: RefChange, kind: str) -> None:
     """Extend the note of a ref, if there is one, in the transaction that moves the ref here.
 
     Args:
