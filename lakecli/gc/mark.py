@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from lakecli.base.layout import DATA, LAKEFS_MARKER, SSTABLES, sstable_key
@@ -18,7 +18,7 @@ from lakecli.base.model import CommitId, RefKind
 from lakecli.committed.tree_store import MissingTable
 from lakecli.engine.runner import OpenStore
 from lakecli.gc.live_set import open_live
-from lakecli.gc.policy import LakeFsAhead, Work, check_stopped
+from lakecli.gc.policy import LakeFsAhead, Work
 from lakecli.gc.report import (
     KINDS,
     MOST_REFS,
@@ -37,6 +37,7 @@ from lakecli.gc.tasks import (
     KINDS_OF_TABLES,
     LakeFsPart,
     ListingPart,
+    PartListing,
     TableInfo,
     TablesRead,
     all_parts,
@@ -74,14 +75,14 @@ class Mark:
         self._garbage = GarbageCounter()
         self._tables_left = self._objects = self._size = 0
 
-    def run(self) -> Iterator[tuple[str, bytes]]:
-        """Find what may be condemned; yield the data objects of each part, with its name.
+    def run(self) -> Iterator[PartListing]:
+        """Find what may be condemned; yield each part of the data objects, with those that may.
 
         What else is found is in `others` and in the report, once all parts were taken.
 
         Raises:
             IntegrityError: a table is damaged.
-            LakeFsWrites: lakeFS has not stopped.
+            LakeFsWrites: lakeFS has not stopped, as a table shows.
             LakeFsAhead: it has written since the last refs dump.
         """
         self._tables()
@@ -129,22 +130,21 @@ class Mark:
                 self._doom(Doomed(SSTABLES + each, tables[each].size, KINDS_OF_TABLES[kinds[each]]))
         self._tables_left = len(tables)
 
-    def _data(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the records of old data objects that are not in use; count all."""
+    def _data(self) -> Iterator[PartListing]:
+        """Yield the parts with the records of old data objects that are not in use; count all."""
         work, live = self._reach.work, self._reach.live
         parts = all_parts(work)
         later: set[str] = set()
         for listed in live.iter_unreached(work, parts):
             if listed.later:
                 later.add(listed.name)
-            check_stopped(work, listed.newest)
             self._objects += listed.objects
             self._size += listed.size
             self.foreign["object"] += listed.foreign
             if listed.records:
                 number, total = total_of(listed.records)
                 self._garbage.add(kind_of_part(listed.name), total, objects=number)
-                yield listed.name, listed.records
+            yield listed
         self._reach.check_not_ahead([part for part in parts if part.name in later])
 
     def _doom(self, doomed: Doomed) -> None:
@@ -249,15 +249,13 @@ class Reach:
         """
         work = self.work
         parts = [each._replace(is_later=True) for each in later if isinstance(each, LakeFsPart)]
-        if not parts or work.last_dump is None:
-            return
-        for listed in self.live.iter_unreached(work, parts):
+        for listed in self.live.iter_unreached(work, parts) if parts else ():
             if listed.records:
                 part = next(part for part in parts if part.name == listed.name)
                 found = list_part(OpenStore(work.store), part._replace(keys=True))
                 keys = dict(zip(split(found.records), found.keys, strict=True))
                 key = keys.get(next(split(listed.records)), DATA)
-                raise LakeFsAhead(work, key, work.last_dump)
+                raise LakeFsAhead(work, key, datetime.fromtimestamp(part.until, UTC))
 
     def _count(self, read: TablesRead) -> None:
         """Count tables that are missing or that lakecli did not write."""

@@ -331,16 +331,15 @@ def check_stopped(work: Work, key: str) -> None:
     """
     name = lakefs_object(key)
     at = None if name is None else written_at(name)
-    if at is not None:
-        check_not_newer(work, key, at)
+    if at is not None and work.lakefs is not None:
+        check_not_newer(work, key, at, work.lakefs.stopped_at)
 
 
-def check_not_newer(work: Work, key: str, at: datetime) -> None:
+def check_not_newer(work: Work, key: str, at: datetime, stopped_at: datetime | None) -> None:
     """Refuse to delete objects of lakeFS if one is younger than the confirmation.
 
     Raises:
         LakeFsWrites: it is.
     """
-    stopped_at = None if work.lakefs is None else work.lakefs.stopped_at
     if stopped_at is not None and at > stopped_at + CLOCKS:
         raise LakeFsWrites(work, key, stopped_at)

@@ -319,9 +319,10 @@ def _condemn(step: Step, reach: Reach) -> GcReport:
     runtime.on_step("gc:mark")
     roots = _follow_roots(reach, step.refs)
     mark = Mark(reach, roots)
-    for part, records in mark.run():
-        if not options.dry_run:
-            marks.put_data(part, records)
+    for listed in mark.run():
+        check_stopped(work, listed.newest)
+        if listed.records and not options.dry_run:
+            marks.put_data(listed.name, listed.records)
     report = mark.report(step.status)
     shared = None if options.force_shared else find_sharing(work, mark.foreign)
     if shared is not None:

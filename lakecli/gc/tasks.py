@@ -494,7 +494,7 @@ def kinds_of(
         for each in kinds:
             if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
                 key, at = SSTABLES + each.id, tables[each.id].modified_at
-                check_not_newer(work, key, at)
+                check_not_newer(work, key, at, lakefs.stopped_at)
                 dumped = work.last_dump
                 if dumped is not None and at > dumped and each.id not in renewed:
                     raise LakeFsAhead(work, key, dumped)
