@@ -281,7 +281,6 @@ def _push(
             after,
             who=options.who,
             why="force" if state is Pushing.FORCED else "push",
-            is_push=True,
         )
         if options.dry_run:
             return RefPush(kind, name, before, after, state)

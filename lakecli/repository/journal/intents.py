@@ -64,8 +64,6 @@ class WantedMove(NamedTuple):
         why: what is done, for the shared reflog.
         landing: what to do here in the transaction that records the outcome, now or in the next
             command. ``None``: only append a ``push`` to the operation log.
-        is_push: whether the ref stands on `after` here. If it is moved back here before the
-            request, nothing is sent; afterwards, moving it back waits for the outcome.
     """
 
     kind: RefKind
@@ -75,7 +73,6 @@ class WantedMove(NamedTuple):
     who: str
     why: str
     landing: LocalMove | None = None
-    is_push: bool = False
 
 
 class Begun(NamedTuple):
@@ -105,7 +102,11 @@ class Begun(NamedTuple):
 
 
 def make_move(
-    repository: Repository, wanted: WantedMove, *, pack: PackId | None = None
+    repository: Repository,
+    wanted: WantedMove,
+    *,
+    pack: PackId | None = None,
+    is_push: bool = False,
 ) -> MoveResult:
     """Move a ref in the bucket by compare-and-set, and record what became of it.
 
@@ -115,6 +116,8 @@ def make_move(
         repository: the repository of the ref.
         wanted: the move; the bucket has all that it makes reachable.
         pack: a commit pack that has the new commit.
+        is_push: the ref stands on `WantedMove.after` here. If it is moved back here before the
+            request, nothing is sent; afterwards, moving it back waits for the outcome.
 
     Returns:
         ``APPLIED``, or ``LOST`` if the ref did not stand on `WantedMove.before`, the branch here is
@@ -157,8 +160,9 @@ def make_move(
         retries=Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.runtime.random_number),
         on_step=lake.runtime.on_step,
     )
+    needs_mark = is_push or wanted.landing is not None
     while (result := move.outcome()) is None:
-        if _may_send(repository, wanted, begun):
+        if not needs_mark or _may_send(repository, begun):
             move.send()
         else:
             move.give_up()
@@ -173,14 +177,13 @@ def make_move(
     return result
 
 
-def _may_send(repository: Repository, wanted: WantedMove, begun: Begun) -> bool:
-    """Mark a move as sent, right before its request, if a change of the ref here could undo it."""
-    if wanted.is_push or begun.landing is not None:
-        with repository.lake.kv.write() as txn:
-            if not _mark_sent(txn, repository, begun):
-                return False
+def _may_send(repository: Repository, begun: Begun) -> bool:
+    """Mark a move as sent, right before its request, unless a change of the ref here undid it."""
+    with repository.lake.kv.write() as txn:
+        is_marked = _mark_sent(txn, repository, begun)
+    if is_marked:
         repository.lake.runtime.on_step("send")
-    return True
+    return is_marked
 
 
 def _is_same(begun: Begun, wanted: Begun) -> bool:

@@ -65,10 +65,16 @@ def compare_and_publish(repository: Repository, wanted: WantedMove) -> MoveResul
     ref = find_ref(repository.store, wanted.kind, wanted.name)
     if _is_lost(repository, wanted, ref):
         return MoveResult(MoveOutcome.LOST, ref)
-    return publish(repository, wanted)
+    return publish(repository, wanted, is_push=False)
 
 
-def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = False) -> MoveResult:
+def publish(
+    repository: Repository,
+    wanted: WantedMove,
+    *,
+    has_fetched: bool = False,
+    is_push: bool = True,
+) -> MoveResult:
     """Move a ref in the bucket, with all that its new position makes reachable.
 
     Args:
@@ -76,6 +82,7 @@ def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = F
         wanted: the move; the caller has compared the ref in the bucket with it.
         has_fetched: whether this command has fetched all refs, and so compared them with those that
             were seen before.
+        is_push: as `lakecli.repository.journal.intents.make_move` takes it.
 
     Returns:
         As `lakecli.repository.journal.intents.make_move` does.
@@ -116,7 +123,7 @@ def publish(repository: Repository, wanted: WantedMove, *, has_fetched: bool = F
             return MoveResult(MoveOutcome.LOST, ref)
     repository.lake.runtime.on_step("pack")
     pack = _pack(repository, commits, wanted.after)
-    result = make_move(repository, wanted, pack=pack)
+    result = make_move(repository, wanted, pack=pack, is_push=is_push)
     if result.outcome == MoveOutcome.APPLIED and trees:
         _check_again(repository, wanted.name, trees, collection)
     return result
