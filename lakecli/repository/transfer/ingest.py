@@ -65,7 +65,8 @@ class ExpectedObject(NamedTuple):
     """The object that a branch has where a file is uploaded.
 
     Attributes:
-        digest: the BLAKE3 of its bytes in 64 hex digits; or their MD5 in 32, if it can be read.
+        digest: the BLAKE3 of its bytes in 64 hex digits; or their MD5 in 32, if only that is known.
+            Whoever expects an object by its MD5 has checked that it can be read.
         size: in bytes.
     """
 
