@@ -8,6 +8,7 @@ the setting `base_uri` come first, as ever.
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -468,8 +469,6 @@ def split_csv(text: str) -> list[str]:
     """
     if '"' not in text:
         return text.split(",")
-    import csv
-
     try:
         (row,) = csv.reader([text], strict=True)
     except (csv.Error, ValueError):

@@ -12,6 +12,7 @@ completion scripts build all.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
 from typing import Final
@@ -233,8 +234,6 @@ def _choices(words: tuple[str, ...]) -> str:
 
 
 def _suggest(words: tuple[str, ...], asked: str, topics: Sequence[str]) -> str | None:
-    from difflib import get_close_matches
-
     if words:
         candidates = [name for name in COMMANDS if name.startswith(" ".join(words) + " ")]
     else:

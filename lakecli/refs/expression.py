@@ -14,6 +14,7 @@ an offset is UTC, and a date without a time is its midnight.
 """
 
 import re
+from calendar import monthrange
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -313,8 +314,6 @@ def _written_closely(found: re.Match[str]) -> str:
 
 def _before(now: datetime, count: int, seconds: int, months: int) -> datetime:
     """Return the time some units before `now`; in a shorter month, its last day."""
-    from calendar import monthrange
-
     total = now.year * _MONTHS_IN_YEAR + now.month - 1 - count * months
     year, month = divmod(total, _MONTHS_IN_YEAR)
     day = min(now.day, monthrange(year, month + 1)[1]) if year > 0 else 1

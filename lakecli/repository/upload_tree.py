@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Lock
 from typing import Final, NamedTuple, Self
 
@@ -492,8 +493,6 @@ class _Listing:
         self.source = source
         self._options = options
         self.takes = options.selection.takes
-        from tempfile import TemporaryFile
-
         self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `__exit__`
         for path, relative, problem in files_of(source, None, options):
             line = json.dumps([os.fsdecode(path), os.fsdecode(relative), problem])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -45,8 +46,6 @@ def find_git(directory: Path, environ: Mapping[str, str]) -> GitRepository | Non
 
 def _git(directory: Path, environ: Mapping[str, str], *words: str) -> str:
     """Return the answer of git; ``""`` if there is none."""
-    import subprocess  # takes milliseconds to import
-
     try:
         done = subprocess.run(
             ["git", *words],

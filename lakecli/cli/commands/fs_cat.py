@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from tempfile import SpooledTemporaryFile
 from typing import Final
 
 from lakecli.base.model import Entry
@@ -100,8 +101,6 @@ def _pieces(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[b
 
 def _verified(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Yield pieces once the last of them, and the check behind it, has come."""
-    from tempfile import SpooledTemporaryFile
-
     with SpooledTemporaryFile(SMALL) as held:
         for piece in pieces:
             held.write(piece)

@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shutil import which
 from typing import Final, NamedTuple, NoReturn, TypedDict
 
 from lakecli.cli.context import Context
@@ -70,8 +71,6 @@ def find_plugin(name: str, environ: Mapping[str, str]) -> Plugin | None:
     """Return the plugin of a command, or ``None`` if there is none in PATH."""
     if not _NAME.fullmatch(name):
         return None
-    from shutil import which
-
     found = which(PREFIX + name, path=environ.get("PATH", ""))
     return None if found is None else Plugin(name, Path(found))
 

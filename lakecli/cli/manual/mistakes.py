@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Final
 
 from lakecli.base.model import is_repository_name
@@ -186,8 +187,6 @@ def meant_repository(text: str, line: Sequence[str], context: Context) -> str | 
 
     Its first word is nearly the name of a repository here, or the name of one to be created.
     """
-    from difflib import get_close_matches
-
     name, _, rest = text.partition("/")
     known = [record.name for record in context.lake().repositories()]
     if list(line[:2]) == ["repo", "create"] and is_repository_name(text):

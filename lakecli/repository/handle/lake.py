@@ -18,6 +18,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
 from types import TracebackType
@@ -112,8 +113,6 @@ class Lake:
 
 
 def _nearest(txn: ReadTransaction, name: str) -> list[str]:
-    from difflib import get_close_matches
-
     names = (record.name for record in islice(iter_repositories(txn), _NEIGHBOURS))
     return get_close_matches(name, names, n=1)
 

@@ -7,6 +7,7 @@ open as long as the view.
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -101,8 +102,6 @@ class View:
 
         It is among the first `_NEIGHBOURS` objects of the directory.
         """
-        from difflib import get_close_matches
-
         directory = path[: path.rfind(b"/") + 1]
         beside = islice(self.scan(prefix=directory), _NEIGHBOURS)
         names = {os.fsdecode(each[len(directory) :]) for each, _ in beside}
@@ -250,8 +249,6 @@ def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> 
 
 def _nearest_ref(refs: RefStore, name: str) -> str | None:
     """Return the branch or tag whose name is nearly the same, among the first ones."""
-    from difflib import get_close_matches
-
     names = {each.name for each in islice(refs.iter_branches(), _NEIGHBOURS)}
     names.update(each.name for each in islice(refs.iter_tags(), _NEIGHBOURS))
     is_there = any(name.startswith(each) for each in names)
