@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.benchmarks.measure import Machine, Usage
 
 FILES_IN_DIRECTORY = 100
-ROUNDS = 3  # each leaves 30,000 small files, whose deletion takes longer than the measurement
+ROUNDS = 5  # each leaves 30,000 small files, whose deletion takes longer than the measurement
 
 
 class Uploads(NamedTuple):
@@ -124,7 +124,7 @@ def test_large_files(  # noqa: PLR0917 - fixtures
     uploads = Uploads(machine, place, scratch / "large-files", scratch / "large")
     compared = compare(
         benchmark,
-        rounds=2 * ROUNDS + 1,
+        rounds=ROUNDS + 2,
         prepare=uploads.prepare,
         subject=uploads.upload,
         baselines={COPY: uploads.copy},
