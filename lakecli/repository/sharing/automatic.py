@@ -79,7 +79,7 @@ class SharedMover:
     def catch_up(self, repository: Repository) -> CaughtUp:
         """Finish what earlier commands left, fetch, and let local refs follow."""
         finished = finish_pending(repository)
-        fetch(repository, kind=FOLLOWED)
+        fetch(repository)
         errors: list[LakeError] = []
         self.resumed.clear()
         for note in unsent_notes(repository):
@@ -128,7 +128,7 @@ class SharedMover:
         retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.runtime.random_number)
         retries.pause(self._lost)
         self._lost += 1
-        fetch(repository, kind=FOLLOWED)
+        fetch(repository)
         follow(repository)
         return False
 

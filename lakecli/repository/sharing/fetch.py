@@ -22,7 +22,7 @@ from lakecli.base.model import Commit, CommitId, RefKind, Tag
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
-from lakecli.kv.operations import RefChange
+from lakecli.kv.operations import FOLLOWED, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_ref_name
 from lakecli.refs.ref_store import RefStore
@@ -95,14 +95,11 @@ class FetchReport(NamedTuple):
     damaged: tuple[InvalidRecord, ...] = ()
 
 
-def fetch(
-    repository: Repository, *, kind: str = "fetch", progress: Progress = NO_PROGRESS
-) -> FetchReport:
+def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchReport:
     """Bring the commits that this clone lacks, and record the positions of the bucket's refs.
 
     Args:
         repository: the repository to fetch.
-        kind: the kind of the operation that makes new tags here; undo passes over `FOLLOWED`.
         progress: counts the refs and commits that were read.
 
     Raises:
@@ -123,7 +120,7 @@ def fetch(
     fetched = bucket_state.LastFetch(lake.runtime.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         went_back = _accept(txn, repository, back, packs)
-        updated = _track(txn, repository, remote, unpacked, went_back, kind=kind)
+        updated = _track(txn, repository, remote, unpacked, went_back)
         bucket_state.put_fetched(txn, repository, fetched)
     if went_back:
         bucket_state.notify_rollback(repository, went_back)
@@ -382,8 +379,6 @@ def _track(
     remote: RefsInBucket,
     unpacked: Unpacked,
     went_back: Mapping[tuple[RefKind, str], Tracked],
-    *,
-    kind: str,
 ) -> tuple[RefUpdate, ...]:
     """Record the positions of refs, make new tags, and return what changed."""
     positions = TrackingStore(txn, repository.key)
@@ -415,6 +410,8 @@ def _track(
         if change is not None:
             updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, change))
     if tags:
+        # Undo passes over what the user did not ask for.
+        kind = FOLLOWED if repository.syncs else "fetch"
         operation_log.append(txn, repository, kind=kind, refs=tags)
         unsent_moves.drop_notes(txn, repository, tags)
     return tuple(updated)
