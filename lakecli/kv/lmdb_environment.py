@@ -33,7 +33,6 @@ emptied does not count as new. The file is an aid only: if it cannot be written,
 import fcntl
 import os
 import re
-import resource
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -374,6 +373,8 @@ def _open_when_free(directory: StrPath, size: int, *, durable: bool) -> lmdb.Env
 def _map_sizes(map_size: int) -> Iterator[int]:
     """Yield sizes to try; under a limit of address space, at most a quarter of it."""
     yield map_size
+    import resource
+
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     size = map_size // 2 if limit == resource.RLIM_INFINITY else min(map_size // 2, limit // 4)
     while size >= SMALLEST_MAP_SIZE:
