@@ -186,7 +186,6 @@ class WrittenFile(_Discardable):
             self.close()
 
     def _upload(self) -> None:
-
         options = UploadOptions(**self._options, parallelism=PARALLEL_PARTS)
         source: Any = self._memory
         if self._file is None:

@@ -292,7 +292,6 @@ class LakeFileSystem(ReadingFileSystem):
                     self._rm(each)
 
     def _rm(self, path: str) -> None:
-
         moved: dict[str, bytes] | None = getattr(self._mine, "moved", None)
         if moved is None:
             seen = self._found_value(path)[1]

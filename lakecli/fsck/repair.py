@@ -156,7 +156,7 @@ def repair_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
         wanted = set(_wrong_commits(repository, txn))
     if not wanted:
         return
-    packs = [each for each in read_new_packs(repository.store, ()) if isinstance(each, Pack)]
+    packs = (each for each in read_new_packs(repository.store, ()) if isinstance(each, Pack))
     there = {commit.id: commit for pack in packs for commit in pack.commits}
     taken: dict[CommitId, Commit] = {}
     waiting = [commit_id for commit_id in wanted if commit_id in there]
@@ -224,7 +224,6 @@ def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
 
 
 def _write_pack(repository: Repository, commits: list[Commit]) -> None:
-
     pack_id = write_pack(repository.store, commits)
     with repository.lake.kv.write() as txn:
         PackedStore(txn, repository.key).add(pack_id, [commit.id for commit in commits])
@@ -282,7 +281,6 @@ def repair_refs(
 
 
 def _is_readable(known: Tracked, data: bytes) -> bool:
-
     try:
         parse_ref(known.kind, known.name, data, Version(""))
     except NewerRecord:
@@ -293,7 +291,6 @@ def _is_readable(known: Tracked, data: bytes) -> bool:
 
 
 def _put_ref(repository: Repository, key: str, known: Tracked, version: Version | None) -> None:
-
     with repository.lake.kv.read() as txn:
         found = iter_known_moves(txn, repository, known.kind, known.name)
         moves = tuple(islice(found, MAX_MOVES))

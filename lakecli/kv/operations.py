@@ -293,7 +293,6 @@ def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = N
 
 
 def _image_owner(id: bytes, token: bytes) -> bytes:
-
     return h(id + token)[:OWNER_SIZE]
 
 
@@ -319,7 +318,6 @@ def _dump(operation: Operation) -> bytes:
 
 
 def _load(repository: bytes, data: bytes) -> Operation:
-
     try:
         fields = json.loads(data)
         return Operation(

@@ -105,7 +105,6 @@ def _nothing_at(repository: Repository, txn: ReadTransaction, ref: str, path: by
 
 
 def _list(view: View, path: bytes, *, recursive: bool) -> Iterator[ListedObject | ListedPrefix]:
-
     is_object = path and not path.endswith(DELIMITER) and not recursive
     value = view.find(path) if is_object else None
     if value is not None:
@@ -123,7 +122,6 @@ def _annotations(
     first: ListedObject | ListedPrefix | None,
     listed: Iterator[ListedObject | ListedPrefix],
 ) -> Iterator[Annotation]:
-
     page = [] if first is None else [first, *islice(listed, PAGE - 1)]
     while page:
         found = walk.run(commit, [item.path for item in page])
@@ -230,12 +228,10 @@ class _Walk:
         return set(prefixes) - known
 
     def _has(self, commit: Commit, prefix: bytes) -> bool:
-
         found = scan(self._trees, commit.metarange_id, prefix=prefix)
         return next(found, None) is not None
 
     def _touched(self, before: MetarangeId, commit: Commit, items: Sequence[bytes]) -> set[bytes]:
-
         return touched(self._trees, before, commit.metarange_id, items, self._items)
 
     def _record(self, item: bytes, commit: Commit) -> None:

@@ -217,7 +217,6 @@ def _load(txn: ReadTransaction, repository: Repository) -> _Row | None:
 
 
 def _session(repository: Repository, txn: ReadTransaction, row: _Row) -> Session:
-
     said = row.said
     refs = RefStore(txn, repository.key)
     last = {each.commit_id: each.verdict for each in said}

@@ -147,7 +147,6 @@ def _status(txn: ReadTransaction, repository: Repository, branch: Branch) -> Bra
 def _uncommitted(
     txn: ReadTransaction, repository: Repository, branch: Branch
 ) -> Iterator[ChangeType]:
-
     if area.is_clean(txn, branch):
         return
     from lakecli.repository.staged.changes import uncommitted

@@ -271,7 +271,6 @@ def git_user(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _user_at_host(environ: Mapping[str, str]) -> str:
-
     host = os.uname().nodename
     user = environ.get("LOGNAME") or environ.get("USER")
     if not user:

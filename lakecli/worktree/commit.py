@@ -257,7 +257,6 @@ class _Committing:
         raise kept_moving(self._branch)
 
     def _draft(self, view: View) -> Draft:
-
         options = self._options
         head = claim_head(view)
         lost = self._changed_there(view)

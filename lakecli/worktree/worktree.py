@@ -268,7 +268,6 @@ class Worktree:
         return self._index
 
     def _make_index(self, key: str) -> Index:
-
         index = Index(key, os.fsencode(self.root))
         prefix = self.link.prefix
         records = scan(self.repository.trees, self.base_tree, prefix=prefix)

@@ -273,7 +273,6 @@ def check_plain(location: str) -> None:
 
 
 def _is_inside(address: str, namespace: str) -> bool:
-
     if f"{address}/".startswith(f"{namespace}/"):
         return True
     place, file = parse(namespace), parse(address)

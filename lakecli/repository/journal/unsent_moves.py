@@ -279,7 +279,6 @@ def _load(fields: Mapping[str, Any]) -> UnsentMove:
 
 
 def _row(what: str, kind: RefKind, name: str) -> bytes:
-
     return h(f"{what}\0{kind}\0{name}".encode("utf-8", "surrogateescape"))[:16]
 
 

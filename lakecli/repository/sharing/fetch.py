@@ -423,7 +423,6 @@ def _change(
     before: CommitId | None,
     after: CommitId | None,
 ) -> Change | None:
-
     if before == after:
         return None
     if after is None:

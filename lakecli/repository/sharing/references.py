@@ -179,7 +179,6 @@ def _missing_data(repository: Repository, wanted: Iterator[_Wanted]) -> list[_Wa
 def _missing_from_listing(
     repository: Repository, batch: dict[tuple[str, int], bytes], wanted: Iterator[_Wanted]
 ) -> list[_Wanted]:
-
     first = (_Wanted(key, size, path) for (key, size), path in batch.items())
     missing: dict[bytes, _Wanted] = {}
     with DataIndex(repository.store) as index:
@@ -200,7 +199,6 @@ def _lost(store: ObjectStore, items: Sequence[_Wanted]) -> list[_Wanted]:
 
 
 def _is_data_there(store: ObjectStore, item: _Wanted) -> bool:
-
     if not is_key(item.key):
         return False  # an address outside the namespace has no data in it
     try:

@@ -115,7 +115,6 @@ def _older_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
 def _conflicts(
     view: View, token: StagingToken, base: Commit, *, newer: tuple[StagingToken, ...]
 ) -> Iterator[tuple[bytes, bytes | None]]:
-
     changes = diff(view.repository.trees, base.metarange_id, view.commit.metarange_id)
     for path, there in iter_crossing(area.scan(view.txn, token), changes):
         if all(area.get(view.txn, each, path) is None for each in newer):
