@@ -14,7 +14,6 @@ an offset is UTC, and a date without a time is its midnight.
 """
 
 import re
-from calendar import monthrange
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -316,6 +315,7 @@ def _before(now: datetime, count: int, seconds: int, months: int) -> datetime:
     """Return the time some units before `now`; in a shorter month, its last day."""
     total = now.year * _MONTHS_IN_YEAR + now.month - 1 - count * months
     year, month = divmod(total, _MONTHS_IN_YEAR)
-    day = min(now.day, monthrange(year, month + 1)[1]) if year > 0 else 1
-    then = now.replace(year=year, month=month + 1, day=day)
+    first = now.replace(year=year, month=month + 1, day=1)
+    last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+    then = first.replace(day=min(now.day, last.day))
     return (then - timedelta(seconds=count * seconds)).astimezone(UTC)
