@@ -50,8 +50,8 @@ from lakecli.stores.local.files import (
     write_all,
 )
 
-EARLY = 4_096
-"""Small files after which the system is asked to start writing them to disk."""
+EARLY = 64 << 20
+"""Bytes of small files after which the system is asked to start writing them to disk."""
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -107,8 +107,8 @@ class LocalBatch:
             with self._lock:
                 staging_dirs = self._open_dirs.get(is_content) or self._open(is_content=is_content)
                 staging_dirs.write(b"/".join(names[:-1]), names[-1], body)
-                self._written += 1
-                if self._written % EARLY == 0:
+                before, self._written = self._written, self._written + len(body)
+                if before // EARLY != self._written // EARLY:
                     Thread(target=self._write_out, name="write-out", daemon=True).start()
         except OSError as error:
             raise self._files.translate(error, key) from error
