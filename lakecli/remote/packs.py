@@ -36,7 +36,7 @@ from lakecli.base.layout import (
     pack_key,
 )
 from lakecli.base.model import Commit
-from lakecli.errors import IntegrityError, LakeError, Refused
+from lakecli.errors import IntegrityError, Refused
 from lakecli.proto.messages import COMMIT_DATA, map_of, pairs_of
 from lakecli.proto.varint import Malformed
 from lakecli.remote.ref_records import InvalidRecord
@@ -211,12 +211,15 @@ def read_all_packs(store: ObjectStore) -> Iterator[Pack | DamagedPack]:
 
 
 def read_replaceable_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack]:
-    """Yield the packs whose commits another one can take over; others need not be replaced."""
+    """Yield the packs whose commits another one can take over.
+
+    Missing and damaged ones are left out: nothing can tell what they have.
+    """
     for pack_id in ids:
         try:
             pack = read_pack(store, pack_id)
-        except LakeError:
-            continue  # missing, damaged, or out of reach
+        except (DamagedPack, ObjectNotFound):
+            continue
         if not pack.bad:  # records that this version cannot read may be commits of a later version
             yield pack
 

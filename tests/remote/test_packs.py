@@ -15,6 +15,7 @@ from lakecli.base.identity import commit_id, h
 from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS, LARGEST_PACK, MAX_COMMIT_SIZE, MAX_MESSAGE_SIZE, pack_key
 from lakecli.base.model import Commit, CommitId, MetarangeId
+from lakecli.errors import Unreachable
 from lakecli.proto.messages import COMMIT_DATA
 from lakecli.remote import packs
 from lakecli.remote.packs import (
@@ -34,6 +35,7 @@ from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY, ObjectNotFound
 from lakecli.stores.memory import MemoryStore
 from tests.support.counting import CountingStore
+from tests.support.faulty import FaultyStore, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -420,6 +422,17 @@ def test_a_replaced_pack_is_passed_over_and_those_after_it_are_read() -> None:
     both = packs.write_pack(store, [make("first"), make("second")], replaces=[first])
     named = [both, first, both, other]
     assert ids_of(packs.read_named_packs(store, named)) == [both, other]
+
+
+def test_only_a_pack_that_can_be_read_is_replaceable() -> None:
+    store = FaultyStore()
+    good, damaged = (packs.write_pack(store, [make(message)]) for message in ("good", "damaged"))
+    store.put(pack_key(damaged), b"", ANY)
+    named = [PackId("00" * 32), damaged, good]
+    assert [pack.id for pack in packs.read_replaceable_packs(store, named)] == [good]
+    store.errors["get"] = unreachable()
+    with pytest.raises(Unreachable):
+        list(packs.read_replaceable_packs(store, named))
 
 
 @pytest.mark.parametrize("version", [-1, 0, 1, 2])
