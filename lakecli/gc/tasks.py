@@ -339,9 +339,13 @@ def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
 
 
 KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
-_PART_KINDS: Final = 64
+"""What a garbage table counts as, by the kind that its properties name."""
 
-PART_TABLES: Final = 8
+_PART_KINDS: Final = 64
+"""Tables whose kind one task reads."""
+
+_PART_TABLES: Final = 8
+"""Trees or ranges that one task reads."""
 
 _INLINE: Final = 4 << 10
 """Bytes of digests that are returned even where larger ones go to the namespace."""
@@ -367,7 +371,7 @@ class TablesRead(NamedTuple):
 
 def iter_trees(work: Work, ids: Iterable[str]) -> Iterator[tuple[Sequence[str], TablesRead]]:
     """Read metaranges in tasks; yield the IDs of each task, and what it has read."""
-    return _run(work, read_trees, list(batches(sorted(ids), PART_TABLES)))
+    return _run(work, read_trees, list(batches(sorted(ids), _PART_TABLES)))
 
 
 def read_trees(location: Location, ids: Sequence[str]) -> TablesRead:
@@ -391,7 +395,7 @@ def iter_ranges(
     """Read ranges in tasks; yield the IDs of each task, and what it has read."""
     old_layout = work.lakefs is not None and work.lakefs.old_layout
     task = partial(read_ranges, must_exist=must_exist, old_layout=old_layout, scratch=scratch)
-    return _run(work, task, list(batches(sorted(ids), PART_TABLES)))
+    return _run(work, task, list(batches(sorted(ids), _PART_TABLES)))
 
 
 def read_ranges(
