@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -150,17 +151,21 @@ class Partner:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def start(self, script: Path, *arguments: str) -> subprocess.Popen[str]:
-        """Start a script in a new session."""
-        return subprocess.Popen(
-            [*self.command, str(script), *(arguments or ("files",))],
-            cwd=self.place,
-            env={"PATH": str(self.path), **self.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        """Start a script in a new session; a hang-up ends it even where `nohup` runs the tests."""
+        before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        try:
+            return subprocess.Popen(
+                [*self.command, str(script), *(arguments or ("files",))],
+                cwd=self.place,
+                env={"PATH": str(self.path), **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        finally:
+            signal.signal(signal.SIGHUP, before)
 
     def files(self) -> dict[bytes, bytes]:
         """Return the contents of every downloaded file, by its relative name."""
