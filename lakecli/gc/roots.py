@@ -47,7 +47,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.packs import DamagedPack, read_all_packs, read_replaceable_packs
+from lakecli.remote.packs import DamagedPack, find_replaceable_pack, read_all_packs
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.housekeeping import KEPT_FOR, expired_through
@@ -486,11 +486,14 @@ def superseded_packs(
         wanted = [each for each in replaced if each in packs and each not in direct]
         if by not in packs or not wanted:
             continue
-        for holder in read_replaceable_packs(store, [by]):
-            held = {commit.id for commit in holder.commits}
-            for pack in read_replaceable_packs(store, wanted):
-                if held.issuperset(commit.id for commit in pack.commits):
-                    direct[pack.id] = by
+        holder = find_replaceable_pack(store, by)
+        if holder is None:
+            continue
+        held = {commit.id for commit in holder.commits}
+        for each in wanted:
+            pack = find_replaceable_pack(store, each)
+            if pack is not None and held.issuperset(commit.id for commit in pack.commits):
+                direct[each] = by
     return {each: _last(direct, each) for each in direct}
 
 

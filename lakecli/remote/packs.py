@@ -210,18 +210,17 @@ def read_all_packs(store: ObjectStore) -> Iterator[Pack | DamagedPack]:
                 yield error
 
 
-def read_replaceable_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack]:
-    """Yield the packs whose commits another one can take over.
+def find_replaceable_pack(store: ObjectStore, pack_id: PackId) -> Pack | None:
+    """Return a pack whose commits another one can take over; ``None``: what it has is unknown.
 
-    Missing and damaged ones are left out: nothing can tell what they have.
+    A missing or damaged pack is one of these, and so is one with records that this version cannot
+    read: they may be commits of a later version.
     """
-    for pack_id in ids:
-        try:
-            pack = read_pack(store, pack_id)
-        except (DamagedPack, ObjectNotFound):
-            continue
-        if not pack.bad:  # records that this version cannot read may be commits of a later version
-            yield pack
+    try:
+        pack = read_pack(store, pack_id)
+    except (DamagedPack, ObjectNotFound):
+        return None
+    return None if pack.bad else pack
 
 
 def write_pack(

@@ -428,11 +428,12 @@ def test_only_a_pack_that_can_be_read_is_replaceable() -> None:
     store = FaultyStore()
     good, damaged = (packs.write_pack(store, [make(message)]) for message in ("good", "damaged"))
     store.put(pack_key(damaged), b"", ANY)
-    named = [PackId("00" * 32), damaged, good]
-    assert [pack.id for pack in packs.read_replaceable_packs(store, named)] == [good]
+    assert packs.find_replaceable_pack(store, PackId("00" * 32)) is None
+    assert packs.find_replaceable_pack(store, damaged) is None
+    assert packs.find_replaceable_pack(store, good) == packs.read_pack(store, good)
     store.errors["get"] = unreachable()
     with pytest.raises(Unreachable):
-        list(packs.read_replaceable_packs(store, named))
+        packs.find_replaceable_pack(store, good)
 
 
 @pytest.mark.parametrize("version", [-1, 0, 1, 2])

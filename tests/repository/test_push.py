@@ -13,12 +13,14 @@ from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import AlreadyExists, LostRace, NotFound, Refused
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import TrackingStore
+from lakecli.remote import packs
 from lakecli.repository import branch, tag
 from lakecli.repository.push import Pushing, PushLease, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import NonFastForward, StaleLease
 from lakecli.repository.sharing.references import NotInBucket
 from tests.support.clones import Clones, make_commit, position
+from tests.support.faulty import denied
 from tests.support.lakes import checksums, read
 
 if TYPE_CHECKING:
@@ -221,6 +223,23 @@ def test_push_consolidates_packs(clones: tuple[Repository, ...]) -> None:
     count = len(list(one.store.list(COMMITS)))
     push(one, "same", options=ME)
     assert len(list(one.store.list(COMMITS))) == count
+
+
+def test_packs_that_may_not_be_read_are_not_merged(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = clones
+
+    def refuse(*_: object) -> None:
+        raise denied("get")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(packs, "read_pack", refuse)
+        for number in range(10):
+            make_commit(one, b"%d" % number)
+            push(one, "main", options=ME)
+    report = fetch(two)
+    assert (report.commits, report.packs) == (10, 10)
 
 
 def test_of_two_first_pushers_exactly_one_wins(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def make_move(
     Raises:
         OutcomeUnknown: the intent stays, and the next command finds out whether the ref moved.
         Unreachable, PermissionDenied, …: nothing was sent. The intent is dropped, unless an earlier
-            command may have sent it, or the error is one of this machine.
+            command may have sent it, or the local store has failed.
     """
     lake = repository.lake
     lake.runtime.on_step("intent")

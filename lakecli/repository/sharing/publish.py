@@ -298,7 +298,13 @@ def write_pack(
     superseded: list[PackId] = []
     listed = {info.id: info for info in infos}
     newest = max((info.modified_at for info in infos), default=None)
-    for pack in packs.read_replaceable_packs(store, chosen):
+    for pack_id in chosen:
+        try:
+            pack = packs.find_replaceable_pack(store, pack_id)
+        except LakeError:
+            continue  # a push does not need to merge a pack that it may not read
+        if pack is None:
+            continue
         everything |= {commit.id: commit for commit in pack.commits}
         older = [each for each in pack.replaces if each in listed]
         replaced += [pack.id, *older]
