@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import os
 import resource
 import subprocess
@@ -25,6 +24,7 @@ from lakecli.errors import (
 )
 from lakecli.kv import lmdb_environment, local_store
 from lakecli.kv.local_store import MAX_KEY_SIZE, LocalStore, Table, WriteTransaction
+from tests.support.disk import open_below
 from tests.support.stores import scratch
 from tests.support.tools import linux_only
 
@@ -141,12 +141,11 @@ def test_the_names_of_a_new_store_are_durable(
 
 
 def test_a_closed_store_leaves_no_descriptor(tmp_path: Path) -> None:
-    put_one(tmp_path / "first", b"1")  # whatever is opened once in a process
-    gc.collect()  # what other tests left open is not closed in between
-    before = len(list(Path("/dev/fd").iterdir()))
-    for value in (b"1", b"2"):
-        put_one(tmp_path / "home", value)
-    assert len(list(Path("/dev/fd").iterdir())) == before
+    with LocalStore.open(tmp_path):
+        assert open_below(tmp_path) != []
+    assert open_below(tmp_path) == []
+    put_one(tmp_path, b"1")
+    assert open_below(tmp_path) == []
 
 
 @pytest.mark.parametrize("failure", ["InvalidError", "DiskError", "BadRslotError"])

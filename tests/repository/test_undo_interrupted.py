@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from lakecli.repository.undo import interrupted
+from tests.support.disk import open_below
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
@@ -126,16 +127,16 @@ def test_an_answer_is_durable_with_its_name(
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", record)
-    descriptors = len(list(Path("/dev/fd").iterdir()))
     made = begun(repository)
     assert [each for each in synced if not each[0]] == [(False, True)]
     assert synced[-1] == (True, True)
+    assert open_below(directory(repository)) != []
     made.leave()
     made.leave()
-    assert len(list(Path("/dev/fd").iterdir())) == descriptors
+    assert open_below(directory(repository)) == []
     (left,) = interrupted.take_left(repository)
     left.give()
-    assert len(list(Path("/dev/fd").iterdir())) == descriptors
+    assert open_below(directory(repository)) == []
 
 
 def test_a_command_whose_answer_cannot_be_recorded_goes_on(

@@ -14,6 +14,7 @@ from lakecli.stores.capabilities import clear_temporaries
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore
+from tests.support.disk import open_below
 
 AT_WORK = textwrap.dedent("""
     import io, sys
@@ -121,12 +122,12 @@ def test_a_file_that_was_written_lately_keeps_its_directory(tmp_path: Path) -> N
     (directory / "0" / "k").write_bytes(b"1")
     make_old(tmp_path)
     os.utime(directory / "0")
-    before = len(list(Path("/dev/fd").iterdir()))
+    before = open_below(tmp_path)
     assert clear_temporaries(DirectoryStore(str(tmp_path))) == 0
     make_old(tmp_path)
     assert clear_temporaries(DirectoryStore(str(tmp_path))) == 1
     assert temporaries(tmp_path) == []
-    assert len(list(Path("/dev/fd").iterdir())) == before
+    assert open_below(tmp_path) == before
 
 
 def test_a_directory_is_removed_with_all_its_files(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,10 +44,11 @@ from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.registry import prepare_namespace
 from tests.stores.contract import ODD_NAMES, ObjectStoreContract, SpoolContract
+from tests.support.disk import open_below
 from tests.support.tools import linux_only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from lakecli.stores.contract import ObjectStore
 
@@ -175,14 +175,14 @@ def test_reads_in_order_open_each_directory_once_and_follow_no_link(
         store.put(key, key.encode(), ANY)
     (root / "data/c").symlink_to(outside)
     (root / "data/b/link").symlink_to(outside / "secret")
-    before, opened = _open_below(root), []
+    before, opened = open_below(root), []
     real = files.open_below
 
-    def open_below(parent: int, name: bytes, *, create: bool, sync: bool) -> int:
+    def record(parent: int, name: bytes, *, create: bool, sync: bool) -> int:
         opened.append(name)
         return real(parent, name, create=create, sync=sync)
 
-    monkeypatch.setattr(directory, "open_below", open_below)
+    monkeypatch.setattr(directory, "open_below", record)
     with store.reading_in_order() as reader:
         for key in ("data/a/1", "data/a/2", "data/b/1"):
             assert reader.get(key) == key.encode()
@@ -197,7 +197,7 @@ def test_reads_in_order_open_each_directory_once_and_follow_no_link(
         assert reader.get("data/a/1") == b"data/a/1"
         with pytest.raises(ObjectNotFound):
             reader.get("data/a/2")
-    assert _open_below(root) == before
+    assert open_below(root) == before
 
 
 def test_temporary_files_do_not_follow_symbolic_links(tmp_path: Path) -> None:
@@ -224,12 +224,12 @@ def test_the_root_may_be_a_symbolic_link(tmp_path: Path) -> None:
 def test_special_files_are_not_objects(store: DirectoryStore, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert list(store.list()) == []
-    before = _open_below(tmp_path)
+    before = open_below(tmp_path)
     with pytest.raises(ObjectNotFound):
         store.get("pipe")
     with pytest.raises(ObjectNotFound):
         store.head("pipe")
-    assert _open_below(tmp_path) == before
+    assert open_below(tmp_path) == before
 
 
 def test_a_directory_cannot_hold_an_object_below_another(store: DirectoryStore) -> None:
@@ -760,16 +760,16 @@ def test_listing_ignores_files_that_vanish_meanwhile(store: DirectoryStore, tmp_
 def test_listing_left_early_closes_its_directories(store: DirectoryStore, tmp_path: Path) -> None:
     for key in ("a/b/c/1", "a/b/c/2"):
         store.put(key, b"", ANY)
-    before = _open_below(tmp_path)
+    before = open_below(tmp_path)
     listing = store.list()
     next(listing)
-    assert len(_open_below(tmp_path)) > len(before)
+    assert len(open_below(tmp_path)) > len(before)
     listing.close()  # type: ignore[attr-defined]
-    assert _open_below(tmp_path) == before
+    assert open_below(tmp_path) == before
 
 
 def test_no_descriptor_stays_open(store: DirectoryStore, tmp_path: Path) -> None:
-    before = _open_below(tmp_path)
+    before = open_below(tmp_path)
     store.put("a/b", b"1", ANY)
     store.get("a/b")
     list(store.list())
@@ -796,19 +796,7 @@ def test_no_descriptor_stays_open(store: DirectoryStore, tmp_path: Path) -> None
     batch.put_new("a/e", b"2")
     batch.spool()[1].close()
     del batch
-    assert _open_below(tmp_path) == before
-
-
-def _open_below(root: Path) -> Sequence[str]:
-    """Return the descriptors of what is below a directory; other threads open others."""
-    below = {(status.st_dev, status.st_ino) for status in map(os.lstat, (root, *root.rglob("*")))}
-    found = []
-    for path in Path("/dev/fd").iterdir():
-        with suppress(OSError):
-            status = os.fstat(int(path.name))
-            if (status.st_dev, status.st_ino) in below:
-                found.append(path.name)
-    return sorted(found)
+    assert open_below(tmp_path) == before
 
 
 def test_the_directories_above_a_new_root_are_durable(
@@ -822,7 +810,7 @@ def test_the_directories_above_a_new_root_are_durable(
         sync(descriptor)
 
     monkeypatch.setattr("lakecli.stores.local.directory.sync_names", sync_names)
-    before = _open_below(tmp_path)
+    before = open_below(tmp_path)
     root = tmp_path / "a" / "b" / "c"
     directory.RootDirectory(str(root), clock_ns=lambda: 0).make_root()
     assert root.is_dir()
@@ -830,7 +818,7 @@ def test_the_directories_above_a_new_root_are_durable(
     synced.clear()
     directory.RootDirectory(str(root), clock_ns=lambda: 0).make_root()
     assert synced == []
-    assert _open_below(tmp_path) == before
+    assert open_below(tmp_path) == before
 
 
 @pytest.mark.parametrize("first", ["put", "put_new", "replace", "delete", "renew"])

@@ -2,11 +2,13 @@
 
 Until it is synced, a file may lose what was written to it, and a directory the names that were
 given in it. `Disk` notes who writes, names and syncs below a directory, by inode, in this process.
+`open_below` tells what of it this process has open.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +120,23 @@ class Disk:
     def _link(self, source: Any, target: Any, **where: Any) -> None:
         self._real["link"](source, target, **where)
         self._name(target, where.get("dst_dir_fd"))
+
+
+def open_below(root: Path) -> list[str]:
+    """Return what this process has open at or below a directory, each path once a descriptor.
+
+    Descriptors of anything else are not counted: other tests' threads open and close theirs.
+    """
+    paths = {}
+    for path in (root, *root.rglob("*")):
+        status = path.lstat()
+        paths[status.st_dev, status.st_ino] = os.fspath(path)
+    found = []
+    for descriptor in Path("/dev/fd").iterdir():
+        with suppress(OSError):
+            status = os.fstat(int(descriptor.name))
+            found.append(paths.get((status.st_dev, status.st_ino)))
+    return sorted(path for path in found if path is not None)
 
 
 _CALLS = ("open", "write", "copy_file_range", "fsync", "mkdir", "rename", "link")

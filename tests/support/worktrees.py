@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,15 +89,6 @@ def commit_worktree(
         ours=ours,
     )
     return commit(worktree, options)
-
-
-def open_below(root: Path) -> list[str]:
-    """Return the files and directories at or below a directory that this process has open."""
-    found = []
-    for each in Path("/dev/fd").iterdir():
-        with suppress(FileNotFoundError):
-            found.append(os.fspath(each.readlink()))
-    return [path for path in found if f"{path}/".startswith(f"{root}/")]
 
 
 def items(worktree: Worktree, *, local: bool = False) -> dict[str, ChangedPath]:

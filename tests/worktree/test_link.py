@@ -15,7 +15,7 @@ from lakecli.base.model import MAX_PATH_SIZE, CommitId
 from lakecli.base.uri import parse_path
 from lakecli.errors import IntegrityError, Refused, UsageError
 from lakecli.worktree.link import Link, find_root, read_link, write_link
-from tests.support.worktrees import open_below
+from tests.support.disk import open_below
 
 if TYPE_CHECKING:
     from pathlib import Path

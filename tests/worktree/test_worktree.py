@@ -20,8 +20,9 @@ from lakecli.worktree.index import NO_DIGEST, FileState, Index
 from lakecli.worktree.link import write_link
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Busy, lock
+from tests.support.disk import open_below
 from tests.support.lakes import entry_of
-from tests.support.worktrees import clone, commit_contents, open_below, pull, reopen
+from tests.support.worktrees import clone, commit_contents, pull, reopen
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,7 +25,7 @@ from lakecli.worktree.checkout import restore
 from lakecli.worktree.index import state_of
 from lakecli.worktree.status import status
 from lakecli.worktree.worktree import LinkMode
-from tests.support.disk import Disk
+from tests.support.disk import Disk, open_below
 from tests.support.lakes import entry_of, stage_entries
 from tests.support.recorded_progress import RecordedProgress
 from tests.support.tools import linux_only
@@ -36,7 +36,6 @@ from tests.support.worktrees import (
     commit_worktree,
     files,
     items,
-    open_below,
     pull,
     reopen,
     write,
