@@ -44,10 +44,10 @@ def test_anything_else_is_refused_by_our_error(data: bytes | str) -> None:
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTS.keys() - STILL_JSON - SURROGATES))
 def test_hostile_documents(name: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(Unparsable):
         parse_json(DOCUMENTS[name])
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize("name", sorted(STILL_JSON - {"no fields"}))
@@ -97,10 +97,10 @@ def test_the_bounds_themselves() -> None:
     ids=lambda text: text[:12].encode("ascii", "replace").decode(),
 )
 def test_hostile_toml(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(Unparsable):
         parse_toml(text)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_toml() -> None:

@@ -47,9 +47,9 @@ def test_patterns_match_what_pathspec_matches(given_lines: list[str], path: str)
 def test_no_pattern_takes_more_than_linear_time(pattern: str) -> None:
     for path in ("a" * 255, "/".join(["a" * 60] * 60), "a/" * 2000 + "c"):
         compiled = Patterns([pattern])
-        begin = time.perf_counter()
+        begin = time.process_time()
         compiled.match(path)
-        assert time.perf_counter() - begin < 0.5
+        assert time.process_time() - begin < 0.5
 
 
 def test_patterns_are_bounded() -> None:

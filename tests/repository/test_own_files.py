@@ -72,8 +72,8 @@ def test_other_names_are_data(name: bytes) -> None:
 
 
 def test_long_paths_take_linear_time() -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     for text in (b".git" + b" ." * 500_000 + b"x", b"/.lakecli" * 100_000, b"\\" * 1_000_000):
         is_own(text)
     is_own((".git" + "\u200c" * 300_000 + "x").encode())
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
