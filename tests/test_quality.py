@@ -174,6 +174,16 @@ def test_the_map_of_a_package_names_nothing_else(package: str) -> None:
         assert named <= present  # there the first column are subjects
 
 
+def test_no_two_classes_have_one_name() -> None:
+    """A reader who searches for a class finds one."""
+    places: dict[str, list[str]] = {}
+    for path in (PROJECT / "lakecli").rglob("*.py"):
+        for each in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(each, ast.ClassDef):
+                places.setdefault(each.name, []).append(path.relative_to(PROJECT).as_posix())
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_the_architecture_names_what_there_is() -> None:
     from lakecli.base import layout
     from lakecli.kv.local_store import Table

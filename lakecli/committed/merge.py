@@ -184,17 +184,17 @@ def segments(
         start: segments that end before this key are left out.
         stop: segments from this key on are left out.
     """
-    walks = [_Walk(tree, start) for tree in (base, source, destination)]
-    while any(walk.has_more for walk in walks):
-        key = _pass_common(walks)
+    cursors = [_RangeCursor(tree, start) for tree in (base, source, destination)]
+    while any(cursor.has_more for cursor in cursors):
+        key = _pass_common(cursors)
         if key is None:
-            key = _pass_different(walks)
-        yield Segment(*[walk.cut() for walk in walks])
+            key = _pass_different(cursors)
+        yield Segment(*[cursor.cut() for cursor in cursors])
         if stop is not None and key >= stop:
             return
 
 
-class _Walk:
+class _RangeCursor:
     """A position among the ranges of one tree."""
 
     def __init__(self, tree: Metarange, start: bytes) -> None:
@@ -226,13 +226,13 @@ class _Walk:
         return passed
 
 
-def _pass_common(walks: Sequence[_Walk]) -> bytes | None:
+def _pass_common(cursors: Sequence[_RangeCursor]) -> bytes | None:
     """Move past the next ranges if all trees share them; return the last key passed, if any.
 
     They make one segment, however many they are, so that each costs one comparison only.
     """
     (one, first), (two, second), (three, third) = [
-        (walk.tree.values, walk.position) for walk in walks
+        (cursor.tree.values, cursor.position) for cursor in cursors
     ]
     most = min(len(one) - first, len(two) - second, len(three) - third)
     count = 0
@@ -240,16 +240,16 @@ def _pass_common(walks: Sequence[_Walk]) -> bytes | None:
         one[first + count][ID_PART] == two[second + count][ID_PART] == three[third + count][ID_PART]
     ):
         count += 1
-    for walk in walks:
-        walk.position += count
-    return walks[0].tree.keys[first + count - 1] if count else None
+    for cursor in cursors:
+        cursor.position += count
+    return cursors[0].tree.keys[first + count - 1] if count else None
 
 
-def _pass_different(walks: Sequence[_Walk]) -> bytes:
+def _pass_different(cursors: Sequence[_RangeCursor]) -> bytes:
     """Move to the next key that no range of any tree spans, and return it."""
     while True:
-        key = min(walk.tree.keys[walk.position] for walk in walks if walk.has_more)
-        passed = [walk.passes(key) for walk in walks]  # a list: every walk must move
+        key = min(cursor.tree.keys[cursor.position] for cursor in cursors if cursor.has_more)
+        passed = [cursor.passes(key) for cursor in cursors]  # a list: every cursor must move
         if all(passed):
             return key
 

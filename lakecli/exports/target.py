@@ -216,7 +216,11 @@ class BucketTarget:
             UsageError: the destination cannot hold an object of this name.
         """
         assert item.entry is not None
-        body = b"".join(pieces) if item.entry.size <= WHOLE else cast("BinaryIO", _Held(pieces))
+        body = (
+            b"".join(pieces)
+            if item.entry.size <= WHOLE
+            else cast("BinaryIO", _DelayedStream(pieces))
+        )
         metadata, is_whole = self._metadata(item)
         attributes = Attributes(item.entry.content_type, metadata)
         self._store.put(self._key(item), body, ANY, attributes)
@@ -311,7 +315,7 @@ class _Listed:
             return None
 
 
-class _Held(ReadStream):
+class _DelayedStream(ReadStream):
     """Pieces as a stream that returns each only once the next is read, so none after an error."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:

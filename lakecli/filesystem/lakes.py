@@ -22,7 +22,7 @@ from lakecli.settings.home import chosen_home
 from lakecli.stores.contract import ObjectStore
 
 
-class _Held:
+class _SharedLake:
     """An open lake, the number of its users, and its open repositories."""
 
     def __init__(self, lake: Lake, home: str | None) -> None:
@@ -46,7 +46,7 @@ class _Held:
         return known
 
 
-_held: dict[str, _Held] = {}
+_held: dict[str, _SharedLake] = {}
 _lock = Lock()
 
 
@@ -92,13 +92,13 @@ def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectS
 
 
 @contextmanager
-def lake(home: str | None) -> Iterator[_Held]:
+def lake(home: str | None) -> Iterator[_SharedLake]:
     """Use the lake of a home, opening it if it is not open."""
     key = home or ""
     with _lock:
         held = _held.get(key)
         if held is None:
-            held = _held[key] = _Held(open_lake(home, command="lakefs:// file system"), home)
+            held = _held[key] = _SharedLake(open_lake(home, command="lakefs:// file system"), home)
         held.users += 1
     try:
         yield held
@@ -135,7 +135,7 @@ def _after_fork_in_child() -> None:
     _lock.release()
 
 
-_inherited: list[_Held] = []
+_inherited: list[_SharedLake] = []
 os.register_at_fork(
     before=_before_fork,
     after_in_parent=_after_fork_in_parent,

@@ -65,11 +65,11 @@ def iter_log(
         NotFound: `after` is not in the log.
         DamagedHistory: a commit of the history is missing or contradicts its parents.
     """
-    source = _Source(
+    part = _HistoryPart(
         reader, first_parent, since, None if hidden is None else _Ancestors(reader, hidden)
     )
     awaited = after
-    for commit in _iter_children_first(source, start):
+    for commit in _iter_children_first(part, start):
         if awaited is None:
             if not (no_merges and len(commit.parents) > 1):
                 yield commit
@@ -105,7 +105,7 @@ class _Ancestors:
         return commit.id in self._found
 
 
-class _Source(NamedTuple):
+class _HistoryPart(NamedTuple):
     """The part of the history to walk."""
 
     reader: CommitReader
@@ -148,15 +148,15 @@ class _Newest:
         return self.commit.id > other.commit.id
 
 
-class _Walk:
+class _CountingWalk:
     """The commits that were found and not yielded yet, with the number of their children.
 
     The walk proceeds by generation, ahead of what is yielded. A commit has all of its children once
     the walk has passed its generation.
     """
 
-    def __init__(self, source: _Source, first: Commit) -> None:
-        self._source = source
+    def __init__(self, part: _HistoryPart, first: Commit) -> None:
+        self._part = part
         self._found = {first.id: first}
         self._children = {first.id: 0}
         self._ahead = [(-first.generation, first.id)]
@@ -168,9 +168,9 @@ class _Walk:
             if len(found) > most:
                 return False
             explored = found[heappop(ahead)[1]]
-            for parent_id in self._source.parent_ids(explored):
+            for parent_id in self._part.parent_ids(explored):
                 if parent_id not in found:
-                    parent = self._source.find_parent(explored, parent_id)
+                    parent = self._part.find_parent(explored, parent_id)
                     if parent is None:
                         continue
                     found[parent_id] = parent
@@ -186,14 +186,14 @@ class _Walk:
     def remove(self, commit: Commit) -> Iterator[Commit]:
         """Forget a commit that was yielded; yield the parents that become ready."""
         del self._found[commit.id], self._children[commit.id]
-        for parent_id in self._source.parent_ids(commit):
+        for parent_id in self._part.parent_ids(commit):
             if parent_id in self._found:
                 self._children[parent_id] -= 1
                 if self._children[parent_id] == 0:
                     yield self._found[parent_id]
 
 
-def _iter_children_first(source: _Source, start: CommitId) -> Iterator[Commit]:
+def _iter_children_first(part: _HistoryPart, start: CommitId) -> Iterator[Commit]:
     """Yield commits before their parents, otherwise by date.
 
     The newest ready commit comes next, once the walk has passed its generation. For a branch that
@@ -201,10 +201,10 @@ def _iter_children_first(source: _Source, start: CommitId) -> Iterator[Commit]:
     `MOST_AHEAD` commits, the branch waits, and the ready commit of the highest generation comes
     next: nothing that is still to be found descends from it.
     """
-    ready = [_Newest(commit) for commit in source.starts(start)]
+    ready = [_Newest(commit) for commit in part.starts(start)]
     if not ready:
         return
-    walk = _Walk(source, ready[0].commit)
+    walk = _CountingWalk(part, ready[0].commit)
     while ready:
         if walk.explore(ready[0].commit.generation, most=MOST_AHEAD):
             commit = heappop(ready).commit

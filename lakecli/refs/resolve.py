@@ -55,7 +55,7 @@ class PastRef(NamedTuple):
     commit: Commit
 
 
-class Step(NamedTuple):
+class ResolvedModifier(NamedTuple):
     """The result of one modifier.
 
     Attributes:
@@ -87,7 +87,7 @@ class Resolved(NamedTuple):
     base_id: CommitId
     branch: Branch | None
     staging: bool
-    steps: tuple[Step, ...]
+    steps: tuple[ResolvedModifier, ...]
 
 
 class AmbiguousRef(NotFound):
@@ -121,7 +121,7 @@ def resolve(expression: RefExpression, reader: RefReader, past: PastRef | None =
     if past is not None:
         kind, name, branch, base_id, commit = past
         staging = False
-        steps = [Step(expression.modifiers[0].text, commit.id)]
+        steps = [ResolvedModifier(expression.modifiers[0].text, commit.id)]
     else:
         kind, name, branch, base_id = resolve_base(expression, reader)
         commit = get_commit(reader, base_id)
@@ -140,7 +140,7 @@ def resolve(expression: RefExpression, reader: RefReader, past: PastRef | None =
             )
         else:
             staging = STAGING[modifier.symbol]
-        steps.append(Step(modifier.text, commit.id))
+        steps.append(ResolvedModifier(modifier.text, commit.id))
     return Resolved(
         commit=commit,
         kind=kind,

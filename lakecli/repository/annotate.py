@@ -87,7 +87,7 @@ def annotate(
             raise _nothing_at(repository, txn, ref, path)
         refs = RefStore(txn, repository.key)
         items = Items(path, is_grouped=not recursive)
-        walk = _Walk(repository, refs, items, first_parent=first_parent)
+        walk = _AncestorWalk(repository, refs, items, first_parent=first_parent)
         yield _annotations(walk, commit, first, listed)
 
 
@@ -117,7 +117,7 @@ def _list(view: View, path: bytes, *, recursive: bool) -> Iterator[ListedObject 
 
 
 def _annotations(
-    walk: _Walk,
+    walk: _AncestorWalk,
     commit: Commit,
     first: ListedObject | ListedPrefix | None,
     listed: Iterator[ListedObject | ListedPrefix],
@@ -143,7 +143,7 @@ class _Pending(NamedTuple):
     gone: set[bytes]
 
 
-class _Walk:
+class _AncestorWalk:
     """Walks from a commit to its ancestors, children before parents."""
 
     def __init__(

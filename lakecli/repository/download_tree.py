@@ -1,7 +1,7 @@
 """Downloading all objects below a directory, or those that a list names.
 
 `_TreeDownload` compares each object with its file, decides what is done with the path, and hands
-that to a sink: `_Writing` does it and counts it (`download_tree`), `_Listing` only lists it
+that to a sink: `_Writing` does it and counts it (`download_tree`), `_DryRun` only lists it
 (`plan_download`). With `deletes`, the files that the ref lacks are deleted at the end.
 """
 
@@ -145,7 +145,7 @@ def plan_download(
         UsageError: `target` cannot be a directory.
     """
     with _opened(repository, ref, prefix, target, options) as place:
-        listing = _Listing()
+        listing = _DryRun()
         download = _TreeDownload(place, listing, Workers(options.parallelism))
         records = download.records(names)
         while batch := list(islice(records, LOOK_AHEAD)):
@@ -197,7 +197,7 @@ class _TreeDownload:
         workers: the threads that compare, and in which the sink is called.
     """
 
-    def __init__(self, place: _Place, sink: _Writing | _Listing, workers: Workers) -> None:
+    def __init__(self, place: _Place, sink: _Writing | _DryRun, workers: Workers) -> None:
         self._place = place
         self._view, self._below, self._options = place.view, place.below, place.options
         self._surplus = place.surplus
@@ -374,7 +374,7 @@ class _Writing:
             self._report.failures.append((below + name, error.message))
 
 
-class _Listing:
+class _DryRun:
     """Lists what a download decides, and does nothing."""
 
     sets_times = False

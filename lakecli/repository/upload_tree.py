@@ -203,7 +203,7 @@ class _UploadFiles(NamedTuple):
     found: Iterator[WalkedFile]
     root: bytes | None = None
     surplus: _Records = ()
-    listing: _Listing | None = None
+    listing: _FoundFiles | None = None
 
     def absent(self, below: bytes) -> _Records:
         """Return the objects that are still to be deleted at the end."""
@@ -232,7 +232,7 @@ def _files(
     if not delete:
         yield _UploadFiles(files_of(source, names, options), root)
         return
-    with _Listing(source, options) as listing:
+    with _FoundFiles(source, options) as listing:
         surplus = _surplus(repository, branch, prefix, listing)
         yield _UploadFiles(iter(listing), root, surplus, listing)
 
@@ -479,7 +479,7 @@ def _plan(target: _UploadTarget, files: _UploadFiles) -> Iterator[PathStep]:
         steps.clear()
 
 
-class _Listing:
+class _FoundFiles:
     """The files of a directory, as one walk finds them, for what is sent and what is removed.
 
     They wait in a temporary file, because there may be millions. Use it as a context manager.
@@ -550,7 +550,7 @@ def _names(found: Iterable[WalkedFile]) -> Iterator[bytes]:
     return (each.relative for each in found if not is_own(each.relative))
 
 
-def _surplus(repository: Repository, branch: str, below: bytes, listing: _Listing) -> _Records:
+def _surplus(repository: Repository, branch: str, below: bytes, listing: _FoundFiles) -> _Records:
     """Return the selected objects below a prefix that the directory lacks."""
     names = AscendingNames(_names(listing))
     before = 0
@@ -575,7 +575,7 @@ def _surplus(repository: Repository, branch: str, below: bytes, listing: _Listin
     return found
 
 
-def _walk_again(repository: Repository, listing: _Listing, lacking: str) -> None:
+def _walk_again(repository: Repository, listing: _FoundFiles, lacking: str) -> None:
     """Walk the directory again, because much of what the branch has was not found.
 
     Raises:

@@ -148,7 +148,7 @@ def numbers_of(kind: pa.DataType, numbers: npt.NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
 
-class _Walk:
+class _FieldReader:
     """All messages of a batch, read field by field in step; `odd` ones have another form."""
 
     def __init__(self, buffer: npt.NDArray[np.uint8], position: Numbers, end: Numbers) -> None:
@@ -213,7 +213,7 @@ def _in_step(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.A
     buffer = np.frombuffer(data, np.uint8)
     ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
     starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
-    whole = _Walk(buffer, starts, ends)
+    whole = _FieldReader(buffer, starts, ends)
     everywhere: Flags = np.ones(len(values), np.bool_)
     if (buffer[starts] != _DIGEST_FRAME).any():
         return None
@@ -222,20 +222,20 @@ def _in_step(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.A
     if whole.odd.any() or (zigzag & 1).any() or (stop > ends).any():
         return None
 
-    walk = _Walk(buffer, at, stop)
-    address = walk.span(0x0A)
-    moment = walk.span(0x12)
-    size = walk.number(0x18)
-    checksum = walk.span(0x22)
+    fields = _FieldReader(buffer, at, stop)
+    address = fields.span(0x0A)
+    moment = fields.span(0x12)
+    size = fields.number(0x18)
+    checksum = fields.span(0x22)
     pairs = []
-    while (rows := np.flatnonzero(walk.is_next(0x2A))).size:
-        start, length = walk.span(0x2A)
-        if walk.odd.any():
+    while (rows := np.flatnonzero(fields.is_next(0x2A))).size:
+        start, length = fields.span(0x2A)
+        if fields.odd.any():
             return None  # a pair is longer than its message, so its position stays
         pairs.append((rows, (start[rows], length[rows])))
-    walk.number(0x30)
-    content_type = walk.span(0x3A)
-    if not walk.finish():
+    fields.number(0x30)
+    content_type = fields.span(0x3A)
+    if not fields.finish():
         return None
 
     decoders: Mapping[str, Callable[[], pa.Array | None]] = {
@@ -271,10 +271,10 @@ def _texts(data: bytes, span: Span) -> pa.Array | None:
 
 def _moments(buffer: npt.NDArray[np.uint8], span: Span) -> pa.Array | None:
     start, size = span
-    walk = _Walk(buffer, start, start + size)
-    seconds = walk.number(0x08)
-    walk.number(0x10)  # nanoseconds, which are ignored
-    return moments_of(seconds) if walk.finish() else None
+    fields = _FieldReader(buffer, start, start + size)
+    seconds = fields.number(0x08)
+    fields.number(0x10)  # nanoseconds, which are ignored
+    return moments_of(seconds) if fields.finish() else None
 
 
 def moments_of(seconds: Numbers) -> pa.Array | None:
@@ -298,9 +298,9 @@ def _maps(
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(rows, minlength=count), out=offsets[1:])
     order = np.argsort(rows, kind="stable")
-    walk = _Walk(buffer, starts[order], (starts + sizes)[order])
-    texts = [_texts(data, walk.span(tag)) for tag in (0x0A, 0x12)]
-    if not walk.finish() or any(text is None for text in texts):
+    fields = _FieldReader(buffer, starts[order], (starts + sizes)[order])
+    texts = [_texts(data, fields.span(tag)) for tag in (0x0A, 0x12)]
+    if not fields.finish() or any(text is None for text in texts):
         return None
     return pa.MapArray.from_arrays(numbers_of(pa.int32(), offsets), *texts)
 

@@ -208,7 +208,7 @@ def test_nothing_is_read_before_it_is_needed() -> None:
 def _remembered(refs: FakeRefs, start: str) -> int:
     """Return how many commits a walk remembers at most."""
     walk = history._iter_children_first(
-        history._Source(refs, first_parent=False, since=None, hidden=None), id_of(start)
+        history._HistoryPart(refs, first_parent=False, since=None, hidden=None), id_of(start)
     )
     return max(len(walk.gi_frame.f_locals["walk"]._found) for _ in walk)  # type: ignore[attr-defined]
 

@@ -12,7 +12,7 @@ from lakecli.refs.resolve import (
     MAX_CANDIDATES,
     AmbiguousRef,
     Resolved,
-    Step,
+    ResolvedModifier,
     commit_of,
     resolve,
 )
@@ -135,13 +135,13 @@ def test_kind_and_staging(
 def test_each_modifier_is_a_step(refs: FakeRefs) -> None:
     found = _resolve("main^2~^0", refs)
     assert found.steps == (
-        Step("^2", id_of("e")),
-        Step("~", id_of("d")),
-        Step("^0", id_of("d")),
+        ResolvedModifier("^2", id_of("e")),
+        ResolvedModifier("~", id_of("d")),
+        ResolvedModifier("^0", id_of("d")),
     )
     assert found.commit.id == id_of("d")
     assert found.base_id == id_of("f")
-    assert _resolve("main@", refs).steps == (Step("@", id_of("f")),)
+    assert _resolve("main@", refs).steps == (ResolvedModifier("@", id_of("f")),)
 
 
 @pytest.mark.parametrize("text", ["main~4", "main~2147483647", "v1.0~2", "main~3^", "61^^"])

@@ -25,7 +25,7 @@ class _StoppedError(Exception):
     """Another thread has failed, so this one ends."""
 
 
-class _Source:
+class _TaskQueue:
     """Where workers draw from: the items of all, or the tasks that one of them shares."""
 
     __slots__ = ("drawing", "errors", "is_open", "running", "tasks", "work")
@@ -51,8 +51,8 @@ class Workers:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._items: _Source | None = None
-        self._shares: list[_Source] = []
+        self._items: _TaskQueue | None = None
+        self._shares: list[_TaskQueue] = []
         self._stop = Event()
         """Set when the threads have to end."""
         self._changed = Condition()
@@ -66,15 +66,15 @@ class Workers:
         next `check`.
         """
         self._stop.clear()
-        self._items = source = _Source(items, work)
+        self._items = queue = _TaskQueue(items, work)
         helpers = [
-            Thread(target=self._run, args=(source,), name=f"worker-{number}", daemon=True)
+            Thread(target=self._run, args=(queue,), name=f"worker-{number}", daemon=True)
             for number in range(1, self._count)
         ]
         for helper in helpers:
             helper.start()
         try:
-            self._run(source)
+            self._run(queue)
             for helper in helpers:
                 helper.join()
         finally:
@@ -83,8 +83,8 @@ class Workers:
                 helper.join()
             self._items = None
             self._stop.clear()
-        if source.errors:
-            raise next(filter(is_interrupt, source.errors), source.errors[0])
+        if queue.errors:
+            raise next(filter(is_interrupt, queue.errors), queue.errors[0])
 
     def share(self, tasks: Iterable[T], work: Callable[[T], object]) -> None:
         """Call `work` with every task of the current item, in this thread and all free ones.
@@ -95,7 +95,7 @@ class Workers:
         if self._items is None:
             self.for_each(tasks, work)
             return
-        share = _Source(tasks, work)
+        share = _TaskQueue(tasks, work)
         with self._changed:
             self._shares.append(share)
             self._changed.notify_all()
@@ -116,56 +116,56 @@ class Workers:
         self._stop.wait(seconds)
         self.check()
 
-    def _run(self, items: _Source) -> None:
+    def _run(self, items: _TaskQueue) -> None:
         try:
-            while source := self._open_source(items):
-                self._step(source)
+            while queue := self._open_queue(items):
+                self._step(queue)
         except BaseException as error:  # noqa: BLE001 - `for_each` raises it
             self._fail(items, error)
 
-    def _open_source(self, items: _Source) -> _Source | None:
+    def _open_queue(self, items: _TaskQueue) -> _TaskQueue | None:
         """Return what to draw from, shares first; wait while a worker may still share some."""
         with self._changed:
             while not self._stop.is_set():
-                for source in (*self._shares, items):
-                    if source.is_open:
-                        return source
+                for queue in (*self._shares, items):
+                    if queue.is_open:
+                        return queue
                 if not items.running:
                     break
                 self._changed.wait()
         return None
 
-    def _step(self, source: _Source) -> bool:
-        """Do one task of a source; return whether there was one."""
+    def _step(self, queue: _TaskQueue) -> bool:
+        """Do one task of a queue; return whether there was one."""
         try:
-            with source.drawing:
-                is_over = self._stop.is_set() or not source.is_open
-                task = _END if is_over else next(source.tasks, _END)
+            with queue.drawing:
+                is_over = self._stop.is_set() or not queue.is_open
+                task = _END if is_over else next(queue.tasks, _END)
                 if task is _END:
-                    source.is_open = False
+                    queue.is_open = False
                     return False
                 with self._changed:
-                    source.running += 1
+                    queue.running += 1
         except BaseException as error:  # noqa: BLE001 - `for_each` or `share` raises it
-            self._fail(source, error)
+            self._fail(queue, error)
             return False
         try:
-            source.work(task)
+            queue.work(task)
         except BaseException as error:  # noqa: BLE001 - `for_each` or `share` raises it
-            self._fail(source, error)
+            self._fail(queue, error)
         finally:
             with self._changed:
-                source.running -= 1
+                queue.running -= 1
                 self._changed.notify_all()
         return True
 
-    def _fail(self, source: _Source, error: BaseException) -> None:
-        source.is_open = False
-        source.errors.append(error)
-        if source is self._items:
+    def _fail(self, queue: _TaskQueue, error: BaseException) -> None:
+        queue.is_open = False
+        queue.errors.append(error)
+        if queue is self._items:
             self._halt()  # only now do others stop, so their errors come later
 
-    def _wait_for(self, share: _Source) -> None:
+    def _wait_for(self, share: _TaskQueue) -> None:
         """Wait for running tasks, because they use what the caller will close."""
         interrupt: KeyboardInterrupt | None = None
         with self._changed:
