@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from lakecli.cli.line import Option
+from lakecli.cli.line import Option, Parser
 from lakecli.cli.params import After, Amount, DryRun, Prefix
-from lakecli.cli.parsers import NO_METADATA, Parser, read_conf
+from lakecli.cli.parsers import NO_METADATA, read_conf
 from lakecli.errors import UsageError
 from lakecli.stores.uri import is_local
 

@@ -10,10 +10,8 @@ from datetime import timedelta
 from typing import Annotated
 
 from lakecli.base.uri import LakeUri
-from lakecli.cli.line import Argument, Option
+from lakecli.cli.line import Argument, Kind, Option, Parser
 from lakecli.cli.parsers import (
-    Kind,
-    Parser,
     Side,
     each,
     read_branch,

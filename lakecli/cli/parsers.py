@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.base import uri
 from lakecli.base.layout import REPOSITORY
@@ -41,46 +41,6 @@ class Side(StrEnum):
 
     SOURCE_WINS = "source-wins"
     DEST_WINS = "dest-wins"
-
-
-class Kind(StrEnum):
-    """The kind of name that a word on the command line is, for completion."""
-
-    REPOSITORY = "repository"
-    BRANCH = "branch"
-    TAG = "tag"
-    REF = "ref"
-    PATH = "path"
-    REF_OR_FILE = "ref-or-file"
-    REF_OR_OWN_FILE = "ref-or-own-file"
-    PATH_OR_FILE = "path-or-file"
-    FILE_OF_REF = "file-of-ref"
-    FILE = "file"
-    DIRECTORY = "directory"
-    OPERATION = "operation"
-    SETTING = "setting"
-    COMMAND = "command"
-    NOTHING = "nothing"
-
-
-class Parser:
-    """Marks how typed text becomes a parameter's value.
-
-    Its function gets the context with the text, because a URI depends on ``--base-uri`` and the
-    settings, which may come after the URI on the command line.
-
-    Args:
-        read: called with the text, or with the list of texts of a repeatable parameter, and the
-            context; raises `UsageError`. It is not called without a text; the default of the
-            function applies.
-        kind: the kind of name that the text is.
-    """
-
-    __slots__ = ("kind", "read")
-
-    def __init__(self, read: Callable[[Any, Context], object], kind: Kind | None = None) -> None:
-        self.read = read
-        self.kind = kind
 
 
 def read_repository(text: str, context: Context) -> LakeUri:

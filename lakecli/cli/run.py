@@ -16,7 +16,7 @@ from lakecli.base.uri import NotUri
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.line import Globals, find_action, split, take_globals
 from lakecli.cli.out.text import one_line
-from lakecli.cli.tree import COMMANDS, GROUPS, find_command, instead, is_prefix
+from lakecli.cli.tree import COMMANDS, GROUPS, PAGED, find_command, instead, is_prefix
 from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
 
 if TYPE_CHECKING:
@@ -158,8 +158,24 @@ def _parse(
             else _find_plugin(words, rest, given, environ)
         )
 
-    action = find_action(joined, rest, given, _synopsis)
-    return action or (lambda context: _show_command(context, joined, topic))
+    return _action(joined, rest, given, topic)
+
+
+def _action(
+    words: str, rest: list[str], given: Globals, topic: Topic | None
+) -> Callable[[Context], int]:
+    """Return the action of a command, or its help."""
+    action = find_action(words, rest, given, _synopsis)
+    if action is None:
+        return lambda context: _show_command(context, words, topic)
+
+    def run_command(context: Context) -> int:
+        context.command = words
+        if words in PAGED:
+            context.out.start_pager()
+        return action(context)
+
+    return run_command
 
 
 def _configure(context: Context) -> int:

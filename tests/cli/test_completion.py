@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.context import Context, Environment
-from lakecli.cli.line import Globals
+from lakecli.cli.line import Globals, Kind
 from lakecli.cli.manual import complete
 from lakecli.cli.manual.completion import SHELLS, completion_script
 from lakecli.cli.manual.describe import CommandHelp, ParameterHelp, describe_all
-from lakecli.cli.parsers import Kind
 from tests.support.terminal import Terminal
 from tests.support.tools import require_tool
 

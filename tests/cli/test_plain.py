@@ -60,7 +60,7 @@ class Probe(NamedTuple):
         values = plain(self.declared, arguments)
         if values is None:
             return None
-        self.declared.call(None, values)  # type: ignore[arg-type]
+        self.declared.call(None, values)
         return self.seen.pop()
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lakecli.cli.line import Kind
 from lakecli.cli.manual.describe import describe_all
-from lakecli.cli.parsers import Kind
 from tests.meetings.world import LAKEFS, NAMESPACE
 
 if TYPE_CHECKING:

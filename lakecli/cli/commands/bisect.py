@@ -11,11 +11,10 @@ from lakecli.base import uri
 from lakecli.base.model import Commit, CommitId
 from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
-from lakecli.cli.line import Argument, argument
+from lakecli.cli.line import Argument, Kind, argument
 from lakecli.cli.out.records import CommitJson, answers, commit_record, pick
 from lakecli.cli.out.text import log_lines, one_line
 from lakecli.cli.params import RepositoryOrRefExpression
-from lakecli.cli.parsers import Kind
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.bisect import (
     BAD,

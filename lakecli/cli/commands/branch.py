@@ -8,7 +8,7 @@ from lakecli.base.model import Branch, Commit, CommitId, RefKind
 from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
 from lakecli.cli.commands.moved_refs import distance_text, pushed_line, read_lease, short
 from lakecli.cli.context import Context
-from lakecli.cli.line import REQUIRED, argument, flag, option
+from lakecli.cli.line import REQUIRED, Kind, argument, flag, option
 from lakecli.cli.option_groups import PageOptions
 from lakecli.cli.out.records import (
     BranchStatusJson,
@@ -30,7 +30,7 @@ from lakecli.cli.params import (
     ParentNumber,
     Yes,
 )
-from lakecli.cli.parsers import Kind, read_ref_of, repository_here
+from lakecli.cli.parsers import read_ref_of, repository_here
 from lakecli.errors import UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch as library

@@ -10,11 +10,11 @@ from lakecli.cli.commands.worktree_changes import answer_synced, checkout_worktr
 from lakecli.cli.commands.worktrees import SyncedJson, find_worktree, open_worktree
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line import argument, flag, option
+from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import TransferOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.parsers import Kind, absolute, relative_path
+from lakecli.cli.parsers import absolute, relative_path
 from lakecli.errors import UsageError
 from lakecli.repository import branch
 from lakecli.repository.reading.view import commit_at

@@ -15,12 +15,11 @@ from lakecli.cli.commands.refs_manifest import (
     show_updates,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line import flag, option
+from lakecli.cli.line import Kind, flag, option
 from lakecli.cli.option_groups import EngineName, EngineOptions
 from lakecli.cli.out.records import OutsidePlaceJson, answers, pick, place_records
 from lakecli.cli.out.text import one_line, place_lines
 from lakecli.cli.params import RepositoryUri, StorageNamespace
-from lakecli.cli.parsers import Kind
 from lakecli.engine.runner import count_head_entries
 from lakecli.errors import LakeError, Refused, UsageError
 from lakecli.imports.tree_parts import rebuild_heads

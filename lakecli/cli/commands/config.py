@@ -6,10 +6,10 @@ from typing import Final, NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
-from lakecli.cli.line import argument, flag
+from lakecli.cli.line import Kind, argument, flag
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import SettingName
-from lakecli.cli.parsers import Kind, read_repository_or_ref
+from lakecli.cli.parsers import read_repository_or_ref
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.settings.home import set_value, unset_value
 from lakecli.settings.keys import SYNC, USE, find_key

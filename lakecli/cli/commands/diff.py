@@ -19,11 +19,11 @@ from lakecli.cli.commands.differences import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line import argument, flag
+from lakecli.cli.line import Kind, argument, flag
 from lakecli.cli.option_groups import EngineOptions, StatOptions
 from lakecli.cli.out.records import answers
 from lakecli.cli.params import AtOp, Prefix
-from lakecli.cli.parsers import Kind, linked, read_ref_or_own_file, ref_here
+from lakecli.cli.parsers import linked, read_ref_or_own_file, ref_here
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
 from lakecli.repository.contract import Repository

@@ -12,11 +12,11 @@ from typing import Final, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, NotUri
 from lakecli.cli.context import Context
-from lakecli.cli.line import argument
+from lakecli.cli.line import Kind, argument
 from lakecli.cli.out.output import Output
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import one_line
-from lakecli.cli.parsers import Kind, read_repository
+from lakecli.cli.parsers import read_repository
 from lakecli.doctor.checks import Check, CheckVerdict
 from lakecli.repository import doctor as library
 from lakecli.repository.doctor import WIDTH, Examination, problem_of, verdict_of

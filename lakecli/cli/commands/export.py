@@ -20,12 +20,11 @@ from lakecli.cli.commands.transfers import (
     show_steps,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line import argument, flag, option
+from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import EngineOptions, TransferOptions, parallelism
 from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import DryRun, PrefixUri
-from lakecli.cli.parsers import Kind
 from lakecli.errors import UsageError
 from lakecli.exports.manifests import check_can_write, write_manifest, write_symlinks
 from lakecli.exports.run import ExportOptions, ExportReport, count_exported, summarise

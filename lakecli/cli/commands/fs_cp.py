@@ -8,12 +8,12 @@ from typing import Annotated, TypedDict
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.transfers import failure_records, raise_failures
 from lakecli.cli.context import Context
-from lakecli.cli.line import Argument, option
+from lakecli.cli.line import Argument, Kind, Parser, option
 from lakecli.cli.option_groups import TransferOptions, parallelism
 from lakecli.cli.out.records import FailureJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive
-from lakecli.cli.parsers import Kind, Parser, read_branch_prefix, read_new_metadata
+from lakecli.cli.parsers import read_branch_prefix, read_new_metadata
 from lakecli.errors import UsageError
 from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.cp_between_repositories import (

@@ -16,12 +16,12 @@ from lakecli.cli.commands.transfers import (
     show_plan,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line import argument, flag, option
+from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import SelectionOptions, TransferOptions, check_mirror, parallelism
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import AtOp, PrefixUri, PreSign, Recursive
-from lakecli.cli.parsers import Kind, check_local
+from lakecli.cli.parsers import check_local
 from lakecli.errors import AlreadyExists, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions, download_object, plan_object

@@ -21,11 +21,11 @@ from lakecli.cli.commands.presigned_links import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line import argument, flag, option
+from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Expires, Recursive
-from lakecli.cli.parsers import Kind, each, read_prefix
+from lakecli.cli.parsers import each, read_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.stat import stat
 

@@ -15,7 +15,7 @@ from lakecli.cli.commands.transfers import (
     show_plan,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line import argument, flag, option
+from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import (
     LinkOptions,
     SelectionOptions,
@@ -26,7 +26,7 @@ from lakecli.cli.option_groups import (
 from lakecli.cli.out.records import EntryJson, FailureJson, answers, entry_record
 from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import ContentType, Metadata, PreSign
-from lakecli.cli.parsers import NO_METADATA, Kind, check_local, read_branch_prefix
+from lakecli.cli.parsers import NO_METADATA, check_local, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import full_address

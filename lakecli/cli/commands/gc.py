@@ -10,12 +10,12 @@ from typing import TypedDict
 from lakecli.base.parsing import read_text
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
-from lakecli.cli.line import REQUIRED, flag, option
+from lakecli.cli.line import REQUIRED, Kind, flag, option
 from lakecli.cli.option_groups import EngineOptions, TransferOptions
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import human_size, local_date
 from lakecli.cli.params import DryRun, RepositoryUri, Yes
-from lakecli.cli.parsers import Kind, read_duration
+from lakecli.cli.parsers import read_duration
 from lakecli.errors import NotFound
 from lakecli.gc.policy import Rules, delete_rules, get_rules, parse_rules, put_rules, rules_fields
 from lakecli.gc.report import Summary

@@ -17,14 +17,13 @@ from lakecli.cli.commands.transfers import (
     show_steps,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line import flag, option
+from lakecli.cli.line import Kind, flag, option
 from lakecli.cli.option_groups import EngineOptions, LinkOptions, TransferOptions, parallelism
 from lakecli.cli.out.records import CommitJson, FailureJson, answers, commit_record, pick
 from lakecli.cli.out.text import human_size, local_date, one_line
 from lakecli.cli.params import AllowEmptyMessage, DryRun, Message, Metadata
 from lakecli.cli.parsers import (
     NO_METADATA,
-    Kind,
     check_message,
     read_branch_prefix,
 )

@@ -23,11 +23,10 @@ from lakecli.cli.commands.refs_manifest import (
     show_updates,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line import REQUIRED, flag, option
+from lakecli.cli.line import REQUIRED, Kind, flag, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date, one_line, rfc3339
 from lakecli.cli.params import RepositoryUri
-from lakecli.cli.parsers import Kind
 from lakecli.errors import UsageError
 from lakecli.repository.lakefs.dump import (
     COLUMNS,

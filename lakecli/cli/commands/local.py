@@ -19,12 +19,12 @@ from lakecli.cli.commands.worktrees import (
 )
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.line import Argument, Option, argument, flag, option
+from lakecli.cli.line import Argument, Kind, Option, argument, flag, option
 from lakecli.cli.option_groups import Exclude, Include, LinkOptions, TransferOptions
 from lakecli.cli.out.records import LocalChangeJson, answers
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Message, Metadata, PrefixUri, PreSign, Yes
-from lakecli.cli.parsers import NO_METADATA, Kind, absolute
+from lakecli.cli.parsers import NO_METADATA, absolute
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.worktree.git import GitRepository, find_git, ignore_in_git

@@ -14,7 +14,7 @@ from lakecli.cli.commands.differences import (
     stream_differences,
 )
 from lakecli.cli.context import Context
-from lakecli.cli.line import argument, flag, option
+from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import StatOptions
 from lakecli.cli.out.records import CommitJson, answers, commit_record
 from lakecli.cli.out.text import commit_lines
@@ -30,7 +30,7 @@ from lakecli.cli.params import (
     SourceUri,
     Winner,
 )
-from lakecli.cli.parsers import NO_METADATA, Kind, check_message, read_ref
+from lakecli.cli.parsers import NO_METADATA, check_message, read_ref
 from lakecli.committed.merge import Conflicts
 from lakecli.errors import UsageError
 from lakecli.repository import merge as merging

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeVar, cast
 from lakecli.base.model import MAX_PATH_SIZE, Entry
 from lakecli.base.uri import LakeUri, as_directory
 from lakecli.cli.context import Context
-from lakecli.cli.line import Option
-from lakecli.cli.parsers import Kind
+from lakecli.cli.line import Kind, Option
 from lakecli.errors import NotFound, PartialFailure, PermissionDenied, UsageError
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TypedDict
 
 from lakecli.cli.context import Context
-from lakecli.cli.line import argument
+from lakecli.cli.line import Kind, argument
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import one_line
-from lakecli.cli.parsers import Kind
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import NotFound
 from lakecli.repository.transfer.walk import LinkPolicy, walk

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
-from lakecli.cli.line import argument, flag
+from lakecli.cli.line import Kind, argument, flag
 from lakecli.cli.option_groups import PageOptions
 from lakecli.cli.out.records import RefJson, answers, ref_record
 from lakecli.cli.params import AtOp, HereRepositoryUri, TagUri, TagUris, Yes
-from lakecli.cli.parsers import Kind, read_ref_of, repository_here
+from lakecli.cli.parsers import read_ref_of, repository_here
 from lakecli.repository import tag as library
 
 

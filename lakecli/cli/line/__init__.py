@@ -28,10 +28,12 @@ A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is read in 
 5. For that line `build` makes Typer's command from the declaration, and Typer reads the line. Typer
    accepts it after all, or says what is wrong; its errors become `UsageError`.
 6. `Declaration.call` turns text into values that depend on the context, such as URIs that lack the
-   repository (`lakecli.cli.parsers`), and calls the function.
+   repository (`lakecli.cli.parsers`), and calls the function. This package never looks into the
+   context: it only hands it on.
 
 `action.find_action` does steps 2 to 6. `lakecli.cli.run` calls it after step 1, and knows none of
-the steps. Other modules import the names that this package exports, never one of its modules.
+the steps. Other modules import the names that this package exports, never one of its modules. May
+import `tree`, `exit_codes` and what is below.
 
 Both readers must agree on every line: `tests/cli/test_plain.py` gives all commands the same lines
 by both ways, and compares the values that the functions receive.
@@ -52,7 +54,9 @@ from lakecli.cli.line.declare import (
     REQUIRED,
     Argument,
     Declaration,
+    Kind,
     Parameter,
+    Parser,
     argument,
     flag,
     option,
@@ -66,8 +70,10 @@ __all__ = [
     "Argument",
     "Declaration",
     "Globals",
+    "Kind",
     "Option",
     "Parameter",
+    "Parser",
     "argument",
     "find_action",
     "flag",

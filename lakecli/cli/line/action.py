@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lakecli.cli.line.argv import Globals, Option, normalise
 from lakecli.cli.line.declare import (
@@ -18,17 +18,14 @@ from lakecli.cli.line.declare import (
     Parameter,
     is_path,
 )
-from lakecli.cli.tree import COMMANDS, PAGED
-
-if TYPE_CHECKING:
-    from lakecli.cli.context import Context
+from lakecli.cli.tree import COMMANDS
 
 _MAX_DIGITS: Final = 18
 
 
 def find_action(
     words: str, rest: Sequence[str], given: Globals, synopsis: Callable[[str], str]
-) -> Callable[[Context], int] | None:
+) -> Callable[[object], int] | None:
     """Return the action of a command line, or ``None`` if the line asks for help.
 
     Args:
@@ -48,10 +45,7 @@ def find_action(
         raise given.problem
     values = plain(declared, arguments)
 
-    def run(context: Context) -> int:
-        context.command = words
-        if words in PAGED:
-            context.out.start_pager()
+    def run(context: object) -> int:
         if values is None:
             return _run_by_typer(words, declared, context, arguments, synopsis)
         return declared.call(context, values)
@@ -62,7 +56,7 @@ def find_action(
 def _run_by_typer(
     words: str,
     declared: Declaration,
-    context: Context,
+    context: object,
     arguments: list[str],
     synopsis: Callable[[str], str],
 ) -> int:

@@ -27,8 +27,6 @@ from lakecli.errors import UsageError
 if TYPE_CHECKING:
     from typer.core import TyperCommand
 
-    from lakecli.cli.context import Context
-
 
 _TYPER_CONTEXT: Final = inspect.Parameter(
     "ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
@@ -46,7 +44,7 @@ class Built(NamedTuple):
     words: str
     typer: TyperCommand
 
-    def run(self, context: Context, arguments: list[str]) -> int:
+    def run(self, context: object, arguments: list[str]) -> int:
         """Run the command on normalised arguments and return its exit code."""
         with self.typer.make_context(f"{PROGRAM} {self.words}", arguments, obj=context) as ctx:
             code: int = self.typer.invoke(ctx)

@@ -9,15 +9,12 @@ docstring of the package has an example of each.
 import builtins
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from os import PathLike
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, ForwardRef, NamedTuple, get_type_hints
+from typing import Any, Final, ForwardRef, NamedTuple, get_type_hints
 
 from lakecli.cli.line.argv import Option
-from lakecli.cli.parsers import Kind, Parser
-
-if TYPE_CHECKING:
-    from lakecli.cli.context import Context
 
 REQUIRED: Final = object()
 """The default of a parameter that must be given."""
@@ -34,6 +31,46 @@ class Argument:
     def __init__(self, metavar: str, help: str) -> None:
         self.metavar = metavar
         self.help = help
+
+
+class Kind(StrEnum):
+    """The kind of name that a word on the command line is, for completion."""
+
+    REPOSITORY = "repository"
+    BRANCH = "branch"
+    TAG = "tag"
+    REF = "ref"
+    PATH = "path"
+    REF_OR_FILE = "ref-or-file"
+    REF_OR_OWN_FILE = "ref-or-own-file"
+    PATH_OR_FILE = "path-or-file"
+    FILE_OF_REF = "file-of-ref"
+    FILE = "file"
+    DIRECTORY = "directory"
+    OPERATION = "operation"
+    SETTING = "setting"
+    COMMAND = "command"
+    NOTHING = "nothing"
+
+
+class Parser:
+    """Marks how typed text becomes a parameter's value.
+
+    Its function gets the context with the text, because a URI depends on ``--base-uri`` and the
+    settings, which may come after the URI on the command line.
+
+    Args:
+        read: called with the text, or with the list of texts of a repeatable parameter, and the
+            context; raises `UsageError`. It is not called without a text; the default of the
+            function applies.
+        kind: the kind of name that the text is.
+    """
+
+    __slots__ = ("kind", "read")
+
+    def __init__(self, read: Callable[[Any, Any], object], kind: Kind | None = None) -> None:
+        self.read = read
+        self.kind = kind
 
 
 class Declared:
@@ -61,7 +98,7 @@ def option(
     default: object = None,
     min: int | None = None,
     hidden: bool = False,
-    read: Callable[[Any, "Context"], object] | None = None,
+    read: Callable[[Any, Any], object] | None = None,
     kind: Kind | None = None,
 ) -> Any:  # noqa: ANN401 - of the type of the parameter
     """Declare an option of one command; see `Option` and `Parser`."""
@@ -74,7 +111,7 @@ def argument(
     help: str,
     *,
     default: object = REQUIRED,
-    read: Callable[[Any, "Context"], object] | None = None,
+    read: Callable[[Any, Any], object] | None = None,
     kind: Kind | None = None,
 ) -> Any:  # noqa: ANN401 - as above
     """Declare an argument of one command; see `Argument` and `Parser`."""
@@ -99,7 +136,7 @@ class Parameter(NamedTuple):
     type: Any
     mark: Argument | Option
     default: object
-    read: Callable[[Any, "Context"], object] | None
+    read: Callable[[Any, Any], object] | None
     kind: Kind | None
 
     @property
@@ -139,7 +176,7 @@ class Declaration:
         """Its options."""
         return [each.mark for each in self.parameters.values() if isinstance(each.mark, Option)]
 
-    def call(self, context: "Context", typed: Mapping[str, Any]) -> int:
+    def call(self, context: object, typed: Mapping[str, Any]) -> int:
         """Call the function and return the exit code.
 
         Args:

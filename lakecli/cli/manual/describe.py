@@ -17,9 +17,9 @@ from lakecli.cli.line import (
     REQUIRED,
     Argument,
     Declaration,
+    Kind,
     Parameter,
 )
-from lakecli.cli.parsers import Kind
 from lakecli.cli.tree import COMMANDS
 
 _EXAMPLES: Final = "Examples:"

@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from lakecli.cli.line import Kind
 from lakecli.cli.manual.describe import CommandHelp, ParameterHelp, global_options
 from lakecli.cli.manual.topics import topic_names
-from lakecli.cli.parsers import Kind
 from lakecli.cli.tree import GROUPS, IN_PLACE, READ_IN_PLACE
 
 ANY: Final = "*"
