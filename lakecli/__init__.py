@@ -7,14 +7,13 @@ Layers, each importing only what stands below it (a test enforces it)::
     gc | fsck | exports          collection | checks of all data | files copied out
     imports                      objects and listings brought in
     engine                       bulk work as plans of partitions, run in-process or on Spark
-    opening                      opening lakes for the library, fsspec and Spark
-    worktree                     directories that are linked with a path of a ref
+    opening | worktree           lakes opened for libraries | directories linked with a path
     repository                   one module per verb; commit_attempts.py is how a branch moves
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
-    remote                       refs, commit packs and reflog in the bucket (beside these three)
-    doctor                       checks whether a store keeps the promises that lakecli needs
+    remote | doctor              refs, commit packs and reflog in the bucket | checks of a store
+                                 (beside these three)
     sstable | kv | stores        the file format | LMDB | buckets; cloud SDKs only here
-    settings                     settings and where they come from; places on a machine; who commits
+    settings                     where settings come from, places on a machine (beside these three)
     base                         records, IDs, URIs, keys in a bucket, and what all share
     errors                       the error tree
     native | proto               bulk work in C | varints, and lakeFS's protobuf messages

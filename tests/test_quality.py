@@ -174,6 +174,25 @@ def test_the_map_of_a_package_names_nothing_else(package: str) -> None:
         assert named <= present  # there the first column are subjects
 
 
+def test_a_package_says_what_it_may_import() -> None:
+    """Each names the layer below its own, as the contracts have it."""
+    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    wrong = {}
+    for contract in settings["tool"]["importlinter"]["contracts"]:
+        if contract["type"] != "layers":
+            continue
+        layers = [re.findall(r"\w+", layer) for layer in contract["layers"]]
+        for layer, below in zip(layers, [*layers[1:], []], strict=True):
+            names = "".join(f"`{name}`, " for name in below).removesuffix(", ")
+            sentence = f"May import {names} and what is below." if names else "nothing of lakecli."
+            for name in layer:
+                path = PROJECT / contract["containers"][0].replace(".", "/") / name / "__init__.py"
+                text = " ".join(path.read_text(encoding="utf-8").split()) if path.exists() else ""
+                if text and sentence not in text:
+                    wrong[name] = sentence
+    assert wrong == {}
+
+
 def test_no_two_classes_have_one_name() -> None:
     """A reader who searches for a class finds one."""
     places: dict[str, list[str]] = {}

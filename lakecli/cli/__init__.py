@@ -13,6 +13,6 @@
     out            answers: text, tables, JSON, progress, the log
     manual         help, manual pages, topics, completion, answers to mistakes
 
-A command knows its context and writes to ``context.out``. Everything else of lakecli may be
-imported here, and nothing of lakecli imports this package.
+A command knows its context and writes to ``context.out``. May import `spark`, `filesystem` and what
+is below. Nothing of lakecli imports this package.
 """

@@ -15,5 +15,5 @@
     diff         two trees -> their differences, or those of some paths, or counts by prefix
     check        verification of what the bucket holds, for fsck
 
-May import sstable, kv, stores, base and what is below.
+May import `sstable`, `kv`, `stores`, `settings` and what is below.
 """

@@ -7,5 +7,5 @@
     probe    one run of all checks; presigned URLs and clocks are tried here
     checks   each check of permissions, consistency and conditional writes, and its result
 
-May import `stores`, `base` and `errors`.
+May import `sstable`, `kv`, `stores`, `settings` and what is below.
 """

@@ -14,4 +14,6 @@
 The driver plans a job as a list of small parts, a runner applies one function to each part in any
 process, and the driver combines the results. Parts, functions and results are pickled, so they
 consist of strings, bytes and numbers, never of clients, environments or open files.
+
+May import `opening`, `worktree` and what is below.
 """

@@ -13,4 +13,6 @@ one of them in any process; `target` writes to a directory or a bucket.
 
 Objects named ``_SUCCESS`` mark others as complete. They are left to a later round, after everything
 else has succeeded, and lakecli's own ``_SUCCESS`` is written last.
+
+May import `imports` and what is below.
 """

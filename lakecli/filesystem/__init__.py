@@ -9,7 +9,7 @@
     paths     paths of the file system, and its errors as Python programs expect them
     iceberg   Iceberg tables in repositories: a FileIO for pyiceberg
 
-It imports the verbs of `lakecli.repository` and what is below them, never the command line.
+May import `fsck`, `gc`, `exports` and what is below.
 """
 
 from __future__ import annotations

@@ -16,6 +16,6 @@ Each module imports only modules below it. `run.prepare` and `run.take` advance 
 bucket (`lakecli.remote.gc_protocol`) as far as time allows. The work that grows with the data, in
 `tasks`, runs on any runner.
 
-`lakecli.remote.gc_protocol` explains why no object in use is lost; `tests/gc/protocol.py`
-checks the argument step by step. May import `lakecli.engine` and everything below it.
+`lakecli.remote.gc_protocol` explains why no object in use is lost; `tests/gc/protocol.py` checks
+the argument step by step. May import `imports` and what is below.
 """

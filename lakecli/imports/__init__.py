@@ -20,4 +20,6 @@ A *source* (`sources`, `bucket`, `manifest`) plans parts, each an interval of ke
 its objects as sorted rows. `import_part` merges them with the records of the branch and writes
 ranges, in any process. `join_parts` joins the parts on the driver, and copies the records of the
 branch outside the prefix. `job` combines these; the journal lets an import continue after a kill.
+
+May import `engine` and what is below.
 """

@@ -11,5 +11,5 @@
     file_digests        digests of files of this machine
     unfinished_uploads  multipart uploads that this machine began
 
-Imports lakecli.errors, ids, identity and model only, and is the only package that knows LMDB.
+May import `base` and what is below. It is the only package that knows LMDB.
 """

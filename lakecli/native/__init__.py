@@ -12,6 +12,8 @@ Python do the work, with the same answers.
     entries.c  encoding the entries of external objects
 
 `.ci/build_core.py` compiles it to ``_core.abi3.so`` in this directory.
+
+May import nothing of lakecli.
 """
 
 from __future__ import annotations

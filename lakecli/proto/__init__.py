@@ -7,4 +7,6 @@ encoded or decoded in three times the time. Tests compare every message with pro
 
     varint      numbers of variable size, as protobuf and SSTables write them
     messages    the table of lakeFS's messages; encodes and decodes one by the types of its fields
+
+May import nothing of lakecli.
 """

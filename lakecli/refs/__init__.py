@@ -10,5 +10,5 @@
     bisection    which commit to test next
     history      the order of the log, and the drawing beside it
 
-May import kv, base and what is below.
+May import `sstable`, `kv`, `stores`, `settings` and what is below.
 """

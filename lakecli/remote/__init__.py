@@ -8,5 +8,5 @@
     gc_protocol  garbage collection as all clones see it, and how writers avoid its deletions
 
 Knows nothing of repositories or trees: `lakecli.repository.sharing` decides what must be in the
-bucket before a ref moves. May import sstable, stores and what is below.
+bucket before a ref moves. May import `sstable`, `kv`, `stores`, `settings` and what is below.
 """

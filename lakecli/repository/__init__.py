@@ -1,7 +1,8 @@
 """The operations: one module for each verb, named as its command.
 
-Committed trees, refs and staging meet only here. May import everything below it; re-exports
-nothing. Start at `contract`. A room imports the rooms below it only, types included::
+Committed trees, refs and staging meet only here. May import `committed`, `refs`, `staging`,
+`remote`, `doctor` and what is below. Re-exports nothing. Start at `contract`. A room imports the
+rooms below it only, types included::
 
     verbs           repositories: repo
                     refs: branch, tag, reflog

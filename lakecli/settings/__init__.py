@@ -7,5 +7,5 @@
     lakectl   what is taken from lakectl's file and variables
     settings  which source wins; the committer
 
-May import base, errors and what is below.
+May import `base` and what is below.
 """

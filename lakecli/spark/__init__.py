@@ -8,7 +8,7 @@ In reading order::
     write             `write_table`; then schema_check, file_writer and target
     data_source       ``format("lakefs")``; then entries and record_columns
 
-It imports the verbs of `lakecli.repository` and the engine, never the command line.
+May import `fsck`, `gc`, `exports` and what is below.
 """
 
 from __future__ import annotations

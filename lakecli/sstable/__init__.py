@@ -12,5 +12,5 @@ not change, and the memory that a forged file can take is bounded.
     reader      finds the index and the properties of a file, and reads its blocks
 
 `format` describes the file, `writer.TableWriter` makes one, `reader.SSTable` reads one through a
-`Source`. Imports nothing of lakecli but ``errors``, ``native`` and ``proto.varint``.
+`Source`. May import `base` and what is below.
 """

@@ -24,5 +24,5 @@ command that talks to a cloud loads its SDK. A new adapter is one package, one c
 `registry._open`, a scheme in `uri.parse` and one subclass of the contract in
 ``tests/stores/``. Adapters know nothing of each other.
 
-May import `base` and `errors`.
+May import `base` and what is below.
 """

@@ -21,4 +21,6 @@ base), and the ref now. Contents decide: a file is changed when its bytes are, w
 A command that writes announces its target in `.lakefs_ref.yaml` first and moves `at_head` last.
 Between the two, each file has its bytes of the base, of the target, or of the user. So a killed
 command is continued by any later one: a file with the bytes of base or target is no change.
+
+May import `repository` and what is below.
 """

@@ -8,4 +8,6 @@
     topics       pages about no single command
     completion   the scripts of shells; complete: answers TAB
     mistakes     what was meant by a line that cannot be understood
+
+May import `option_groups` and what is below.
 """

@@ -8,4 +8,6 @@
     records         JSON answers of several commands; schemas: the documentation of all
     progress        plain lines; progress_bar: on a terminal
     logs            --log-level, and the requests that --verbose counts
+
+May import `line` and what is below.
 """

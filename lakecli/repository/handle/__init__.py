@@ -8,5 +8,5 @@
                   written and shared
 
 It makes what `lakecli.repository.contract` describes out of all rooms below; nothing below imports
-it.
+it. May import `staged` and what is below.
 """

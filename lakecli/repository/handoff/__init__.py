@@ -9,6 +9,6 @@
     incoming         objects sent to PUT links, and objects recorded where they lie
 
 URLs are secrets: everybody who has one can read its object until it expires. They are written only
-where the user asked for them, into files that only their owner can read. The package stands on
-`transfer` and the rooms below it.
+where the user asked for them, into files that only their owner can read. May import
+`stored_objects` and what is below.
 """

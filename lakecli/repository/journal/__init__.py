@@ -10,4 +10,6 @@
                      what a move of a branch makes of them; a look at this machine's clock
     intents          a ref moves in the bucket: recorded before, made, its outcome recorded; those
                      without one: finishing them, landing commits, and who would take them back
+
+May import `contract` and what is below.
 """

@@ -9,5 +9,5 @@
 
 A dump is three trees in the storage namespace: the commits, branches and tags of a repository as
 records of lakeFS's own messages. Nothing in it is believed before all of it was verified. The verb
-`refs_dump` writes one. The package stands on `commit_attempts` and the rooms below it.
+`refs_dump` writes one. May import `stored_objects` and what is below.
 """

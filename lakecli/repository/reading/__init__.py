@@ -10,4 +10,6 @@
     contents        the bytes of an object, verified; whether objects outside are as recorded
     outside_counts  counts the places outside the namespace that entries name
     reflog          where branches and tags stood before
+
+May import `journal` and what is below.
 """

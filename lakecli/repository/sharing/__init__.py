@@ -7,4 +7,6 @@
     fetch         where refs stand in the bucket, which have changed, and their commits
     automatic     fetch before a command, branches that move in the bucket first, push after it:
                   moves made here that the bucket is still to get, and may get
+
+May import `stored_objects` and what is below.
 """

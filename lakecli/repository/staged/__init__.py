@@ -7,4 +7,6 @@
     changes          staging compared with the commit, and with what others have changed since;
                      branches without uncommitted changes
     partial_commit   a part of the staged changes; what a commit of it leaves stays staged
+
+May import `guard` and what is below.
 """

@@ -10,4 +10,6 @@
     ingest              files and streams brought into the namespace, durable and claimed
     destination         files written below a directory
     multipart           large objects of a bucket, sent and fetched in parts
+
+May import `commit_attempts` and what is below.
 """

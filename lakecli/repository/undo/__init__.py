@@ -9,4 +9,6 @@
     pushed_refs  what the bucket has of it: which moves this clone made there, where they go back
     remote_undo  moves refs back in the bucket, too, and puts back here what it refused
     interrupted  the answers that killed commands still owe
+
+May import `sharing`, `handoff`, `lakefs` and what is below.
 """

@@ -9,4 +9,6 @@
     names        names of blobs and their order, keys of their metadata, and their versions
     uploads      uploads in parts that outlive a process
     errors       the errors of Azure's SDK in lakecli's words
+
+May import the modules of `lakecli.stores`, but no other adapter, and what is below.
 """

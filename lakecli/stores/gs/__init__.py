@@ -7,4 +7,6 @@
     credentials  application default credentials, the endpoint, and the URLs they sign
     uploads      uploads in parts that outlive a process
     errors       the SDK's errors in lakecli's words
+
+May import the modules of `lakecli.stores`, but no other adapter, and what is below.
 """

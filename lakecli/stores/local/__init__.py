@@ -6,4 +6,6 @@
     batch         creates many files with two syncs; what killed processes left behind
     directory     the files of a local namespace: nothing outside the root, nothing half-written
     files         files and directories by descriptor: opening, describing, writing and syncing them
+
+May import the modules of `lakecli.stores`, but no other adapter, and what is below.
 """

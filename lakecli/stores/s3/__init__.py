@@ -12,4 +12,6 @@
     uploads          uploads in parts: those that outlive a process, streams, and large copies
     signing          Signature Version 4: of URLs, and in the headers of requests
     errors           the SDK's errors in lakecli's words
+
+May import the modules of `lakecli.stores`, but no other adapter, and what is below.
 """
