@@ -207,7 +207,7 @@ def _decode_usual(  # noqa: C901, PLR0911, PLR0912, PLR0915 - reading spends its
 
 
 def _decode_any(value: bytes) -> Entry:
-    from lakecli.proto import messages  # 0.25 ms, for unusual entries
+    from lakecli.proto import messages  # only for unusual entries
 
     data = decode_value(value)[1]
     try:

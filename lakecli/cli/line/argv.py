@@ -2,7 +2,7 @@
 
 lakectl's scripts put global options anywhere and write ``--flag=false`` and ``-n=5``. Click, on
 which Typer stands, accepts global options before the command only, and neither of the two forms: it
-would refuse all 13 examples with ``--json`` in our own pages and help. This takes 30 µs a line.
+would refuse the examples with ``--json`` in our own pages and help.
 
 There are two steps, because the syntax of options depends on the command: `split` finds the words
 of the command and the global options before and between them; `normalise` then processes the rest

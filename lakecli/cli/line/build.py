@@ -3,8 +3,7 @@
 Typer is loaded for lines that may have an error. It reads the options and makes the usage errors.
 What it does not do is done here and in `declare`: a value that depends on the context (`Parser`),
 an option that may stand without a value (``bare``), options that several commands take together (a
-class of `option_groups`), and kinds of names for completion. Of the 284 parameters of 66 commands,
-90 have a `Parser` and 104 a kind of name.
+class of `option_groups`), and kinds of names for completion.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 All are signed as of one time, so links of one store expire together. An object that cannot be
 signed is recorded as a failure, and the others are signed.
 
-A URL of Google Cloud Storage takes 10 µs, its signature by RSA 200, or a request to Google's IAM.
-So threads add the signatures, for which OpenSSL and requests release the interpreter lock. The URLs
-of a window are made before: a thread that makes some meanwhile would hold up those that sign.
+For Google Cloud Storage nearly all the time goes into the signature, by RSA or by a request to
+Google's IAM. So threads add the signatures, for which OpenSSL and requests release the interpreter
+lock. The URLs of a window are made before: a thread that makes some meanwhile would hold up those
+that sign.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the requests of one S3 store share; each part is made when it is first needed.
 
-The SDK is botocore, the core of boto3: boto3 adds 40 ms to every command and nothing that lakecli
-uses.
+The SDK is botocore, the core of boto3: boto3 makes every command start later, and adds nothing that
+lakecli uses.
 """
 
 from __future__ import annotations
