@@ -19,7 +19,7 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
 from lakecli.worktree.linked_files import PERMISSIONS
-from tests.cli.test_escapes import FORBIDDEN, HOSTILE
+from tests.cli.out.test_escapes import FORBIDDEN, HOSTILE
 from tests.support import forge
 from tests.support.command_lines import Sample, command_lines
 from tests.support.forge import Namespace

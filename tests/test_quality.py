@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tomllib
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import pytest
@@ -222,6 +222,22 @@ def test_the_architecture_names_what_there_is() -> None:
     files += [path.as_posix() for path in (PROJECT / "tests").rglob("*.py")]
     for name in re.findall(r"[\w/]+\.py\b", text):
         assert any(file.endswith(f"/{name}") for file in files), name
+
+
+ACROSS = {"benchmarks", "data", "meetings", "mutants", "protocol", "support"}
+"""Directories of tests that belong to no single package; those named golden or data have files."""
+
+
+def test_tests_stand_where_their_package_does() -> None:
+    places = {PurePath(name).parent.relative_to("tests") for name in tracked("tests")}
+    strangers = [
+        place.as_posix()
+        for place in places
+        if place.parts[:1] not in {(name,) for name in ACROSS}
+        and place.name not in {"golden", "data"}
+        and not (PROJECT / "lakecli" / place).is_dir()
+    ]
+    assert strangers == []
 
 
 def test_the_top_level_is_fixed() -> None:

@@ -15,7 +15,7 @@
     demo, golden, terminal       the command line: a repository, recorded runs, a pseudo-terminal
     command_lines, schemas       a line for every command; the schemas of its JSON
     crashes                      commands whose process is killed at a named step
-    disk                         what a disk holds after a power cut
+    disk                         what a disk holds after a power cut; what a process has open
     forge, forgeries             namespaces written byte for byte by an attacker
     jail                         buckets in memory, and a record of what a command touched
     graphs, histories            commit graphs from a line of text; histories of many commits
@@ -24,7 +24,7 @@
     partners, signing            a partner with curl; a namespace that signs URLs offline
     lakefs_files, lakefs_entries files that lakeFS wrote; entries as it writes them
     lakectl                      the commands and options of lakectl
-    lakefs_files, lakefs_server  files that lakeFS wrote; a server as its dumps show it
+    lakefs_server                a lakeFS server as its dumps show it
     worktrees, exchanges         working directories; one that is exchanged for a link meanwhile
     cores                        the compiled core, and tests with and without it
     tools, waits                 programs that a test needs; waits for a bucket that end at once

@@ -44,7 +44,8 @@ How to write ``lakecli branch list``:
 
 3. Run ``python -m lakecli.cli.manual.generate``; it writes the man pages and the completion
 scripts.
-4. Write a test in ``tests/cli/test_branch.py`` with golden outputs (``tests/support/golden.py``).
+4. Write a test in ``tests/cli/commands/test_branch.py`` with golden outputs
+(``tests/support/golden.py``).
 
 Parameters. The first one is the context. Parameters before ``*`` are arguments, those after it are
 options. What several commands have is a type of ``cli/params.py``. What only this command has is

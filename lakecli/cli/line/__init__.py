@@ -35,8 +35,8 @@ A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is read in 
 the steps. Other modules import the names that this package exports, never one of its modules. May
 import `tree`, `exit_codes` and what is below.
 
-Both readers must agree on every line: `tests/cli/test_plain.py` gives all commands the same lines
-by both ways, and compares the values that the functions receive.
+Both readers must agree on every line: `tests/cli/line/test_action.py` gives all commands the same
+lines by both ways, and compares the values that the functions receive.
 """
 
 from lakecli.cli.line.action import find_action

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
-from tests.cli.test_sharing import Colleague
+from tests.cli.commands.test_sharing import Colleague
 
 if TYPE_CHECKING:
     from tests.support.demo import Demo

@@ -14,7 +14,7 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.repository.lakefs.dump import format_manifest, parse_manifest
 from lakecli.repository.lakefs.kept_dumps import KEPT_FOR, STOPPED
 from lakecli.stores.local.store import DirectoryStore
-from tests.cli.test_gc import grow_old
+from tests.cli.commands.test_gc import grow_old
 from tests.committed.trees import new_trees
 from tests.support.lakefs_files import live_expected, live_objects, log_children_first
 from tests.support.lakefs_server import LakeFs

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 QUOTED = ("a it's", 'b say "hi"', "c back\\slash", "d $HOME `x`")
 BREAKS = ":=@"
 OBJECTS = ("raw data/a.txt", "readme.md", "résumé.md", *(f"quoted/{n}" for n in QUOTED))
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROBE = CommandHelp(
     words="probe",
     summary="A command of this test's own",

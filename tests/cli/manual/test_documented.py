@@ -18,8 +18,9 @@ from lakecli.cli.manual.help import command_help
 from lakecli.cli.tree import COMMANDS, GROUPS, is_prefix
 from lakecli.settings.keys import BY_NAME
 
-DIRECTORY = Path(__file__).parents[2] / "lakecli" / "cli" / "commands"
-GOLDEN = Path(__file__).parent / "golden"
+DIRECTORY = Path(__file__).parents[3] / "lakecli" / "cli" / "commands"
+TESTS = Path(__file__).parents[1]
+GOLDEN = TESTS / "golden"
 ALL = {command.words: command for command in describe_all()}
 
 every_command = pytest.mark.parametrize("command", ALL.values(), ids=ALL)
@@ -126,7 +127,7 @@ def _choices(parameter: Any) -> tuple[str, ...]:
 
 
 def test_every_golden_file_is_used() -> None:
-    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    tests = "".join(path.read_text() for path in TESTS.rglob("test_*.py"))
     assert [path.stem for path in GOLDEN.glob("*.txt") if f'"{path.stem}"' not in tests] == []
 
 

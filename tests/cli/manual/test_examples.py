@@ -29,7 +29,7 @@ from lakecli.cli.manual.topics import topic_names
 from tests.support.servers import new_bucket
 from tests.support.tools import require_tool
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = {
     "README": ROOT / "README.md",
     **{

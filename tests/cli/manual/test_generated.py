@@ -24,7 +24,7 @@ from tests.support.tools import require_tool
 if TYPE_CHECKING:
     from tests.support.golden import Cli
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SHOWN = list(COMMANDS)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.support.demo import Demo
     from tests.support.golden import Cli, Golden
 
-TYPED: Final = Path(__file__).parents[1] / "data" / "mistakes"
+TYPED: Final = Path(__file__).parents[2] / "data" / "mistakes"
 
 
 class Mistake(NamedTuple):

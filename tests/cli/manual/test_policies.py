@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from tests.support.golden import Cli
 
-PAGE = Path(__file__).parents[2] / "lakecli" / "cli" / "manual" / "topics" / "clouds.md"
-SERVER = Path(__file__).parents[1] / "support" / "moto_server.py"
+PAGE = Path(__file__).parents[3] / "lakecli" / "cli" / "manual" / "topics" / "clouds.md"
+SERVER = Path(__file__).parents[2] / "support" / "moto_server.py"
 
 
 def printed_policy() -> dict[str, Any]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.support.demo import Demo
     from tests.support.golden import Cli
 
-PACKAGE = Path(__file__).parents[2] / "lakecli"
+PACKAGE = Path(__file__).parents[3] / "lakecli"
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 HOSTILE = "h\x1b[31m\x1b]52;c;eA==\x07\x1b]8;;http://x\x1b\\\r\b\x7f\x9b31m\x9d\u202e\u2066\u2028e"
 STYLES = re.compile("\x1b\\[(0|1|2|3[0-7]|9[0-7])m")

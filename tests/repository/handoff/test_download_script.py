@@ -26,8 +26,8 @@ from tests.repository.handoff.links import (
     write,
     write_script,
 )
-from tests.repository.test_own_files import DATA as DATA_NAMES
-from tests.repository.test_own_files import OWN
+from tests.repository.transfer.test_own_names import DATA as DATA_NAMES
+from tests.repository.transfer.test_own_names import OWN
 from tests.support.partners import (
     PYTHON,
     FileServer,

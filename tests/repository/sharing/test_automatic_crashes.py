@@ -11,7 +11,7 @@ from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.log import LogOptions, log
-from tests.repository.test_share_crashes import state_of
+from tests.repository.sharing.test_crashes import state_of
 from tests.support import crashes
 from tests.support.clones import machine, make_commit, synced
 from tests.support.lakes import stage

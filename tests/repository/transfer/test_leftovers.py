@@ -13,7 +13,7 @@ from lakecli.gc.policy import GcOptions
 from lakecli.gc.run import advance
 from lakecli.repository.upload import UploadOptions, deposit, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree
-from tests.stores.test_leftovers import kill, make_old, start, temporaries
+from tests.stores.local.test_leftovers import kill, make_old, start, temporaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable

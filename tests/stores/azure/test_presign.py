@@ -13,6 +13,7 @@ from lakecli.errors import PermissionDenied, Unsupported
 from lakecli.stores.azure.store import AzureStore
 from lakecli.stores.contract import ABSENT
 from lakecli.stores.presigned_urls import PresignRequest, content_disposition
+from tests.stores.azure.test_store import IMPOSSIBLE
 from tests.stores.presign_contract import (
     GET,
     MINUTE,
@@ -23,7 +24,6 @@ from tests.stores.presign_contract import (
     clock,
     fetch,
 )
-from tests.stores.test_azure import IMPOSSIBLE
 from tests.support.azurite import (
     ACCOUNT,
     KEY,

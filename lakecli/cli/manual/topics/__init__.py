@@ -4,7 +4,7 @@ A topic is a file ``NAME.md`` in this directory. It becomes the manual page ``la
 the output of ``lakecli help NAME``. The first line is ``# SUMMARY``; then come headings (``## …``),
 paragraphs, lists (``- …``) and indented lines, which are shown unchanged. A line ``@NAME`` is
 replaced by one of the tables made from the code; `lakectl_gaps` is what two of these are made of.
-A test runs every indented line that begins with ``$`` (``tests/cli/test_examples.py``).
+A test runs every indented line that begins with ``$`` (``tests/cli/manual/test_examples.py``).
 """
 
 from __future__ import annotations
