@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import re
 import shlex
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakecli.base.layout import LARGEST_PACK, SHORTEST_GRACE
 from lakecli.cli import commands
+from lakecli.cli.commands import fs_cat, quickstart
 from lakecli.cli.line.argv import GLOBAL_OPTIONS, Globals, normalise, split
 from lakecli.cli.line.build import build
 from lakecli.cli.line.declare import Declaration
 from lakecli.cli.manual.describe import CommandHelp, describe_all
 from lakecli.cli.manual.help import command_help
 from lakecli.cli.tree import COMMANDS, GROUPS, is_prefix
+from lakecli.doctor import probe
+from lakecli.remote.gc_protocol import DEFAULT_GRACE, LEASE
+from lakecli.remote.ref_records import MAX_MOVES
+from lakecli.repository.handle import housekeeping
+from lakecli.repository.lakefs import kept_dumps
 from lakecli.settings.keys import BY_NAME
+from lakecli.stores.capabilities import PART_SIZE
+from lakecli.worktree.index import UNUSED_NS
 
-DIRECTORY = Path(__file__).parents[3] / "lakecli" / "cli" / "commands"
+PROJECT = Path(__file__).parents[3]
+DIRECTORY = PROJECT / "lakecli" / "cli" / "commands"
 TESTS = Path(__file__).parents[1]
 GOLDEN = TESTS / "golden"
 ALL = {command.words: command for command in describe_all()}
@@ -141,3 +152,43 @@ def test_defaults_of_settings_are_told_with_their_values() -> None:
     assert {name for _, name in told} == {"gc.grace", "presign.expires", "transfer.parallelism"}
     for value, name in told:
         assert BY_NAME[name].default == value
+
+
+HOUR = timedelta(hours=1)
+WEEKS = {timedelta(weeks=2): "two weeks"}
+MINUTES = {timedelta(minutes=2): "two minutes"}
+LEAST = f"{SHORTEST_GRACE // HOUR} hours"
+KEPT = housekeeping.KEPT_FOR.days
+DUMPS = kept_dumps.KEPT_FOR.days
+LEASED = LEASE // timedelta(minutes=1)
+UNUSED = UNUSED_NS // (24 * 3_600 * 10**9)
+
+NUMBERS = [
+    ("README.md", f"large files in parts of {PART_SIZE >> 20} MiB"),
+    ("README.md", f"one PUT for each {LARGEST_PACK >> 20} MB of commits"),
+    ("README.md", f"checks the store's guarantees with up to {probe.REQUESTS}, once"),
+    (
+        "README.md",
+        f"{WEEKS[DEFAULT_GRACE]} apart (`gc.grace`, never below {SHORTEST_GRACE // HOUR}",
+    ),
+    (".github/ARCHITECTURE.md", f"a ref with its last {MAX_MOVES} moves"),
+    (".github/ARCHITECTURE.md", f"a refs dump, written or restored, that is kept for {DUMPS} days"),
+    (".github/ARCHITECTURE.md", f"the right to delete, for {LEASED} minutes"),
+    ("doctor", f"at most {probe.REQUESTS} requests, and end after {MINUTES[probe.TIME_LIMIT]}"),
+    ("fs cat", f"An object of up to {fs_cat.SMALL >> 20} MiB is verified before"),
+    ("gc run", f"their positions in the last {KEPT} days"),
+    ("gc undo", f"wait {LEASED} minutes after its last sign of life"),
+    ("refs-dump", f"all that it refers to, for {DUMPS} days"),
+    ("local list", f"An index that was not used for {UNUSED} days is deleted"),
+    ("quickstart", f"{quickstart.MAX_FILES} files or {quickstart.MAX_SIZE >> 20} MiB of DIR"),
+    ("repo delete", f"restores everything for {KEPT} days"),
+    ("undo", f"the operations of the last {KEPT} days"),
+]
+"""What a page of the project or the help of a command says of a constant, made of that constant."""
+
+
+@pytest.mark.parametrize(("page", "sentence"), NUMBERS)
+def test_numbers_in_documents_are_those_of_the_code(page: str, sentence: str) -> None:
+    path = PROJECT / page
+    text = path.read_text("utf-8") if path.exists() else "\n".join(command_help(ALL[page]))
+    assert sentence in " ".join(text.split())
