@@ -1,4 +1,4 @@
-"""The contract of all object stores. One subclass per adapter, in ``test_<adapter>.py``."""
+"""The contract of all object stores. One subclass per adapter, in its ``test_store.py``."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     "uri", ["s3://bucket", "gs://bucket", "az://account/container", "/directory", "memory://bucket"]
 )
 def test_every_adapter_runs_the_contract(uri: str) -> None:
-    adapter = type(open_store(uri)).__module__.split(".")[2]
-    module = import_module(f"tests.stores.test_{adapter}")
+    package, _, name = type(open_store(uri)).__module__.rpartition(".")
+    module = import_module(f"{package.replace('lakecli', 'tests', 1)}.test_{name}")
     assert any(
         isinstance(item, type)
         and issubclass(item, ObjectStoreContract)
