@@ -7,6 +7,7 @@ is required, a file that must exist), `SPECIAL` says what to type instead.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.cli.manual.describe import describe_all
@@ -54,11 +55,17 @@ class Sample(NamedTuple):
 
 def command_lines(sample: Sample) -> Iterator[tuple[str, ...]]:
     """Yield at least one line for each command: readers first, commands that remove last."""
-    commands = {command.words: command for command in describe_all()}
+    commands = _commands()
     order = sorted(commands, key=lambda words: (_RANK.get(words, 3), words))
     special = _special(sample)
     for words in order:
         yield from special.get(words) or [_by_arguments(commands[words], sample)]
+
+
+@cache
+def _commands() -> dict[str, CommandHelp]:
+    """Return all commands by their words; describing them takes longer than most of them run."""
+    return {command.words: command for command in describe_all()}
 
 
 _RANK = {
