@@ -35,7 +35,10 @@ def h(data: bytes) -> bytes:
 
 
 def hashes(texts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield `h` of each text; one hasher serves all, since making one takes longer than a text."""
+    """Yield `h` of each text.
+
+    One hasher serves all, since making one takes longer than hashing a short text.
+    """
     hasher = blake3()
     update, digest, reset = hasher.update, hasher.digest, hasher.reset
     for text in texts:

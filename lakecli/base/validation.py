@@ -1,7 +1,7 @@
 """Validation of records from a bucket or a file, before any of their fields is used.
 
-With pydantic, commands that read such records would take a quarter longer, and report a bad one in
-several lines. Here the error is one line, which names the field and its fault.
+With pydantic, each command that reads such records would start noticeably later, and report a bad
+one in several lines. Here the error is one line, which names the field and its fault.
 
 Each kind of record is declared once, as a `Record`: its fields, and the values each may have.
 Anyone with write access to the bucket can write any record, so types, lengths, grammar and bounds

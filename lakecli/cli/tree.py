@@ -4,8 +4,8 @@ The command ``branch list`` is the function ``branch_list`` in the module of its
 ``commands/branch.py``. Commands of `fs` and those without a group have a module of their own, such
 as ``commands/fs_ls.py`` and ``commands/commit.py``, unless `_TOGETHER` names another one.
 
-Typer would need all commands imported to find one of them: ``branch list`` would take four times as
-long. Here only the command that is named is imported and built. Help of groups, man pages and
+Typer would need all commands imported to find one of them, which takes longer than most commands
+run. Here only the command that is named is imported and built. Help of groups, man pages and
 completion scripts build all.
 """
 

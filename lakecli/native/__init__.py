@@ -1,9 +1,8 @@
 """What is written in C, too: blocks of records, and the entries of external objects.
 
-With it an import takes about half the processor time. ``fs ls -r`` and ``diff`` decode blocks 2.5
-times as fast, and imports and commits of many records build tables in two thirds of the time. No
-user needs a C compiler: an installation without one lacks the compiled core, and the twins in
-Python do the work, with the same answers.
+With it large imports, commits, listings and diffs take much less processor time: decoding blocks
+and encoding entries are most of their work. No user needs a C compiler: an installation without one
+lacks the compiled core, and the twins in Python do the work, with the same answers.
 
 ::
 

@@ -1,7 +1,7 @@
 """lakeFS's protobuf messages, encoded and decoded without the protobuf library.
 
-With it ``fs stat`` would take a quarter longer, and an entry of a large import or listing would be
-encoded or decoded in three times the time. Tests compare every message with protobuf's reading.
+With it each short command that reads an entry would start later, and large imports and listings
+would take much longer. Tests compare every message with protobuf's reading.
 
 ::
 

@@ -1,7 +1,5 @@
 """The messages inside lakeFS's ranges, metaranges and refs dumps, by a table of their fields.
 
-With the protobuf library ``fs stat`` would take a quarter longer.
-
 The messages are lakeFS's ``catalog.Entry``, ``committed.RangeData`` and ``graveler.CommitData``.
 The fields are numbered in their order, from 1.
 

@@ -1,7 +1,7 @@
 """The home of lakecli on a machine: its directories, and the configuration file.
 
 The directories are those that the package platformdirs names. Every command needs them, and with
-that package ``branch list`` would take a quarter longer.
+that package each would start noticeably later.
 
 The size of the file is bounded, and edits by tomlkit keep comments.
 """

@@ -5,7 +5,7 @@ always the third field of all. If any message has another form, even a valid one
 the batch are decoded one by one, which also finds damaged ones.
 
 Paths are bytes, as are Spark's strings, so they pass unchanged even if they are not UTF-8. Arrays
-are made from buffers: `pyarrow.array` imports pandas, which takes a quarter of a second.
+are made from buffers: `pyarrow.array` imports pandas, which loads slowly.
 """
 
 from __future__ import annotations

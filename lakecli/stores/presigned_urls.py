@@ -1,7 +1,7 @@
 """Presigned URLs: what one permits, what all stores share, and the V4 process of S3 and Google.
 
-The SDKs can sign, too, but take longer: for one URL of S3 ``fs presign`` would take twice as long,
-for 10,000 of S3 three times, for 10,000 of Google one and a half times.
+The SDKs can sign, too, but take longer, for one URL as for thousands:
+``tests/benchmarks/claims.py`` has limits for both clouds.
 
 Google's V4 process is Amazon's Signature Version 4 with other names and another algorithm.
 """
@@ -134,7 +134,7 @@ def quoted_path(path: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Return a value of a query, percent-encoded; runs such as ``%2F`` recur and are kept."""
+    """Return a value of a query, percent-encoded; encodings are cached, as ``/`` recurs."""
     return _NOT_IN_QUERY.sub(lambda found: _quoted_run(found[0]), value)
 
 

@@ -1,10 +1,9 @@
 """Read a command line: from the words that a user types to the call of a command's function.
 
 Typer alone could do this. It is not used for most lines, because importing it takes longer than
-most commands run: a user would wait for 6 to 7 times the start of Python instead of 4.3 times. So
-every command declares its arguments and options once, and two readers work on that declaration. A
-quick one reads lines without errors. Typer reads all others, and makes the messages of usage
-errors.
+most commands run: ``tests/benchmarks/README.md`` has the figures. So every command declares its
+arguments and options once, and two readers work on that declaration. A quick one reads lines
+without errors. Typer reads all others, and makes the messages of usage errors.
 
 The function of a command has the context as its first parameter. Each other parameter is an
 argument or an option: by its annotation if several commands have it, else by its default, which is

@@ -13,7 +13,7 @@ from lakecli.cli.out.progress import CountingProgress
 from lakecli.cli.out.text import human_size
 
 REDRAW: Final = 0.05
-"""Seconds between two updates, at least: the screen shows no more, and each takes 20 µs."""
+"""Seconds between two updates, at least: the screen shows no more."""
 
 
 class BarProgress(CountingProgress):

@@ -2,7 +2,7 @@
 
 Signed URLs are shared access signatures of single blobs. Every account and emulator accepts the
 version used here; the SDK signs for the newest one only. With the key of an account, ``fs presign``
-loads no SDK, and takes a third of the time.
+loads no SDK, which would take longer than all the rest.
 
 Credentials come from the variables that Azure's tools read, in this order:
 ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_KEY``, ``AZURE_STORAGE_SAS_TOKEN``, then

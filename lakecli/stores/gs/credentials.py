@@ -1,7 +1,7 @@
 """Application default credentials, the endpoint of Google's storage, and the URLs they sign.
 
-The key of a service account is read from its file without the SDK, with which ``fs presign`` would
-take twice as long. URLs are signed by the V4 process.
+The key of a service account is read from its file without the SDK: loading it would take longer
+than all else that ``fs presign`` does. URLs are signed by the V4 process.
 
 Credentials come from the places of Google's own tools: ``GOOGLE_APPLICATION_CREDENTIALS``, the file
 of ``gcloud auth application-default login``, or the machine's service account, unless

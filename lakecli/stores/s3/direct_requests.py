@@ -1,10 +1,10 @@
 """Plain requests to S3 without the SDK's client, signed by Signature Version 4.
 
-With the SDK's client, ``fs cat`` of one object would take twice as long, each of many small objects
-more than twice the processor time, and each page of a listing five times. So single objects are
-read, described and created, and buckets listed, by a request made here with the SDK's
-configuration, credentials, proxies and certificates. With static keys these are found without the
-SDK, too. Tests compare signatures and settings with the SDK's.
+The SDK's client takes longer to load than all else that ``fs cat`` of one object does, and far more
+processor time for each small object and each page of a listing. So single objects are read,
+described and created, and buckets listed, by a request made here with the SDK's configuration,
+credentials, proxies and certificates. With static keys these are found without the SDK, too. Tests
+compare signatures and settings with the SDK's.
 
 Anything but a plain success, or the plain answer that there is no such key, returns ``None``; the
 SDK then sends the request again with its retries, so that it handles every error and every special

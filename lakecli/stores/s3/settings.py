@@ -1,9 +1,9 @@
 """Endpoint, region, addressing style and static keys, from the places that AWS's tools read.
 
-Unambiguous settings are found without the SDK, so that ``fs presign`` takes half the time: keys in
-the environment, or a profile with keys, a region and no other setting about identity or endpoint.
-Everything else is left to the SDK and its rules, except the endpoint. Signing a URL needs it, and
-the SDK finds it only for a client, with which the command would take more than twice as long.
+Unambiguous settings are found without the SDK, which takes longer to load than all else that ``fs
+presign`` does: keys in the environment, or a profile with keys, a region and no other setting about
+identity or endpoint. Everything else is left to the SDK and its rules, except the endpoint. Signing
+a URL needs it, and the SDK finds it only for a client, which takes longest to make.
 
 The places are the ``AWS_…`` variables, profiles and ``services`` sections of ``~/.aws/config``.
 """

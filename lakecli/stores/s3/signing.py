@@ -1,7 +1,7 @@
 """Signature Version 4: of URLs, and in the headers of requests.
 
-Both are computed without the SDK, with which ``fs presign`` would take twice as long for one URL,
-and three times as long for 10,000. Tests compare the signatures with the SDK's.
+Both are computed without the SDK, with which ``fs presign`` would take much longer, for one URL as
+for thousands. Tests compare the signatures with the SDK's.
 """
 
 from __future__ import annotations

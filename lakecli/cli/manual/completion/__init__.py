@@ -1,7 +1,7 @@
 """Completion scripts for bash, zsh and fish, written from the command tree.
 
-A TAB completes words and options without starting a program, and names and paths in half the time
-of Typer's own scripts, which start lakecli with all commands at every TAB. In bash, Typer's script
+A TAB completes words and options without starting a program, and names and paths by a start that
+loads no command. Typer's own scripts start lakecli with all commands at every TAB, and in bash they
 cannot complete a URI.
 
 The command tree becomes plain tables, which are put into the template of a shell:
