@@ -3,11 +3,12 @@
 ::
 
     run         the verb: condemn garbage, and delete what is still old, unreached, and not kept
+    lease       the right to delete, which one process has; every deletion goes through it
     mark        find what is in use, and garbage: what is old and reached from no root
     roots       the roots of garbage collection: refs, their recent past, what this clone has
     live_set    the data objects in use: digests on disk, or on Spark; compared with listings
     tasks       list data objects in parts, read trees and ranges, by any runner
-    state       the state in the bucket: condemned objects, the right to delete, status, undo
+    state       the state in the bucket: condemned objects, status, undo
     report      kinds of garbage, totals, the summary by branch, reports in the bucket
     policy      options, what a run begins with, rules; where nothing may be deleted
     known_refs  read the refs in the bucket, and refuse them if one vanished or went back

@@ -33,6 +33,7 @@ from lakecli.gc.known_refs import (
     put_last,
     read_known_refs,
 )
+from lakecli.gc.lease import SweepLease
 from lakecli.gc.mark import Mark, Reach, abandoned, iter_rest, list_tables, summary_of
 from lakecli.gc.policy import (
     GcOptions,
@@ -61,7 +62,6 @@ from lakecli.gc.state import (
     RECORD,
     Garbage,
     Marks,
-    SweepLease,
     add_expired,
     check_lists,
     clean_up,

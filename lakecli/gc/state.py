@@ -1,4 +1,4 @@
-"""The state of a collection in the bucket: lists of condemned objects, lease, status, undo.
+"""The state of a collection in the bucket: lists of condemned objects, status, undo.
 
 The lists are stored in the bucket so that any machine can continue.
 
@@ -11,20 +11,6 @@ The lists are stored in the bucket so that any machine can continue.
 
 The lists name candidates only: the sweep itself finds out what is in use. Anybody who can write to
 the bucket can write a list, so each is validated and must be older than the grace period.
-
-`SweepLease` is the right to delete, which one process has. A sweep belongs to the process that
-wrote the state, for a limited time. This lease begins with the date that the bucket gives to the
-state's object and ends `LEASE` later. Only then may another machine take over the sweep. The owner
-measures from before the request that wrote the state, by a clock that also runs while the machine
-is asleep, and
-
-- begins no deletion later than `RENEW_AFTER`: it writes the state again first. If another machine
-  has taken over the sweep, that fails, and nothing more is deleted;
-- gives up if a deletion took longer than `LONGEST_DELETE`: the store may still receive requests
-  that are under way.
-
-The rest of the lease, after `RENEW_AFTER`, is for the deletion: `LONGEST_DELETE` including the
-SDK's retries, and the 15 minutes for which S3 and Azure accept a signed request.
 """
 
 from __future__ import annotations
@@ -32,22 +18,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from datetime import datetime, timedelta
 from operator import attrgetter
-from threading import Lock
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.layout import GC
 from lakecli.base.parsing import parse_json_object
 from lakecli.errors import (
     IntegrityError,
-    LakeError,
     NothingToDo,
-    PermissionDenied,
     Refused,
-    Unreachable,
 )
 from lakecli.gc.report import (
     KINDS,
@@ -77,7 +58,6 @@ from lakecli.remote.gc_protocol import (
 )
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.kept_dumps import all_kept, find_take_over
-from lakecli.stores.capabilities import DeletesMatching
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, Version
 
 MARKS: Final = GC + "marks/"
@@ -292,150 +272,6 @@ def add_expired(store: ObjectStore, epoch: int, trees: Iterable[str]) -> None:
 def _pack_ids(ids: Iterable[str]) -> bytes:
     """Return hex IDs as 32 bytes each, in ascending order."""
     return b"".join(bytes.fromhex(each) for each in sorted(ids))
-
-
-RENEW_AFTER: Final = LEASE / 6
-"""Time since the lease began after which no deletion begins without renewing it."""
-
-LONGEST_DELETE: Final = LEASE / 3
-"""How long one deletion may take, including the SDK's retries."""
-
-
-class SweepTooSlow(Unreachable):
-    """A deletion took so long that it may still be under way; the sweep ends."""
-
-
-class SweepLease:
-    """The lease of one sweep, which begins with this object. Safe to share between threads.
-
-    As a context manager it ends the sweep, as all writers wait for that. After a failure it does so
-    only if no deletion may still be under way; otherwise they wait for the end of the lease.
-
-    Args:
-        repository: the repository.
-        seen: the state, which becomes *sweeping*.
-        now: time by the store's clock.
-
-    Attributes:
-        state: the state as this process wrote it last.
-
-    Raises:
-        StateMoved: another machine moved the state at the same time.
-    """
-
-    def __init__(self, repository: Repository, seen: ObservedState, now: datetime) -> None:
-        self._repository = repository
-        self._now = now
-        self._store = repository.store
-        self._elapsed = repository.lake.runtime.elapsed
-        self._lock = Lock()
-        self._taken_at = self._elapsed()  # before the request that writes the state
-        self.state = move_state(repository, seen, phase=Phase.SWEEPING)
-        self._is_unsure = False
-
-    def __enter__(self) -> Self:
-        """Return the lease."""
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """End the sweep.
-
-        Raises:
-            StateMoved: another machine has taken over or ended the sweep; only after success.
-        """
-        if error is None:
-            self._end()
-        elif isinstance(error, (Exception, KeyboardInterrupt)) and not self._is_unsure:
-            with suppress(LakeError):
-                self._end()
-
-    def renew_if_due(self) -> None:
-        """Renew the lease after `RENEW_AFTER`; it costs nothing before, so it may be called often.
-
-        Raises:
-            StateMoved: another machine has taken over or ended the sweep.
-            SweepTooSlow: the store takes too long to answer for a safe sweep.
-        """
-        if self._used() > RENEW_AFTER:
-            self.check()
-
-    def check(self) -> None:
-        """Check that a deletion may begin now; renew the lease if needed.
-
-        Raises:
-            StateMoved: another machine has taken over or ended the sweep.
-            SweepTooSlow: the store takes too long to answer for a safe sweep.
-        """
-        with self._lock:
-            try:
-                self._check_owner(gc_protocol.read_state(self._store))
-                if self._used() > RENEW_AFTER:
-                    before = self._elapsed()
-                    seen = gc_protocol.look(self._store)
-                    self._check_owner(seen.state)
-                    self.state, self._taken_at = move_state(self._repository, seen), before
-            except DamagedState:
-                raise self._taken_over() from None
-            if self._used() > RENEW_AFTER:
-                raise SweepTooSlow(
-                    f"the store of {self._store.uri} takes too long to answer for a safe sweep",
-                    hint=self._continue_hint(),
-                )
-
-    def delete(self, objects: Iterable[Garbage]) -> int:
-        """Delete objects by one request, if that may begin; return how many the store has kept.
-
-        If the store can, an object is deleted only if it still has the listed version. Then even a
-        delayed request does not delete an object that has come into use again.
-
-        Raises:
-            StateMoved: another machine has taken over or ended the sweep.
-            SweepTooSlow: the deletion took so long that the sweep must end.
-        """
-        self.check()
-        begun, kept = self._elapsed(), 0
-        try:
-            if isinstance(self._store, DeletesMatching):
-                kept = len(self._store.delete_matching(objects))
-            else:
-                self._store.delete([key for key, _ in objects])
-        except PermissionDenied:
-            raise  # the store refused, so nothing is under way
-        except BaseException:
-            self._is_unsure = True
-            raise
-        if self._elapsed() - begun > LONGEST_DELETE.total_seconds():
-            self._is_unsure = True
-            raise SweepTooSlow(
-                f"a deletion in {self._store.uri} took longer than "
-                f"{LONGEST_DELETE.total_seconds() / 60:.0f} minutes, so the sweep ended",
-                hint=self._continue_hint(),
-            )
-        return kept
-
-    def _end(self) -> None:
-        """Move the state to idle, and delete what no phase needs any more."""
-        seen = gc_protocol.look(self._store)
-        self._check_owner(seen.state)
-        end_state(self._repository, seen, self._now)
-
-    def _check_owner(self, state: GcState) -> None:
-        """Check that the state is as this process wrote it."""
-        if state != self.state:
-            raise self._taken_over()
-
-    def _taken_over(self) -> StateMoved:
-        return StateMoved(
-            f"another machine has taken over the garbage collection of {self._store.uri}",
-            hint=f"see its state: lakecli gc status {self._repository.uri}",
-        )
-
-    def _used(self) -> timedelta:
-        return timedelta(seconds=self._elapsed() - self._taken_at)
-
-    def _continue_hint(self) -> str:
-        minutes = LEASE.total_seconds() / 60
-        return f"continue it in {minutes:.0f} minutes: lakecli gc run {self._repository.uri}"
 
 
 class SweepBegan(Refused):

@@ -13,7 +13,7 @@ from lakecli.engine import spark_runner
 from lakecli.engine.runner import StoreLocation
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.gc import state
+from lakecli.gc.lease import SweepLease
 from lakecli.gc.run import GcOptions, advance
 from tests.support.crashes import Killer
 from tests.support.lakes import open_lake
@@ -23,13 +23,13 @@ from tests.support.spark import CONF
 def main(directory: Path, step: str) -> None:
     """Take one step of the collection."""
     killer = Killer(step)
-    renew_if_due = state.SweepLease.renew_if_due
+    renew_if_due = SweepLease.renew_if_due
 
-    def note_and_renew(held: state.SweepLease) -> None:
+    def note_and_renew(held: SweepLease) -> None:
         killer("lease")
         renew_if_due(held)
 
-    state.SweepLease.renew_if_due = note_and_renew  # type: ignore[assignment, method-assign]
+    SweepLease.renew_if_due = note_and_renew  # type: ignore[assignment, method-assign]
     spark_runner.BEAT = 0.05  # type: ignore[misc]
     location = StoreLocation(f"local://{directory / 'namespace'}", "", 16)
     with (

@@ -13,10 +13,11 @@ from lakecli.base.identity import h
 from lakecli.base.layout import DATA, GC_STATE, SSTABLES, data_key, sstable_key
 from lakecli.base.model import MetarangeId
 from lakecli.errors import PermissionDenied, Refused, Unreachable
+from lakecli.gc.lease import LONGEST_DELETE, RENEW_AFTER, SweepLease, SweepTooSlow
 from lakecli.gc.live_set import DigestSet, PartGarbage
 from lakecli.gc.report import REPORTS
 from lakecli.gc.run import Action, status, undo
-from lakecli.gc.state import LONGEST_DELETE, RENEW_AFTER, SweepLease, SweepTooSlow, add_expired
+from lakecli.gc.state import add_expired
 from lakecli.remote.gc_protocol import (
     LEASE,
     GcState,

@@ -30,7 +30,8 @@ from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied
 from lakecli.fsck.check import fsck
-from lakecli.gc import live_set, state
+from lakecli.gc import live_set
+from lakecli.gc.lease import SweepLease
 from lakecli.gc.live_set import (
     DigestSet,
     Reading,
@@ -274,7 +275,7 @@ def test_the_lease_is_kept_while_spark_compares(
     checked: list[bool] = []
     compared: list[bool] = []
 
-    def taken_over(_lease: state.SweepLease) -> NoReturn:
+    def taken_over(_lease: SweepLease) -> NoReturn:
         checked.append(True)
         raise LostRace("taken over")
 
@@ -283,7 +284,7 @@ def test_the_lease_is_kept_while_spark_compares(
         data = {key for key in contents(place.directory) if key.startswith("data/")}
         monkeypatch.setattr("lakecli.gc.run.Sweep._tables", lambda *_: [])
         monkeypatch.setattr("lakecli.gc.run.Sweep._rest", lambda *_: [])
-        monkeypatch.setattr(state.SweepLease, "renew_if_due", taken_over)
+        monkeypatch.setattr(SweepLease, "renew_if_due", taken_over)
         then(monkeypatch, "iter_garbage", lambda: compared.append(True))
         with pytest.raises(LostRace, match="taken over"):
             collect(place.directory, runner, Action.SWEPT)

@@ -16,6 +16,7 @@ from lakecli.engine.scratch import Kept, Scratch, load_value, take_value
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import LostRace
 from lakecli.gc import live_set
+from lakecli.gc.lease import SweepLease
 from lakecli.gc.live_set import (
     DigestSet,
     Reading,
@@ -27,7 +28,7 @@ from lakecli.gc.live_set import (
     rows,
 )
 from lakecli.gc.run import Action, GcOptions, Sweep, advance
-from lakecli.gc.state import DIGEST, MARKS, LostMarks, SweepLease
+from lakecli.gc.state import DIGEST, MARKS, LostMarks
 from lakecli.gc.tasks import DataPart, LakeFsPart, PartListing
 from lakecli.stores.contract import Version
 from lakecli.stores.memory import MemoryStore

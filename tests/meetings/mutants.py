@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.cli.context import Context
 from lakecli.gc import known_refs, state
-from lakecli.gc.state import SweepLease
+from lakecli.gc.lease import SweepLease
 from lakecli.kv.operations import iter_operations
 from lakecli.repository import commit_attempts
 from lakecli.repository.guard import GcGuard
