@@ -60,7 +60,7 @@ PLACES = {
     "repository/test_crashes.py": "meetings",
     "repository/sharing/test_crashes.py": "meetings",
     "repository/sharing/test_automatic_crashes.py": "meetings",
-    "repository/undo/test_whole.py": "meetings",
+    "repository/undo/test_all_or_nothing.py": "meetings",
     "sstable/test_damage.py": "meetings",
     "worktree/test_crashes.py": "meetings",
     "test_forged.py": "meetings",

@@ -17,7 +17,7 @@ from lakecli.repository.handle import housekeeping
 from lakecli.repository.reading.view import branch_at
 from lakecli.repository.staged import partial_commit
 from lakecli.repository.undo.undo import redo, undo
-from tests.repository.staged.test_overtaken import others_push
+from tests.repository.staged.test_staged_conflicts import others_push
 from tests.support.clones import Clones, synced
 from tests.support.lakes import (
     Ticking,
