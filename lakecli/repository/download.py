@@ -127,7 +127,7 @@ class Downloader:
 
         self._fetcher = None
         if not is_local(repository.store.uri):
-            from lakecli.repository.transfer.multipart import PartFetcher
+            from lakecli.repository.transfer.multipart_download import PartFetcher
 
             self._fetcher = PartFetcher(
                 repository,

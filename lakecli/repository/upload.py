@@ -285,7 +285,7 @@ class Uploader:
     def finish(self) -> None:
         """Abort abandoned uploads in parts, at most once a day; called when all is staged."""
         if uploads_of(self._repository.store) is not None:
-            from lakecli.repository.transfer.multipart import drop_leftovers
+            from lakecli.repository.transfer.multipart_upload import drop_leftovers
 
             drop_leftovers(self._repository)
 

@@ -345,7 +345,7 @@ def clear_temporaries(store: ObjectStore, *, older_than: timedelta = LEFT_OVER) 
     """Remove temporary files that no process has used for a day; return how many.
 
     Only directories have them: unfinished uploads to a bucket are handled by
-    `lakecli.repository.transfer.multipart`. Errors are ignored, as nothing depends on it.
+    `lakecli.repository.transfer.multipart_upload`. Errors are ignored, as nothing depends on it.
     """
     if not isinstance(store, ClearsTemporaries):
         return 0

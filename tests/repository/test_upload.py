@@ -306,7 +306,7 @@ def test_an_object_of_a_wrong_size_is_replaced(
     damaged_size: int,
     how: str,
 ) -> None:
-    monkeypatch.setattr("lakecli.repository.transfer.multipart.PART_SIZE", SMALL)
+    monkeypatch.setattr("lakecli.repository.transfer.multipart_upload.PART_SIZE", SMALL)
     body = (b"0123456789" * (size // 10 + 1))[:size]
     source = tmp_path / "source"
     source.mkdir()

@@ -9,7 +9,8 @@
     parallel            many objects at once, in bounded memory
     ingest              files and streams brought into the namespace, durable and claimed
     destination         files written below a directory
-    multipart           large objects of a bucket, sent and fetched in parts
+    multipart_upload    large files sent to a bucket in parts; abandoned uploads aborted
+    multipart_download  large objects of a bucket fetched in parts, and verified
 
 May import `commit_attempts` and what is below.
 """

@@ -9,8 +9,8 @@ A small file is read once. A large one is copied into a local namespace in one p
 it. For a bucket it is read twice, once to hash it and once to send it; the second reading is
 verified, so that a file which changes meanwhile is never stored under a wrong name.
 
-`lakecli.repository.transfer.multipart` resumes an upload to a bucket that was killed. A copy into a
-local namespace starts over, which costs less than verifying what was copied.
+`lakecli.repository.transfer.multipart_upload` resumes an upload to a bucket that was killed. A copy
+into a local namespace starts over, which costs less than verifying what was copied.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from lakecli.stores.streams import PieceReader, read_exactly
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.repository.transfer.multipart import Sender
+    from lakecli.repository.transfer.multipart_upload import Sender
 
 
 SMALL: Final = 1 << 20
@@ -184,7 +184,7 @@ class Ingest:
         self._memory = Memory()  # of the files that several threads send whole at a time
         self._sender: Sender | None = None
         if repository is not None and (uploads := uploads_of(store)) is not None:
-            from lakecli.repository.transfer.multipart import Sender
+            from lakecli.repository.transfer.multipart_upload import Sender
 
             self._sender = Sender(repository, uploads, self.workers, progress)
 

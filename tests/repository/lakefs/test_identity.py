@@ -42,7 +42,7 @@ OPTIONS = UploadOptions()
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.repository.transfer.multipart.PART_SIZE", 1 << 20)
+    monkeypatch.setattr("lakecli.repository.transfer.multipart_upload.PART_SIZE", 1 << 20)
 
 
 def values_of(repository: Repository, ref: str) -> dict[bytes, bytes]:

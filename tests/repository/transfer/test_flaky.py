@@ -35,7 +35,7 @@ def proxy(aws_environment: pytest.MonkeyPatch, moto_endpoint: str) -> Iterator[F
     aws_environment.setattr(
         "lakecli.repository.transfer.parallel.PARTS", RetryPolicy(PARTS.attempts, 0.01)
     )
-    aws_environment.setattr("lakecli.repository.transfer.multipart.PART_SIZE", PART)
+    aws_environment.setattr("lakecli.repository.transfer.multipart_upload.PART_SIZE", PART)
     with flaky(moto_endpoint) as proxy:
         aws_environment.setenv("AWS_ENDPOINT_URL", proxy.url)
         yield proxy

@@ -99,7 +99,7 @@ def do(lake: Lake, killer: Killer, command: str, log: Path, parallelism: int) ->
     if command == "upload":
         upload = UploadOptions(parallelism=parallelism)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("lakecli.repository.transfer.multipart.PART_SIZE", PART_SIZE)
+            patched.setattr("lakecli.repository.transfer.multipart_upload.PART_SIZE", PART_SIZE)
             report = upload_tree(
                 repository, "main", b"", source=directory / "source", options=upload
             )

@@ -19,7 +19,12 @@ from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import unfinished_uploads
 from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.transfer.ingest import Digests
-from lakecli.repository.transfer.multipart import Section, SectionReader, Sender, drop_leftovers
+from lakecli.repository.transfer.multipart_upload import (
+    Section,
+    SectionReader,
+    Sender,
+    drop_leftovers,
+)
 from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.walk import FileChanged
 from lakecli.repository.upload import UploadOptions, upload_file
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
 SMALL_PART = 1 << 18
 SIZE = 9 * SMALL_PART + 5
 OPTIONS = UploadOptions(parallelism=3)
-PATCHED = "lakecli.repository.transfer.multipart.PART_SIZE"
+PATCHED = "lakecli.repository.transfer.multipart_upload.PART_SIZE"
 
 
 class Uploads(MemoryUploads):

@@ -1,0 +1,179 @@
+"""Multipart downloads: large objects fetched in parts, verified, and resumed after a kill.
+
+The SDKs can fetch parts, too, but begin again after a kill, and do not compare the bytes with the
+digest that names the object.
+
+An object is fetched by `PartFetcher`. Parts arrive in any order, in any free thread. Those that are
+contiguous from the start are hashed meanwhile, so that little is left to hash at the end, before
+the file gets its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
+
+from blake3 import blake3
+
+from lakecli.base.identity import h
+from lakecli.base.model import Entry
+from lakecli.base.progress import Progress
+from lakecli.errors import Unreachable
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import locate
+from lakecli.repository.reading.contents import PIECE, damaged, digest_of, gone
+from lakecli.repository.transfer.destination import Destination, Partial
+from lakecli.repository.transfer.parallel import Workers, part_retries
+from lakecli.stores.contract import ObjectNotFound, ObjectStore
+from lakecli.stores.streams import open_range
+
+SPAN: Final = 64 << 20
+"""Most bytes of one request, which fetches several parts; each complete part is kept."""
+
+REQUESTS: Final = 4
+"""Fewest requests for an object with as many parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartFetcher:
+    """Fetches large objects; safe to share between threads.
+
+    Attributes:
+        repository: that the objects belong to.
+        workers: the threads of the command, which fetch the parts.
+        part_size: in bytes.
+        progress: counts the bytes of each complete part.
+    """
+
+    repository: Repository
+    workers: Workers
+    part_size: int
+    progress: Progress
+
+    def takes(self, entry: Entry) -> bool:
+        """Return whether an object is fetched in parts: it has several, and its digest is known."""
+        return entry.size > 2 * self.part_size and digest_of(entry) is not None
+
+    def fetch(self, entry: Entry, destination: Destination, name: bytes, *, mtime: int) -> None:
+        """Fetch an object to a file.
+
+        Raises:
+            NotFound: the data object is gone.
+            IntegrityError: the object in the store is damaged; nothing was written.
+            Unreachable: the store does not answer; the next run resumes.
+            Unsupported: the server does not support ranges.
+        """
+        store, key = locate(self.repository, entry)
+        try:
+            found = store.head(key)
+        except ObjectNotFound as error:
+            raise gone(self.repository.uri, store, key) from error
+        if found.size != entry.size:
+            raise damaged(self.repository.uri, store, key)
+        tag = h(f"{key} {entry.size} {self.part_size} ".encode() + name)[:16].hex().encode()
+        with destination.partial(name, tag, size=entry.size) as partial:
+            assembly = _Assembly(partial, entry.size, self.part_size)
+            is_resumed = bool(assembly.complete)
+            try:
+                self._fill(store, key, assembly)
+            except BaseException:
+                if not assembly.complete:
+                    partial.drop()
+                raise
+            if is_resumed and assembly.digest() != digest_of(entry):
+                partial.clear()
+                self.progress.advance(size=-entry.size)
+                assembly = _Assembly(partial, entry.size, self.part_size)
+                self._fill(store, key, assembly)
+            if assembly.digest() != digest_of(entry):
+                partial.drop()
+                raise damaged(self.repository.uri, store, key)
+            partial.finish(mtime=mtime)
+
+    def _fill(self, store: ObjectStore, key: str, assembly: _Assembly) -> None:
+        self.progress.advance(size=assembly.size_of(assembly.complete))
+        retries = part_retries(self.workers, self.repository.lake.runtime.random_number)
+        self.workers.share(
+            assembly.spans(),
+            lambda span: retries.call(lambda: self._fetch(store, key, assembly, span)),
+        )
+
+    def _fetch(self, store: ObjectStore, key: str, assembly: _Assembly, span: range) -> None:
+        """Fetch the missing parts of a span with one request."""
+        missing = [number for number in span if number not in assembly.complete]
+        if not missing:
+            return  # an earlier try broke off after the last one
+        position = missing[0] * self.part_size
+        length = assembly.size_of(missing)
+        with open_range(store, key, start=position, length=length) as source:
+            for number in missing:
+                end = position + assembly.size_of([number])
+                while position < end and (piece := source.read(min(PIECE, end - position))):
+                    self.workers.check()
+                    self.progress.advance()
+                    assembly.partial.write(piece, position)
+                    position += len(piece)
+                if position != end:
+                    raise Unreachable(f"the answer ended early: {store.uri}/{key}")
+                assembly.finished(number)
+                self.progress.advance(size=assembly.size_of([number]))
+
+
+class _Assembly:
+    """The parts of one object, and the hash of those that are contiguous from the start."""
+
+    def __init__(self, partial: Partial, size: int, part_size: int) -> None:
+        self.partial = partial
+        self.count = -(-size // part_size)
+        self.complete = partial.complete_parts(self.count)
+        self._size = size
+        self._part_size = part_size
+        self._hashing = Lock()
+        self._hasher = blake3()
+        self._hashed = 0
+
+    def size_of(self, numbers: set[int] | list[int]) -> int:
+        """Return the sum of the bytes of some parts."""
+        return sum(min(self._part_size, self._size - each * self._part_size) for each in numbers)
+
+    def spans(self) -> Iterator[range]:
+        """Yield the missing parts, in runs that one request fetches."""
+        most = max(1, min(SPAN, self._size // REQUESTS) // self._part_size)
+        first = 0
+        while first < self.count:
+            end = first
+            while end < self.count and end not in self.complete and end - first < most:
+                end += 1
+            if end > first:
+                yield range(first, end)
+            first = max(end, first + 1)
+
+    def finished(self, number: int) -> None:
+        """Record a complete part; hash what is contiguous, unless another thread is hashing."""
+        self.partial.mark(number)
+        self.complete.add(number)
+        if self._hashing.acquire(blocking=False):
+            try:
+                self._hash()
+            finally:
+                self._hashing.release()
+
+    def digest(self) -> str:
+        """Return the BLAKE3 of the contiguous parts, 64 hex digits."""
+        with self._hashing:
+            self._hash()
+            return self._hasher.hexdigest()
+
+    def _hash(self) -> None:
+        while self._hashed in self.complete:
+            position = self._hashed * self._part_size
+            end = position + self.size_of([self._hashed])
+            while position < end:
+                piece = self.partial.read(position, min(PIECE, end - position))
+                if not piece:
+                    return  # another process has truncated the file
+                self._hasher.update(piece)
+                position += len(piece)
+            self._hashed += 1
