@@ -219,7 +219,7 @@ class BucketTarget:
         body = (
             b"".join(pieces)
             if item.entry.size <= WHOLE
-            else cast("BinaryIO", _DelayedStream(pieces))
+            else cast("BinaryIO", _LookaheadStream(pieces))
         )
         metadata, is_whole = self._metadata(item)
         attributes = Attributes(item.entry.content_type, metadata)
@@ -315,7 +315,7 @@ class _Listed:
             return None
 
 
-class _DelayedStream(ReadStream):
+class _LookaheadStream(ReadStream):
     """Pieces as a stream that returns each only once the next is read, so none after an error."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:

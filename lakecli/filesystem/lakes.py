@@ -22,7 +22,7 @@ from lakecli.settings.home import chosen_home
 from lakecli.stores.contract import ObjectStore
 
 
-class _SharedLake:
+class _OpenLake:
     """An open lake, the number of its users, and its open repositories."""
 
     def __init__(self, lake: Lake, home: str | None) -> None:
@@ -46,7 +46,7 @@ class _SharedLake:
         return known
 
 
-_held: dict[str, _SharedLake] = {}
+_open_lakes: dict[str, _OpenLake] = {}
 _lock = Lock()
 
 
@@ -92,13 +92,15 @@ def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectS
 
 
 @contextmanager
-def lake(home: str | None) -> Iterator[_SharedLake]:
+def lake(home: str | None) -> Iterator[_OpenLake]:
     """Use the lake of a home, opening it if it is not open."""
     key = home or ""
     with _lock:
-        held = _held.get(key)
+        held = _open_lakes.get(key)
         if held is None:
-            held = _held[key] = _SharedLake(open_lake(home, command="lakefs:// file system"), home)
+            held = _open_lakes[key] = _OpenLake(
+                open_lake(home, command="lakefs:// file system"), home
+            )
         held.users += 1
     try:
         yield held
@@ -114,9 +116,9 @@ def close_unused() -> None:
 
 
 def _close_unused() -> None:
-    for key, held in list(_held.items()):
+    for key, held in list(_open_lakes.items()):
         if not held.users:
-            del _held[key]
+            del _open_lakes[key]
             held.lake.close()
 
 
@@ -130,12 +132,12 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    _inherited.extend(_held.values())  # kept open here, as they belong to the parent
-    _held.clear()
+    _inherited.extend(_open_lakes.values())  # kept open here, as they belong to the parent
+    _open_lakes.clear()
     _lock.release()
 
 
-_inherited: list[_SharedLake] = []
+_inherited: list[_OpenLake] = []
 os.register_at_fork(
     before=_before_fork,
     after_in_parent=_after_fork_in_parent,

@@ -145,14 +145,14 @@ def plan_download(
         UsageError: `target` cannot be a directory.
     """
     with _opened(repository, ref, prefix, target, options) as place:
-        listing = _DryRun()
-        download = _TreeDownload(place, listing, Workers(options.parallelism))
+        dry_run = _DryRun()
+        download = _TreeDownload(place, dry_run, Workers(options.parallelism))
         records = download.records(names)
         while batch := list(islice(records, LOOK_AHEAD)):
             download.bring(iter(batch))
-            yield from listing.drain()
+            yield from dry_run.drain()
         download.delete_surplus()
-        yield from listing.drain()
+        yield from dry_run.drain()
 
 
 class _Place(NamedTuple):

@@ -197,17 +197,17 @@ class _UploadFiles(NamedTuple):
         found: the files, in byte order of their names.
         root: their directory; ``None``: they are in several.
         surplus: the objects to delete, as far as is known at the start.
-        listing: of the directory, if it says what to delete.
+        walked: the files of the directory, if they say what to delete.
     """
 
     found: Iterator[WalkedFile]
     root: bytes | None = None
     surplus: _Records = ()
-    listing: _FoundFiles | None = None
+    walked: _WalkedFiles | None = None
 
     def absent(self, below: bytes) -> _Records:
         """Return the objects that are still to be deleted at the end."""
-        return () if self.listing is None else self.listing.absent(self.surplus, below)
+        return () if self.walked is None else self.walked.absent(self.surplus, below)
 
 
 @contextmanager
@@ -232,9 +232,9 @@ def _files(
     if not delete:
         yield _UploadFiles(files_of(source, names, options), root)
         return
-    with _FoundFiles(source, options) as listing:
-        surplus = _surplus(repository, branch, prefix, listing)
-        yield _UploadFiles(iter(listing), root, surplus, listing)
+    with _WalkedFiles(source, options) as walked:
+        surplus = _surplus(repository, branch, prefix, walked)
+        yield _UploadFiles(iter(walked), root, surplus, walked)
 
 
 def _check_outside(repository: Repository, source: Path, names: Sequence[bytes] | None) -> None:
@@ -479,7 +479,7 @@ def _plan(target: _UploadTarget, files: _UploadFiles) -> Iterator[PathStep]:
         steps.clear()
 
 
-class _FoundFiles:
+class _WalkedFiles:
     """The files of a directory, as one walk finds them, for what is sent and what is removed.
 
     They wait in a temporary file, because there may be millions. Use it as a context manager.
@@ -499,7 +499,7 @@ class _FoundFiles:
             self._file.write(line + "\n")
 
     def __enter__(self) -> Self:
-        """Return the listing itself."""
+        """Return the files."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -550,45 +550,45 @@ def _names(found: Iterable[WalkedFile]) -> Iterator[bytes]:
     return (each.relative for each in found if not is_own(each.relative))
 
 
-def _surplus(repository: Repository, branch: str, below: bytes, listing: _FoundFiles) -> _Records:
+def _surplus(repository: Repository, branch: str, below: bytes, walked: _WalkedFiles) -> _Records:
     """Return the selected objects below a prefix that the directory lacks."""
-    names = AscendingNames(_names(listing))
+    names = AscendingNames(_names(walked))
     before = 0
 
     def counted(records: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
         nonlocal before
         for record in records:
-            before += listing.takes(record[0][len(below) :])
+            before += walked.takes(record[0][len(below) :])
             yield record
 
     with open_view(repository, branch) as view:
         records = counted(view.scan(prefix=below))
         others = (record for record in records if not names.has(record[0][len(below) :]))
-        found = listing.absent(others, below)
+        found = walked.absent(others, below)
     if found and not names.any:
         raise Refused(
-            f"there is no file in {listing.source}, so everything would be deleted",
+            f"there is no file in {walked.source}, so everything would be deleted",
             hint="if that is meant: lakecli fs rm -r",
         )
     if is_much_less(before - len(found), before):
-        _walk_again(repository, listing, f"{len(found):,} of {before:,} objects of the branch")
+        _walk_again(repository, walked, f"{len(found):,} of {before:,} objects of the branch")
     return found
 
 
-def _walk_again(repository: Repository, listing: _FoundFiles, lacking: str) -> None:
+def _walk_again(repository: Repository, walked: _WalkedFiles, lacking: str) -> None:
     """Walk the directory again, because much of what the branch has was not found.
 
     Raises:
         Refused: the walks differ.
     """
-    if not listing.is_same_again():
+    if not walked.is_same_again():
         raise Refused(
-            f"{listing.source} lacks {lacking}, and a second walk found other files than the first",
+            f"{walked.source} lacks {lacking}, and a second walk found other files than the first",
             hint="nothing was staged; repeat it when the directory does not change",
         )
     repository.notify(
         Notice(
-            f"{listing.source} lacks {lacking}; a second walk found the same",
+            f"{walked.source} lacks {lacking}; a second walk found the same",
             hint="if that is not meant, check the directory and undo the upload",
         )
     )

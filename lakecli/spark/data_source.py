@@ -160,11 +160,11 @@ class LakefsSource(DataSource):
 def source_class(home: str | None) -> type[LakefsSource]:
     """Return the data source for a home."""
 
-    class Source(LakefsSource):
+    class SessionSource(LakefsSource):
         """The data source for one session."""
 
-    Source.home = home
-    return Source
+    SessionSource.home = home
+    return SessionSource
 
 
 def _check_options(given: Mapping[str, str]) -> None:

@@ -25,7 +25,7 @@ def demo(tmp_path: Path, home: Path) -> Iterator[Path]:
     yield namespace
     LakeFileSystem.clear_instance_cache()
     lakes.close_unused()
-    assert not lakes._held, "somebody did not give a lake back"
+    assert not lakes._open_lakes, "somebody did not give a lake back"
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ class RefState(StrEnum):
     """Another ref of this name stays here."""
 
 
-class UpdatedRef(NamedTuple):
+class RefOutcome(NamedTuple):
     """A ref of a dump that is not as it was here.
 
     Attributes:
@@ -126,7 +126,7 @@ class Restored(NamedTuple):
     tags: int
     commits: int
     left_out: tuple[LeftOut, ...]
-    updated: tuple[UpdatedRef, ...] = ()
+    updated: tuple[RefOutcome, ...] = ()
 
 
 def clone_from_lakefs(
@@ -284,7 +284,7 @@ def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restor
         if is_behind:
             unstage_unchanged(repository, name, there)
 
-    def act() -> tuple[UpdatedRef, ...]:
+    def act() -> tuple[RefOutcome, ...]:
         lake.runtime.on_step("restore")
         with lake.kv.write() as txn:
             return _TakingDump(txn, repository).run(dump, kind=_KIND)
@@ -394,7 +394,7 @@ def _put_commits(txn: WriteTransaction, repository: Repository, commits: Iterabl
 
 
 def _restored(
-    repository: Repository, dump: Dump, commits: int, updated: tuple[UpdatedRef, ...] = ()
+    repository: Repository, dump: Dump, commits: int, updated: tuple[RefOutcome, ...] = ()
 ) -> Restored:
     counts = len(dump.branches), len(dump.tags), commits
     return Restored(repository, *counts, dump.left_out, updated)
@@ -417,9 +417,9 @@ class _TakingDump:
         self._refs = RefStore(txn, repository.key)
         self._first = initial_commit(repository.record.created_at).id
         self._changes = list(changes)
-        self._moves: list[UpdatedRef] = []
+        self._outcomes: list[RefOutcome] = []
 
-    def run(self, dump: Dump, *, kind: str) -> tuple[UpdatedRef, ...]:
+    def run(self, dump: Dump, *, kind: str) -> tuple[RefOutcome, ...]:
         """Move what has to move, in one operation; return what is not as it was here."""
         for name, there in dump.branches.items():
             self._update_branch(name, there)
@@ -427,7 +427,7 @@ class _TakingDump:
             self._update_tag(Tag(name, there))
         if self._changes:
             unsent_moves.append_moves(self._txn, self._repository, kind=kind, refs=self._changes)
-        return tuple(self._moves)
+        return tuple(self._outcomes)
 
     def _update_branch(self, name: str, there: CommitId) -> None:
         here = self._refs.find_branch(name)
@@ -495,4 +495,4 @@ class _TakingDump:
         change: RefState,
     ) -> None:
         before = None if here is None else here.commit_id
-        self._moves.append(UpdatedRef(kind, name, before, there, change))
+        self._outcomes.append(RefOutcome(kind, name, before, there, change))

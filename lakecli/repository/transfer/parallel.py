@@ -25,7 +25,7 @@ class _StoppedError(Exception):
     """Another thread has failed, so this one ends."""
 
 
-class _TaskQueue:
+class _TaskSource:
     """Where workers draw from: the items of all, or the tasks that one of them shares."""
 
     __slots__ = ("drawing", "errors", "is_open", "running", "tasks", "work")
@@ -51,8 +51,8 @@ class Workers:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._items: _TaskQueue | None = None
-        self._shares: list[_TaskQueue] = []
+        self._items: _TaskSource | None = None
+        self._shares: list[_TaskSource] = []
         self._stop = Event()
         """Set when the threads have to end."""
         self._changed = Condition()
@@ -66,15 +66,15 @@ class Workers:
         next `check`.
         """
         self._stop.clear()
-        self._items = queue = _TaskQueue(items, work)
+        self._items = source = _TaskSource(items, work)
         helpers = [
-            Thread(target=self._run, args=(queue,), name=f"worker-{number}", daemon=True)
+            Thread(target=self._run, args=(source,), name=f"worker-{number}", daemon=True)
             for number in range(1, self._count)
         ]
         for helper in helpers:
             helper.start()
         try:
-            self._run(queue)
+            self._run(source)
             for helper in helpers:
                 helper.join()
         finally:
@@ -83,8 +83,8 @@ class Workers:
                 helper.join()
             self._items = None
             self._stop.clear()
-        if queue.errors:
-            raise next(filter(is_interrupt, queue.errors), queue.errors[0])
+        if source.errors:
+            raise next(filter(is_interrupt, source.errors), source.errors[0])
 
     def share(self, tasks: Iterable[T], work: Callable[[T], object]) -> None:
         """Call `work` with every task of the current item, in this thread and all free ones.
@@ -95,7 +95,7 @@ class Workers:
         if self._items is None:
             self.for_each(tasks, work)
             return
-        share = _TaskQueue(tasks, work)
+        share = _TaskSource(tasks, work)
         with self._changed:
             self._shares.append(share)
             self._changed.notify_all()
@@ -116,56 +116,56 @@ class Workers:
         self._stop.wait(seconds)
         self.check()
 
-    def _run(self, items: _TaskQueue) -> None:
+    def _run(self, items: _TaskSource) -> None:
         try:
-            while queue := self._open_queue(items):
-                self._step(queue)
+            while source := self._find_open(items):
+                self._step(source)
         except BaseException as error:  # noqa: BLE001 - `for_each` raises it
             self._fail(items, error)
 
-    def _open_queue(self, items: _TaskQueue) -> _TaskQueue | None:
+    def _find_open(self, items: _TaskSource) -> _TaskSource | None:
         """Return what to draw from, shares first; wait while a worker may still share some."""
         with self._changed:
             while not self._stop.is_set():
-                for queue in (*self._shares, items):
-                    if queue.is_open:
-                        return queue
+                for source in (*self._shares, items):
+                    if source.is_open:
+                        return source
                 if not items.running:
                     break
                 self._changed.wait()
         return None
 
-    def _step(self, queue: _TaskQueue) -> bool:
-        """Do one task of a queue; return whether there was one."""
+    def _step(self, source: _TaskSource) -> bool:
+        """Do one task of a source; return whether there was one."""
         try:
-            with queue.drawing:
-                is_over = self._stop.is_set() or not queue.is_open
-                task = _END if is_over else next(queue.tasks, _END)
+            with source.drawing:
+                is_over = self._stop.is_set() or not source.is_open
+                task = _END if is_over else next(source.tasks, _END)
                 if task is _END:
-                    queue.is_open = False
+                    source.is_open = False
                     return False
                 with self._changed:
-                    queue.running += 1
+                    source.running += 1
         except BaseException as error:  # noqa: BLE001 - `for_each` or `share` raises it
-            self._fail(queue, error)
+            self._fail(source, error)
             return False
         try:
-            queue.work(task)
+            source.work(task)
         except BaseException as error:  # noqa: BLE001 - `for_each` or `share` raises it
-            self._fail(queue, error)
+            self._fail(source, error)
         finally:
             with self._changed:
-                queue.running -= 1
+                source.running -= 1
                 self._changed.notify_all()
         return True
 
-    def _fail(self, queue: _TaskQueue, error: BaseException) -> None:
-        queue.is_open = False
-        queue.errors.append(error)
-        if queue is self._items:
+    def _fail(self, source: _TaskSource, error: BaseException) -> None:
+        source.is_open = False
+        source.errors.append(error)
+        if source is self._items:
             self._halt()  # only now do others stop, so their errors come later
 
-    def _wait_for(self, share: _TaskQueue) -> None:
+    def _wait_for(self, share: _TaskSource) -> None:
         """Wait for running tasks, because they use what the caller will close."""
         interrupt: KeyboardInterrupt | None = None
         with self._changed:
