@@ -1,9 +1,9 @@
 """How typed text becomes the value of a parameter, and what a parameter names.
 
-`Parser` marks a parameter with one of the functions below. Those of URIs come first, then what is
-meant without a URI: the linked directory, or the default that `use` has set. A word that is no URI
-is a ref of that repository, or a file of the directory, where a command takes one. `--base-uri` and
-the setting `base_uri` come first, as ever.
+`lakecli.cli.line.Parser` marks a parameter with one of the functions below. Those of URIs come
+first, then what is meant without a URI: the linked directory, or the default that `use` has set. A
+word that is no URI is a ref of that repository, or a file of the directory, where a command takes
+one. `--base-uri` and the setting `base_uri` come first, as ever.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@
 `registry.open_store` finds the adapter of a namespace's URI and imports it on first use, so only a
 command that talks to a cloud loads its SDK. A new adapter is one package, one case in
 `registry._open`, a scheme in `uri.parse` and one subclass of the contract in
-``tests/stores/``. Adapters know nothing of each other.
+``tests/stores/ADAPTER/test_store.py``. Adapters know nothing of each other.
 
 May import `base` and what is below.
 """

@@ -1,6 +1,6 @@
 """Whether a store may be opened: on a disk of this machine, and whole.
 
-A file that was cut, emptied or overwritten is an error that says so, never a SIGBUS.
+A file that was cut, emptied or overwritten causes an error that says so, never a SIGBUS.
 """
 
 from __future__ import annotations

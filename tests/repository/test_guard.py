@@ -1,4 +1,4 @@
-"""What the gate claims before it is staged or becomes a parent, and what that costs."""
+"""What the guard claims before it is staged or becomes a parent, and what that costs."""
 
 from __future__ import annotations
 

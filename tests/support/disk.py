@@ -2,7 +2,7 @@
 
 Until it is synced, a file may lose what was written to it, and a directory the names that were
 given in it. `Disk` notes who writes, names and syncs below a directory, by inode, in this process.
-`open_below` tells what of it this process has open.
+`open_below` lists what this process has open there.
 """
 
 from __future__ import annotations
@@ -123,9 +123,10 @@ class Disk:
 
 
 def open_below(root: Path) -> list[str]:
-    """Return what this process has open at or below a directory, each path once a descriptor.
+    """Return what this process has open at or below a directory: a path for each descriptor.
 
-    Descriptors of anything else are not counted: other tests' threads open and close theirs.
+    Descriptors of anything else are not counted: other tests' threads open and close theirs. Linux
+    also names what was deleted meanwhile; elsewhere only what still has a name is found.
     """
     paths = {}
     for path in (root, *root.rglob("*")):
@@ -135,8 +136,11 @@ def open_below(root: Path) -> list[str]:
     for descriptor in Path("/dev/fd").iterdir():
         with suppress(OSError):
             status = os.fstat(int(descriptor.name))
-            found.append(paths.get((status.st_dev, status.st_ino)))
-    return sorted(path for path in found if path is not None)
+            path_of = paths.get((status.st_dev, status.st_ino), "")
+            if not path_of and descriptor.is_symlink():
+                path_of = os.fspath(descriptor.readlink())
+            found.append(path_of)
+    return sorted(path for path in found if f"{path}/".startswith(f"{root}/"))
 
 
 _CALLS = ("open", "write", "copy_file_range", "fsync", "mkdir", "rename", "link")

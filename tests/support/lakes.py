@@ -109,7 +109,7 @@ def entry_of(contents: bytes, *, at: datetime = START) -> Entry:
 
 
 def unclaimed(changes: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, ClaimedValue]]:
-    """Return changes for staging without the gate: their objects may not exist."""
+    """Return changes for staging without the guard: their objects may not exist."""
     return [(path, ClaimedValue(value)) for path, value in changes]
 
 

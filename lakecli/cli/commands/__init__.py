@@ -90,8 +90,8 @@ Errors are raised, as `lakecli.errors` describes; only ``cli/run.py`` catches th
 returns nothing, or an `ExitCode` such as ``ExitCode.DIFFERENCES``. Before an action that cannot be
 undone it asks: ``context.confirm("delete repository 'r'", yes=yes)`` with ``yes: Yes = False``.
 
-Modules of commands never import each other. May import `manual` and what is below. What several of
-them share::
+May import `manual` and what is below. Modules of commands import the shared modules here, never
+each other::
 
     differences       differences as text and JSON, one by one or counted
     engine            --engine, --master and --conf

@@ -122,8 +122,8 @@ def doctor(
 
     All test objects are written below _lakecli/doctor-ID/ in the namespace and removed at the end,
     also after an interruption. Nothing else is changed. (A bucket with versioning keeps a few dozen
-    small old versions.) These checks send at most 130 requests, and end after two minutes or when
-    the store stops answering.
+    small old versions.) The checks of the store send at most 130 requests, and end after two
+    minutes or when it stops answering.
 
     Each check is ok, a warning, failed, or skipped with a reason. Each problem is followed by its
     fix. On a terminal, checks without a problem share a line; --verbose gives each its own.

@@ -8,5 +8,5 @@
     uploads      uploads in parts that outlive a process
     errors       the SDK's errors in lakecli's words
 
-May import the modules of `lakecli.stores`, but no other adapter, and what is below.
+May import the modules of `lakecli.stores` and what is below, but no other adapter.
 """

@@ -7,5 +7,5 @@
     directory     the files of a local namespace: nothing outside the root, nothing half-written
     files         files and directories by descriptor: opening, describing, writing and syncing them
 
-May import the modules of `lakecli.stores`, but no other adapter, and what is below.
+May import the modules of `lakecli.stores` and what is below, but no other adapter.
 """

@@ -13,5 +13,5 @@
     signing          Signature Version 4: of URLs, and in the headers of requests
     errors           the SDK's errors in lakecli's words
 
-May import the modules of `lakecli.stores`, but no other adapter, and what is below.
+May import the modules of `lakecli.stores` and what is below, but no other adapter.
 """

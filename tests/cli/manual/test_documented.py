@@ -165,16 +165,16 @@ UNUSED = UNUSED_NS // (24 * 3_600 * 10**9)
 
 NUMBERS = [
     ("README.md", f"large files in parts of {PART_SIZE >> 20} MiB"),
-    ("README.md", f"one PUT for each {LARGEST_PACK >> 20} MB of commits"),
+    ("README.md", f"one PUT for each {LARGEST_PACK >> 20} MiB of commits"),
     ("README.md", f"checks the store's guarantees with up to {probe.REQUESTS}, once"),
     (
         "README.md",
-        f"{WEEKS[DEFAULT_GRACE]} apart (`gc.grace`, never below {SHORTEST_GRACE // HOUR}",
+        f"{WEEKS.get(DEFAULT_GRACE)} apart (`gc.grace`, never below {LEAST})",
     ),
     (".github/ARCHITECTURE.md", f"a ref with its last {MAX_MOVES} moves"),
     (".github/ARCHITECTURE.md", f"a refs dump, written or restored, that is kept for {DUMPS} days"),
     (".github/ARCHITECTURE.md", f"the right to delete, for {LEASED} minutes"),
-    ("doctor", f"at most {probe.REQUESTS} requests, and end after {MINUTES[probe.TIME_LIMIT]}"),
+    ("doctor", f"at most {probe.REQUESTS} requests, and end after {MINUTES.get(probe.TIME_LIMIT)}"),
     ("fs cat", f"An object of up to {fs_cat.SMALL >> 20} MiB is verified before"),
     ("gc run", f"their positions in the last {KEPT} days"),
     ("gc undo", f"wait {LEASED} minutes after its last sign of life"),
