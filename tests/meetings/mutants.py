@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from lakecli.cli.context import Context
-from lakecli.gc import known_refs, state
+from lakecli.gc import known_refs, lease
 from lakecli.gc.lease import SweepLease
 from lakecli.kv.operations import iter_operations
 from lakecli.repository import commit_attempts
@@ -155,7 +155,7 @@ def _sweep_that_stalls(team: Team) -> None:
             team.run("bob", "push", MAIN, sync=False)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state, "DeletesMatching", _NoStore)
+        patch.setattr(lease, "DeletesMatching", _NoStore)
         team.run("ada", "gc", "run", REPOSITORY, "-y", sync=False, on_step=meanwhile)
     assert stalled
 
