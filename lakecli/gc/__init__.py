@@ -3,7 +3,7 @@
 ::
 
     run         the verb: condemn garbage, and delete what is still old, unreached, and not kept
-    lease       the right to delete, which one process has; every deletion goes through it
+    lease       the right to delete, which one process has; a sweep deletes objects only by it
     mark        find what is in use, and garbage: what is old and reached from no root
     roots       the roots of garbage collection: refs, their recent past, what this clone has
     live_set    the data objects in use: digests on disk, or on Spark; compared with listings
