@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from math import isfinite
-from typing import Any, Final, NoReturn
+from typing import IO, Any, AnyStr, Final, NoReturn
 
 from lakecli.base.directories import StrPath
 
@@ -65,6 +66,37 @@ def read_bytes(path: StrPath, max_size: int) -> bytes:
         return bytes(data)
     finally:
         os.close(descriptor)
+
+
+class RecordLines(Iterator[AnyStr]):
+    """The lines of a file of records, read within a bound for each record.
+
+    Whoever reads calls `end_record` where a record ends. Iteration raises `Unparsable` when a
+    record is longer than `max_size`; no more than that is in memory.
+
+    Args:
+        file: a file of bytes or of text.
+        max_size: bytes or characters of a record, at most.
+    """
+
+    def __init__(self, file: IO[AnyStr], max_size: int = MAX_SIZE) -> None:
+        self._file: IO[AnyStr] = file
+        self._max_size = max_size
+        self._left = max_size
+
+    def __next__(self) -> AnyStr:
+        """Return the next line."""
+        line = self._file.readline(self._left + 1)
+        if not line:
+            raise StopIteration
+        self._left -= len(line)
+        if self._left < 0:
+            raise Unparsable(f"it has more than {self._max_size:,} bytes")
+        return line
+
+    def end_record(self) -> None:
+        """Begin the next record."""
+        self._left = self._max_size
 
 
 def parse_json(data: bytes | str, *, max_size: int = MAX_SIZE) -> Any:  # noqa: ANN401 - whatever JSON can be

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from lakecli.base.model import NO_ACCOUNT, Account
-from lakecli.base.parsing import parse_json_object
+from lakecli.base.model import MAX_PATH_SIZE, NO_ACCOUNT, Account
+from lakecli.base.parsing import Unparsable, parse_json
+from lakecli.base.validation import MAX_COUNT, Invalid, Record, list_of, text, whole
 from lakecli.errors import IntegrityError, Unsupported, UsageError
 from lakecli.imports.manifest import CSV, PARQUET, Manifest, ManifestFile, check_arrow, open_object
 from lakecli.imports.manifest_rows import Layout
@@ -17,6 +18,17 @@ _REQUIRED: Final = ("Bucket", "Key", "Size", "ETag")
 _ARN: Final = "arn:aws:s3:::"
 _MAX_MANIFEST_SIZE: Final = 256 << 20
 """Bytes of a ``manifest.json``, at most; each of its files takes about 200."""
+_FILE: Final = Record(
+    {"key": text(MAX_PATH_SIZE), "size": whole(0, MAX_COUNT), "MD5checksum": text(64)}
+)
+_MANIFEST: Final = Record(
+    {
+        "fileFormat": text(64),
+        "fileSchema": text(16 << 10),
+        "destinationBucket": text(2048),
+        "files": list_of(_FILE.read, _MAX_MANIFEST_SIZE),
+    }
+)
 _IN_PARQUET: Final = {
     "Bucket": "bucket",
     "Key": "key",
@@ -45,49 +57,46 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
     with open_object(uri, account) as stream:
         data = stream.read(_MAX_MANIFEST_SIZE + 1)
     try:
-        found = parse_json_object(data, max_size=_MAX_MANIFEST_SIZE)
-        kind, names = found["fileFormat"], found["fileSchema"]
-        bucket = str(found["destinationBucket"]).removeprefix(_ARN)
-        files = [
-            (str(file["key"]), int(file["size"]), str(file["MD5checksum"]))
-            for file in found["files"]
-        ]
-    except (ValueError, KeyError, TypeError) as error:
+        found = _MANIFEST.read(parse_json(data, max_size=_MAX_MANIFEST_SIZE))
+    except (Unparsable, Invalid) as error:
         raise IntegrityError(
-            f"{uri} is not the manifest of an S3 Inventory",
+            f"{uri} is not the manifest of an S3 Inventory: {error}",
             hint="a manifest has fileFormat, fileSchema, destinationBucket and files",
         ) from error
+    kind, names = found["fileFormat"], found["fileSchema"]
+    bucket = found["destinationBucket"].removeprefix(_ARN)
     if kind not in ("CSV", "Parquet"):
         raise Unsupported(
             f"an inventory in {kind}", hint="have S3 write the inventory as Parquet or CSV"
         )
     is_csv = kind == "CSV"
-    if files and not is_csv:
+    if found["files"] and not is_csv:
         check_arrow(uri)
     columns = [name.strip() for name in names.split(",")] if is_csv else []
     layout = _layout(columns if is_csv else _parquet_columns(names), is_csv=is_csv)
     return Manifest(
         tuple(
             ManifestFile(
-                _place(uri, bucket, key),
+                _place(uri, bucket, file["key"]),
                 CSV if is_csv else PARQUET,
-                version,
-                size,
-                is_gzip=is_csv and key.endswith(".gz"),
+                file["MD5checksum"],
+                file["size"],
+                is_gzip=is_csv and file["key"].endswith(".gz"),
                 names=tuple(columns),
                 account=account,
             )
-            for key, size, version in files
+            for file in found["files"]
         ),
         layout,
     )
 
 
-def _parquet_columns(schema: Any) -> list[str]:  # noqa: ANN401
+def _parquet_columns(schema: str) -> list[str]:
     """Return the known fields of a Parquet schema that is written as a message type."""
-    text = str(schema)
     return [
-        field for field, name in _IN_PARQUET.items() if f" {name};" in text or f" {name} " in text
+        field
+        for field, name in _IN_PARQUET.items()
+        if f" {name};" in schema or f" {name} " in schema
     ]
 
 

@@ -26,12 +26,14 @@ from functools import lru_cache, partial
 from io import BufferedReader
 from itertools import chain, pairwise
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.engine.runner import Runner, open_by_uri
 from lakecli.errors import IntegrityError, NotFound, Unsupported, UsageError, install_command
 from lakecli.imports.manifest_rows import (
+    MAX_TEXT_SIZE,
     BadValue,
     Layout,
     csv_names,
@@ -258,13 +260,24 @@ def _groups_of_file(layout: Layout, file: ManifestFile) -> list[RowGroup]:
     with opened(file) as stream:
         parquet = ParquetFile(stream)
         names = parquet.schema_arrow.names
-        if not set(layout.columns()) <= set(names):
-            lacking = ", ".join(sorted(set(layout.columns()) - set(names)))
+        wanted = set(layout.columns())
+        if not wanted <= set(names):
+            lacking = ", ".join(sorted(wanted - set(names)))
             raise UsageError(f"{file.uri} lacks the column {lacking} that other files have")
         metadata = parquet.metadata
         column = names.index(layout.path)
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
+            for leaf in map(group.column, range(group.num_columns)):
+                if (
+                    leaf.path_in_schema in wanted
+                    and leaf.total_uncompressed_size > (group.num_rows + 1) * MAX_TEXT_SIZE
+                ):
+                    raise IntegrityError(
+                        f"{file.uri}: column {leaf.path_in_schema!r} of row group {number} has "
+                        f"{leaf.total_uncompressed_size:,} bytes for {group.num_rows:,} rows",
+                        hint=f"a text of a manifest has at most {MAX_TEXT_SIZE:,} bytes",
+                    )
             statistics = group.column(column).statistics
             has_both = statistics is not None and statistics.has_min_max
             groups.append(
@@ -356,7 +369,7 @@ def layout_of(names: Iterable[str], what: str) -> Layout:
     if missing:
         raise UsageError(
             f"{what} lacks the column {' and the column '.join(missing)}",
-            hint=f"it has {', '.join(names) or 'no columns'}; "
+            hint=f"it has {shorten(', '.join(names), 1_000) or 'no columns'}; "
             f"required are {', '.join(NAMES[field][0] for field in REQUIRED)}",
         )
     return Layout(**found)  # type: ignore[arg-type]  # the others have defaults

@@ -11,13 +11,14 @@ import csv
 import io
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import count, islice
 from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from lakecli.base.parsing import Unparsable, parse_json_object
+from lakecli.base.model import MAX_PATH_SIZE
+from lakecli.base.parsing import RecordLines, Unparsable, parse_json_object
 from lakecli.errors import IntegrityError
 from lakecli.imports.model import ROWS_AT_ONCE, Rows
 from lakecli.repository.reading.addresses import unpinned_bytes
@@ -31,6 +32,10 @@ _OLDEST: Final = -62_135_596_800
 """The first second of the year 1, in unix seconds."""
 _AFTER_LAST: Final = 253_402_300_800
 """The first second of the year 10000."""
+
+MAX_TEXT_SIZE: Final = 16 << 10
+"""Bytes of one text of a row, at most: an address is a URI, and so up to three times as long as
+the key in it, and may have a version ID."""
 
 
 class Layout(NamedTuple):
@@ -94,13 +99,17 @@ def parse_text(value: object, column: str) -> bytes:
         BadValue: the value is missing, or no text.
     """
     _check_present(value, column)
-    if isinstance(value, bytes):
-        return value
+    found = value
     if isinstance(value, str):
-        try:
-            return value.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:
-            pass
+        with suppress(UnicodeEncodeError):
+            found = value.encode("utf-8", "surrogateescape")
+    if isinstance(found, bytes):
+        if len(found) > MAX_TEXT_SIZE:
+            raise BadValue(
+                f"column {column!r} has a text of {len(found):,} bytes",
+                hint=f"a path has at most {MAX_PATH_SIZE:,} bytes, any text {MAX_TEXT_SIZE:,}",
+            )
+        return found
     raise BadValue(
         f"column {column!r} does not contain text: {str(value)[:40]!a}",
         hint="paths, addresses, checksums and content types are texts",
@@ -164,9 +173,16 @@ def _check_present(value: object, column: str) -> None:
 
 
 def csv_names(stream: BinaryIO) -> list[str]:
-    """Return the names in the first line of CSV."""
-    line = stream.readline(1 << 20)
-    return next(csv.reader([line.decode("utf-8-sig", "replace")]), [])
+    """Return the names in the first line of CSV.
+
+    Raises:
+        IntegrityError: it is too long, or no CSV.
+    """
+    try:
+        line = next(RecordLines(stream), b"")
+        return next(csv.reader([line.decode("utf-8-sig", "replace")]), [])
+    except (csv.Error, Unparsable) as error:
+        raise IntegrityError(f"line 1 is no CSV: {error}") from error
 
 
 def json_names(stream: BinaryIO) -> list[str]:
@@ -189,10 +205,14 @@ def csv_records(stream: Any, names: Sequence[str]) -> Generator[TextRecord]:  # 
         IntegrityError: the text is no CSV.
     """
     text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
-    reader = csv.reader(text, strict=True)
+    lines = RecordLines(text)
+    reader = csv.reader(lines, strict=True)
     number = 0
     try:
-        for fields in filter(None, reader):
+        for fields in reader:
+            lines.end_record()
+            if not fields:
+                continue
             if not names:
                 names = fields
                 continue
@@ -205,6 +225,10 @@ def csv_records(stream: Any, names: Sequence[str]) -> Generator[TextRecord]:  # 
             yield f"row {number}", dict(zip(names, fields, strict=True))
     except csv.Error as error:
         raise IntegrityError(f"line {reader.line_num} is no CSV: {error}") from error
+    except Unparsable as error:
+        raise IntegrityError(
+            f"the record after line {reader.line_num} is no CSV: {error}"
+        ) from None
     finally:
         text.detach()  # the caller closes the stream
 
@@ -215,14 +239,18 @@ def json_records(stream: BinaryIO) -> Generator[TextRecord]:
     Raises:
         IntegrityError: a line is no JSON object.
     """
-    for number, line in enumerate(stream, 1):
-        if not line.strip():
-            continue
+    lines = RecordLines(stream)
+    for number in count(1):
         try:
-            yield f"line {number}", parse_json_object(line)
-        except Unparsable:
+            line = next(lines, None)
+            if line is None:
+                return
+            lines.end_record()
+            if line.strip():
+                yield f"line {number}", parse_json_object(line)
+        except Unparsable as error:
             raise IntegrityError(
-                f"line {number} is not a JSON object",
+                f"line {number} is not a JSON object: {error}",
                 hint="JSON lines have one object in each line",
             ) from None
 
@@ -335,7 +363,8 @@ def _texts(column: Any, name: str) -> list[bytes]:  # noqa: ANN401
 
     if not (column.null_count or pa.types.is_nested(column.type)):
         values: list[bytes] = _as_binary(column).to_pylist()
-        return values
+        if max(map(len, values), default=0) <= MAX_TEXT_SIZE:
+            return values
     return _each(parse_text, column.to_pylist(), name)
 
 

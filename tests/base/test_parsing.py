@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from lakecli.base.parsing import (
     MAX_DEPTH,
     MAX_DIGITS,
+    RecordLines,
     Unparsable,
     parse_json,
     parse_json_object,
@@ -26,6 +29,27 @@ values = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
 )
+
+
+@given(st.lists(st.lists(st.text("ab", max_size=9), min_size=1, max_size=3), max_size=9))
+def test_lines_of_records_are_read_within_a_bound(records: list[list[str]]) -> None:
+    file = io.StringIO("".join(line + "\n" for lines in records for line in lines))
+    lines = RecordLines(file, 16)
+    for record in records:
+        if sum(len(line) + 1 for line in record) > 16:
+            with pytest.raises(Unparsable, match="more than 16 bytes"):
+                list(islice(lines, len(record)))
+            return
+        assert list(islice(lines, len(record))) == [line + "\n" for line in record]
+        lines.end_record()
+    assert list(lines) == []
+
+
+def test_no_more_than_a_record_is_read_of_a_long_line() -> None:
+    file = io.BytesIO(b"x" * 1_000)
+    with pytest.raises(Unparsable):
+        next(RecordLines(file, 16))
+    assert file.tell() == 17
 
 
 @given(values)

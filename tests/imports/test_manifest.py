@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
 import subprocess
@@ -20,6 +21,7 @@ from lakecli.errors import ConflictError, IntegrityError, Refused, Unsupported, 
 from lakecli.imports import manifest, sorting
 from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects, preview
+from lakecli.imports.manifest_rows import MAX_TEXT_SIZE
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import open_source
 from lakecli.repository.reading.view import open_view
@@ -212,6 +214,53 @@ def test_missing_values_are_refused(repository: Repository, tmp_path: Path) -> N
             run(repository, source)
 
 
+ONE_RECORD = b"y" * (2 << 20)
+HEADER = b"path,physical_address,size,checksum\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("x.jsonl", b'{"path": "' + ONE_RECORD, id="one line of JSON"),
+        pytest.param("x.csv", ONE_RECORD, id="the line of names"),
+        pytest.param("x.csv", HEADER + ONE_RECORD, id="one line of CSV"),
+        pytest.param("x.csv", HEADER + b'"a\n",' * (1 << 18), id="one record in many lines"),
+        pytest.param("x.csv", HEADER + b'"' + b"y\n" * (1 << 20), id="one value in many lines"),
+    ],
+)
+def test_a_record_of_text_is_read_within_a_bound(
+    repository: Repository, tmp_path: Path, name: str, text: bytes
+) -> None:
+    """What a small compressed file holds may be of any length."""
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text))
+    with pytest.raises((IntegrityError, UsageError)) as caught:
+        run(repository, tmp_path / f"{name}.gz")
+    assert len(str(caught.value.message)) < 300
+
+
+@pytest.mark.parametrize("column", ["path", "physical_address", "checksum", "content_type"])
+def test_a_text_of_a_row_has_a_bound(repository: Repository, tmp_path: Path, column: str) -> None:
+    row = row_of("a", 1) | {"content_type": "text/csv"}
+    longest = "x" * MAX_TEXT_SIZE
+    for found in (
+        write_csv(tmp_path / "x.csv", [row | {column: longest + "x"}]),
+        write_json(tmp_path / "x.jsonl", [row | {column: longest + "x"}]),
+        write_parquet(tmp_path / "x.parquet", [row | {column: longest + "x"}]),
+    ):
+        with pytest.raises(IntegrityError, match=f"{column}.* has a text of 16,385 bytes"):
+            run(repository, found)
+
+
+def test_a_row_group_that_is_too_large_for_its_rows_is_not_read(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [row_of("a", 1) | {"checksum": "y" * (8 << 20)}]
+    source = write_parquet(tmp_path / "x.parquet", found)
+    monkeypatch.setattr(manifest, "rows_of_parquet", None)
+    with pytest.raises(IntegrityError, match=r"column 'checksum' of row group 0 has .* for 1 rows"):
+        run(repository, source)
+
+
 @pytest.mark.parametrize("name", ["x.csv.gz", "x.parquet", "x.jsonl"])
 def test_damage(repository: Repository, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"nothing of the kind")
@@ -353,6 +402,30 @@ def test_unusable_inventories_are_refused(repository: Repository, tmp_path: Path
         run(repository, path)
     path.write_bytes(b'{"files": []}')
     with pytest.raises(IntegrityError, match="is not the manifest of an S3 Inventory"):
+        run(repository, path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("fileSchema", 5),
+        ("fileSchema", ["Bucket"]),
+        ("fileSchema", None),
+        ("fileFormat", {}),
+        ("destinationBucket", 7),
+        ("files", {"key": "x"}),
+        ("files", ["x"]),
+        ("files", [{"key": 1, "size": 1, "MD5checksum": "0"}]),
+        ("files", [{"key": "x", "size": -1, "MD5checksum": "0"}]),
+        ("files", [{"key": "x", "size": 1, "MD5checksum": None}]),
+    ],
+)
+def test_a_field_of_another_type_makes_no_inventory(
+    repository: Repository, tmp_path: Path, field: str, value: object
+) -> None:
+    found = [inventory_row("a", 1), inventory_row("b", 1)]
+    path = inventory(tmp_path, found, **{field: value})
+    with pytest.raises(IntegrityError, match=f"manifest of an S3 Inventory: {field}"):
         run(repository, path)
 
 

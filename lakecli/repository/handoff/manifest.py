@@ -44,7 +44,7 @@ from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, Self, TextIO
 
 from lakecli.base.ids import CommitId, RepositoryUuid
 from lakecli.base.model import MAX_PATH_SIZE, Entry
-from lakecli.base.parsing import Unparsable, parse_json
+from lakecli.base.parsing import RecordLines, Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, identifier, moment, text, whole
 from lakecli.errors import IntegrityError, Refused, UsageError
 from lakecli.repository.contract import Repository
@@ -279,14 +279,17 @@ def read_manifest(file: TextIO) -> tuple[ManifestHeader, Iterator[ListedLink]]:
     start = file.read(1)
     while start.isspace():
         start = file.read(1)
-    if start == _COMMENT.rstrip():
-        fields, objects = _load(file.readline()), _csv_objects(file)
-    elif start == "{":
-        fields, objects = _read_json(start, file)
-    else:
-        raise NotAManifest(
-            "not a manifest", hint="fs presign -r --manifest writes them, as .json or .csv"
-        )
+    try:
+        if start == _COMMENT.rstrip():
+            fields, objects = parse_json(next(RecordLines(file), "")), _csv_objects(file)
+        elif start == "{":
+            fields, objects = _read_json(start, file)
+        else:
+            raise NotAManifest(
+                "not a manifest", hint="fs presign -r --manifest writes them, as .json or .csv"
+            )
+    except Unparsable as error:
+        raise _damaged(str(error)) from error
     if not isinstance(fields, dict) or fields.get("manifest") != VERSION:
         raise NotAManifest("not a manifest, or one of a later lakecli")
     try:
@@ -299,29 +302,33 @@ def read_manifest(file: TextIO) -> tuple[ManifestHeader, Iterator[ListedLink]]:
 
 def _read_json(start: str, file: TextIO) -> tuple[Any, Iterator[Any]]:
     head = [start]
-    for line in file:
+    for line in RecordLines(file, _MAX_SIZE):
         if line.rstrip() == _LIST:
-            return _load(f"{''.join(head)}{_LIST}]}}"), _json_objects(file)
+            return parse_json(f"{''.join(head)}{_LIST}]}}"), _json_objects(file)
         head.append(line)
     # Another program has changed its layout.
-    fields = _load("".join(head))
+    fields = parse_json("".join(head), max_size=_MAX_SIZE)
     objects = fields.get("objects") if isinstance(fields, dict) else None
     return fields, iter(objects if isinstance(objects, list) else ())
 
 
 def _json_objects(file: TextIO) -> Iterator[Any]:
-    for line in file:
+    lines = RecordLines(file)
+    for line in lines:
+        lines.end_record()
         text = line.strip()
         if text == "]}":
             return
         if text:
-            yield _load(text.removesuffix(","))
+            yield parse_json(text.removesuffix(","))
     raise _damaged("its end is missing")
 
 
 def _csv_objects(file: TextIO) -> Iterator[Any]:
+    lines = RecordLines(file)
     try:
-        for row in csv.DictReader(file, strict=True):
+        for row in csv.DictReader(lines, strict=True):
+            lines.end_record()
             yield {
                 name: _fused(value) if isinstance(value, str) else value
                 for name, value in row.items()
@@ -331,18 +338,14 @@ def _csv_objects(file: TextIO) -> Iterator[Any]:
 
 
 def _items(objects: Iterator[Any]) -> Iterator[ListedLink]:
-    for number, fields in enumerate(objects, 1):
-        try:
+    number = 1
+    try:
+        for number, fields in enumerate(objects, 1):  # noqa: B007 - for the error
             item = _ITEM.read(fields)
             yield ListedLink(**{**item, "path": os.fsencode(item["path"])})
-        except Invalid:
-            # The message does not quote what was found: it may be a URL.
-            raise _damaged(f"number {number} of its list is no object") from None
-
-
-def _load(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    try:
-        return parse_json(text, max_size=_MAX_SIZE)
+    except Invalid:
+        # The message does not quote what was found: it may be a URL.
+        raise _damaged(f"number {number} of its list is no object") from None
     except Unparsable as error:
         raise _damaged(str(error)) from error
 

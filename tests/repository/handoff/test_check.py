@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.errors import NotFound, Refused
+from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff.links import open_handoff
@@ -66,6 +66,17 @@ def test_each_object_has_its_state(repository: Repository, store: SigningStore, 
         b"p/c": LinkState.REMOVED,
         b"p/d": LinkState.SAME,
     }
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_a_line_is_read_within_a_bound(
+    repository: Repository, store: SigningStore, kind: str
+) -> None:
+    stage(repository, "main", {b"p/a": b"1", b"p/b": b"2"})
+    manifest, end = manifest_of(repository, "main", kind)
+    bomb = manifest.replace("p/b", "p/b" + " " * (2 << 20))
+    with pytest.raises(IntegrityError, match="damaged manifest"):
+        checked(repository, bomb, end)
 
 
 def test_a_link_expires_at_its_end(repository: Repository, store: SigningStore) -> None:
