@@ -142,7 +142,7 @@ def carried_results() -> list[bytes]:
     from lakecli.imports.tree_parts import EMPTY
 
     cut = EMPTY._replace(head_keys=[b"k"], head_values=[b"v"])
-    return [pack_result(ImportedPart(cut, ImportTally()))]
+    return [pack_result(ImportedPart(EMPTY_TREE, cut, ImportTally()))]
 
 
 def targets() -> Iterator[Target]:

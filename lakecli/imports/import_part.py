@@ -188,6 +188,7 @@ def import_rows(
         merging.add(keys, values)
     merging.finish()
     return ImportedPart(
+        task.base,
         EMPTY if sink is None else sink.finish(),
         merging.tally,
         failures.count,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -55,6 +55,8 @@ from lakecli.stores.uri import is_local
 IMPORTS: Final = "imports"
 """The directory of the cache for imports under way."""
 _SHOWN: Final = 10
+
+Results = Iterator[tuple[NumberedPart, ImportedPart | None]]
 
 
 class NothingToImport(NothingToDo):
@@ -114,36 +116,37 @@ def import_objects(
             branch, and a second listing differs.
     """
     base = _check_branch(repository, branch)
-    run = _Run(repository, path, source, runner, options)
-    done = run.all_parts(base)
-    if done.report.failed:
-        return done.report
-
-    # Before the commit, so that committed objects are readable even after an interruption.
-    remember(repository, sorted(done.report.places))
-    for _ in range(MAX_ATTEMPTS):
-        attempt = clean_attempt(repository, branch, kind="import")
-        with attempt.view() as view:
-            head = claim_head(view)
-            if view.commit.metarange_id != base:
-                base = view.commit.metarange_id
-                done = run.all_parts(base)
-                if done.report.failed:
-                    return done.report
-            tally = done.report.tally
-            changes = tally.added or tally.changed or tally.removed
-            if not (changes or options.allow_empty):
-                done.journal.close()
-                raise NothingToImport(
-                    f"nothing to import: {repository.uri}/{branch} has all {tally.objects} objects",
-                    hint="to commit anyway, allow an empty commit: --allow-empty-commit",
-                )
-            tree = done.join() if changes else base
-        draft = Draft(tree, [head], options.message, committer, options.metadata)
-        done.report.commit = attempt.move(draft)
-        if done.report.commit is not None:
-            done.journal.close()
+    with ExitStack() as stack:
+        run = _Run(repository, branch, path, source, runner, options, stack)
+        done = run.all_parts(base)
+        if done.report.failed:
             return done.report
+
+        # Before the commit, so that committed objects are readable even after an interruption.
+        remember(repository, sorted(done.report.places))
+        for _ in range(MAX_ATTEMPTS):
+            attempt = clean_attempt(repository, branch, kind="import")
+            with attempt.view() as view:
+                head = claim_head(view)
+                if view.commit.metarange_id != done.task.base:
+                    done = run.rebase(done, view.commit.metarange_id)
+                    if done.report.failed:
+                        return done.report
+                tally = done.report.tally
+                changes = tally.added or tally.changed or tally.removed
+                if not (changes or options.allow_empty):
+                    done.journal.close()
+                    raise NothingToImport(
+                        f"nothing to import: {repository.uri}/{branch} has all {tally.objects} "
+                        "objects",
+                        hint="to commit anyway, allow an empty commit: --allow-empty-commit",
+                    )
+                tree = done.join() if changes else done.task.base
+            draft = Draft(tree, [head], options.message, committer, options.metadata)
+            done.report.commit = attempt.move(draft)
+            if done.report.commit is not None:
+                done.journal.close()
+                return done.report
     raise kept_moving(branch)
 
 
@@ -165,9 +168,12 @@ def preview(
         LakeError: as `import_objects`.
     """
     base = _check_branch(repository, branch)
-    run = _Run(repository, path, source, runner, options)
     make_private(parent := Path(repository.lake.home.cache) / IMPORTS)
-    with TemporaryDirectory(prefix="listed-", dir=parent) as directory:
+    with (
+        ExitStack() as stack,
+        TemporaryDirectory(prefix="listed-", dir=parent) as directory,
+    ):
+        run = _Run(repository, branch, path, source, runner, options, stack)
         report = run.all_parts(base, lists_to=directory).report
         yield report, iter_steps(Path(directory))
 
@@ -187,16 +193,29 @@ def _check_branch(repository: Repository, branch: str) -> MetarangeId:
 
 @dataclass
 class _Run:
-    """One import; its parts run again if the branch moves before the commit."""
+    """One import; some of its parts run again if the branch moves before the commit.
+
+    Args:
+        repository: the repository of the branch.
+        branch: the name of the branch.
+        path: the destination.
+        source: has the objects.
+        runner: imports the parts.
+        options: how to import.
+        stack: keeps the sorted rows of a manifest, until it is closed.
+    """
 
     _repository: Repository
+    _branch: str
     _path: bytes | None
     _source: ImportSource
     _runner: Runner
     _options: ImportOptions
+    _stack: ExitStack
 
     def __post_init__(self) -> None:
         self._prefix, self._high = destination(self._path)
+        self._import: Callable[[Task, list[NumberedPart]], Results] = self._import_again
         source, options = self._source, self._options
         namespace = self._repository.record.storage_namespace
         if options.pins:
@@ -233,8 +252,7 @@ class _Run:
             choice=self._choice(),
             listing=self._listing(lists_to) if lists_to else None,
         )
-        # Counts depend on the base, so a part finished on another base cannot be reused.
-        identity: list[object] = [*task.location[:3], base, self._prefix.hex()]
+        identity: list[object] = [*task.location[:3], self._branch, self._prefix.hex()]
         identity += [options.replaces, options.copies, options.pins, writes, options.verify]
         journal = Journal(Path(self._repository.lake.home.cache) / IMPORTS, identity)
         journal.open(now)
@@ -253,6 +271,28 @@ class _Run:
         finally:
             if not writes:
                 journal.close()
+        self._check(done)
+        return done
+
+    def rebase(self, done: FinishedParts, base: MetarangeId) -> FinishedParts:
+        """Continue a finished import on top of another tree of the branch.
+
+        Only parts in whose intervals the trees differ are imported again.
+        """
+        items = done.rebase(base)
+        for item, result in self._import(done.task, items):
+            done.take(item, result)
+            self._repository.lake.runtime.on_step("part")
+        self._check(done)
+        return done
+
+    def _check(self, done: FinishedParts) -> None:
+        """Check what only all parts together show.
+
+        Raises:
+            ListedLess: the source has much less than the branch, and a second listing differs.
+            ConflictError: the source has two objects for one path.
+        """
         self._list_again(done)
         if done.duplicates:
             shown = done.duplicates[:_SHOWN]
@@ -263,7 +303,6 @@ class _Run:
                 hint="nothing was imported; list each path exactly once",
                 paths=shown,
             )
-        return done
 
     def _list_again(self, done: FinishedParts) -> None:
         """List the source again if much of what the branch has was not found.
@@ -322,12 +361,11 @@ class _Run:
     def _sort(self, done: FinishedParts, source: Manifest) -> None:
         """Sort a manifest on this machine, and have the runner import its parts."""
         task, journal = done.task, done.journal.directory
-        with TemporaryDirectory(prefix="sorted-", dir=journal, ignore_cleanup_errors=True) as place:
-            path = Path(place, "rows")
-            self._run(
-                done,
-                sort_here(source, path, prefix=task.prefix, high=self._high, now=task.seconds),
-            )
+        place = TemporaryDirectory(prefix="sorted-", dir=journal, ignore_cleanup_errors=True)
+        path = Path(self._stack.enter_context(place), "rows")
+        self._run(
+            done, sort_here(source, path, prefix=task.prefix, high=self._high, now=task.seconds)
+        )
 
     def _shuffle(self, done: FinishedParts, source: Manifest, runner: SparkRunner) -> None:
         """Have Spark sort a manifest and import it."""
@@ -342,13 +380,17 @@ class _Run:
             high=self._high,
         )
         items = list(done.items(iter(parts)))
-        results = import_shuffled(runner, task, portions, parts, items)
+        self._import = lambda task, items: import_shuffled(runner, task, portions, parts, items)
+        results = self._import(task, items)
         self._take(done, results, len(parts), ShownProgress(self._options.progress))
+
+    def _import_again(self, task: Task, items: list[NumberedPart]) -> Results:
+        return self._runner.run(partial(import_item, task), iter(items))
 
     def _take(
         self,
         done: FinishedParts,
-        results: Iterator[tuple[NumberedPart, ImportedPart | None]],
+        results: Results,
         total: int,
         shown: ShownProgress,
     ) -> None:

@@ -241,6 +241,7 @@ class ImportedPart:
     """The result of a part.
 
     Attributes:
+        base: the tree of the branch with whose records the objects were merged.
         cut: the part of the tree.
         tally: counts of objects and paths.
         failed: number of objects that cannot be imported.
@@ -253,6 +254,7 @@ class ImportedPart:
         steps: in a dry run on other machines, the listed paths; see `listed`.
     """
 
+    base: MetarangeId
     cut: Cut
     tally: ImportTally
     failed: int = 0

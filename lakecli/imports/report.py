@@ -1,9 +1,12 @@
 """Options, progress and report of an import; its finished parts, and their results on disk.
 
 By the results on disk, `Journal`, a killed import continues. Each import has a directory, named by
-a digest of everything that it depends on except its parts. Each part has a file, named by a digest
-of its interval and its source. The file is written atomically, once the part's ranges are durable.
-It has a line of JSON, then all records, concatenated.
+a digest of everything that it depends on except its parts and the tree that it started from. Each
+part has a file, named by a digest of its interval and its source. The file is written atomically,
+once the part's ranges are durable. It has a line of JSON, then all records, concatenated.
+
+A result holds for every tree that has the records of the branch which it was merged with, so
+whoever moves the branch elsewhere makes nobody import a part again.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from blake3 import blake3
 from lakecli.base.directories import make_private
 from lakecli.base.model import Commit, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.errors import LostRace
+from lakecli.committed.diff import diff
+from lakecli.errors import IntegrityError, LostRace
 from lakecli.imports.address_checks import Verify
 from lakecli.imports.dry_run import take_pieces
 from lakecli.imports.model import (
@@ -137,7 +141,7 @@ class FinishedParts:
     """The finished parts of one import.
 
     Attributes:
-        task: shared by all parts.
+        task: shared by all parts; `rebase` replaces its tree.
         journal: stores the results of the parts.
         report: totals of the finished parts.
         duplicates: paths that the source has more than once.
@@ -167,7 +171,7 @@ class FinishedParts:
         named = task.roots if task.walks and not task.copies else ()
         self.report = ImportReport(places=set(named))
         self.duplicates: list[bytes] = []
-        self._files: dict[int, Path] = {}
+        self._parts: dict[int, ImportPart] = {}
         for listed in Path(self._lists_to).iterdir() if self._lists_to else ():
             listed.unlink()
 
@@ -175,7 +179,7 @@ class FinishedParts:
         """Yield the parts that a runner has to import; take those that an earlier run finished."""
         for number, part in enumerate(parts):
             self.report.parts += 1
-            found = self.journal.read(self.journal.path(part)) if self.task.writes else None
+            found = self._find(part) if self.task.writes else None
             if found is None:
                 yield NumberedPart(number, part)
             elif part.is_live:
@@ -187,8 +191,7 @@ class FinishedParts:
     def take(self, item: NumberedPart, result: ImportedPart | None) -> None:
         """Add the result of a part; ``None`` means that the result of an earlier run holds."""
         if result is None:
-            found = self.journal.get(self.journal.path(item.part))
-            self._resume(item.number, item.part, found)
+            self._resume(item.number, item.part, self._get(item.part))
             return
         report = self.report
         self._count(result)
@@ -200,12 +203,59 @@ class FinishedParts:
             scratch = self.task.listing.scratch
             take_pieces(result.steps, self._lists_to, item.number, scratch)
         if self.task.writes and result.is_sound:
-            self._files[item.number] = self.journal.put(item.part, result)
+            self.journal.put(item.part, result)
+            self._parts[item.number] = item.part
+
+    def rebase(self, base: MetarangeId) -> list[NumberedPart]:
+        """Continue on top of another tree of the branch; all parts must have been taken.
+
+        Returns:
+            The parts to import again: those in whose intervals the trees differ.
+        """
+        parts, before = sorted(self._parts.items()), self.report
+        self.task = self.task._replace(base=base)
+        self.reset()
+        self.report.parts, self.report.resumed = before.parts, before.resumed
+        self.report.ranges_written = before.ranges_written
+        differing = []
+        for number, part in parts:
+            found = self._find(part)
+            if found is None:
+                differing.append(NumberedPart(number, part))
+            else:
+                self._count(found)
+                self._parts[number] = part
+        return differing
+
+    def _find(self, part: ImportPart) -> ImportedPart | None:
+        """Return the result of a part in the journal, if it holds for the present tree."""
+        found, base = self.journal.read(part), self.task.base
+        if found is None or found.base == base:
+            return found
+        try:
+            differences = diff(
+                self._repository.trees, found.base, base, start=part.low, stop=part.high
+            )
+            return found if next(differences, None) is None else None
+        except IntegrityError:  # the tree of a branch that was deleted meanwhile
+            return None
+
+    def _get(self, part: ImportPart) -> ImportedPart:
+        """Return the result of a part that was taken.
+
+        Raises:
+            JournalGone: another process finished the same import meanwhile, or imported the part
+                for another tree.
+        """
+        found = self._find(part)
+        if found is None:
+            raise JournalGone
+        return found
 
     def _resume(self, number: int, part: ImportPart, found: ImportedPart) -> None:
         self.report.resumed += 1
         self._count(found)
-        self._files[number] = self.journal.path(part)
+        self._parts[number] = part
 
     def _count(self, result: ImportedPart) -> None:
         self.report.tally += result.tally
@@ -218,8 +268,8 @@ class FinishedParts:
         base = trees.metarange(self.task.base)
 
         def cuts() -> Iterator[Cut]:
-            for number in sorted(self._files):
-                yield self.journal.get(self._files[number]).cut
+            for number in sorted(self._parts):
+                yield self._get(self._parts[number]).cut
 
         return join_parts(trees, base, cuts(), low=self.task.prefix, high=self._high)
 
@@ -231,7 +281,7 @@ Nothing refers to its ranges until the import is committed, so garbage collectio
 after its grace period, which is at least a day.
 """
 
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 _CHECK_SIZE: Final = 32
 
 
@@ -240,7 +290,8 @@ class JournalGone(LostRace):
 
     def __init__(self) -> None:
         super().__init__(
-            "another process has just finished the same import; this one committed nothing",
+            "another process runs the same import, or has just finished it; this one committed "
+            "nothing",
             hint="run the command again to see what is left to import",
         )
 
@@ -273,8 +324,8 @@ class Journal:
         except OSError:
             return False
 
-    def put(self, part: ImportPart, result: ImportedPart) -> Path:
-        """Record the result of a part, and return its file.
+    def put(self, part: ImportPart, result: ImportedPart) -> None:
+        """Record the result of a part.
 
         Raises:
             JournalGone: another process finished the same import meanwhile.
@@ -287,15 +338,15 @@ class Journal:
             fresh.replace(path)
         except FileNotFoundError:
             raise JournalGone from None
-        return path
 
     def path(self, part: ImportPart) -> Path:
         """Return the path of a part's file, which may not exist."""
         ends = None if part.high is None else part.high.hex()
         return self.directory / digest_of([part.low.hex(), ends, part.source.identity()])
 
-    def read(self, path: Path) -> ImportedPart | None:
-        """Return the result in a file; ``None`` if it is missing, old or damaged."""
+    def read(self, part: ImportPart) -> ImportedPart | None:
+        """Return the result of a part; ``None`` if it is missing, old or damaged."""
+        path = self.path(part)
         if not self._is_fresh(path):
             return None
         try:
@@ -306,17 +357,6 @@ class Journal:
         if blake3(body).digest() != check:
             return None
         return unpack_result(body)
-
-    def get(self, path: Path) -> ImportedPart:
-        """Return the result in the file of a finished part.
-
-        Raises:
-            JournalGone: another process finished the same import meanwhile.
-        """
-        found = self.read(path)
-        if found is None:
-            raise JournalGone
-        return found
 
     def close(self) -> None:
         """Delete the journal of the import."""
@@ -332,6 +372,7 @@ def pack_result(result: ImportedPart) -> bytes:
         pieces += (lengths, *column)
         sizes.append([len(column), len(lengths) + sum(map(len, column))])
     header = {
+        "base": result.base,
         "columns": sizes,
         "tally": asdict(result.tally),
         "failed": result.failed,
@@ -361,6 +402,7 @@ def unpack_result(data: bytes) -> ImportedPart:
         columns.append(column)
         at += size
     return ImportedPart(
+        MetarangeId(header["base"]),
         Cut(*columns),
         ImportTally(**header["tally"]),
         failed=header["failed"],

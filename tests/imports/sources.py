@@ -67,3 +67,6 @@ class Split(NamedTuple):
             )
             ends = high if following is None else task.prefix + following
             yield ImportPart(task.prefix + low, ends, Literal(inside, self.at_once))
+
+    def recount(self, task: Task) -> int:
+        return len(self.contents)
