@@ -215,6 +215,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self._prefix, self._high = destination(self._path)
+        self._planned: list[ImportPart] = []
         self._import: Callable[[Task, list[NumberedPart]], Results] = self._import_again
         source, options = self._source, self._options
         namespace = self._repository.record.storage_namespace
@@ -279,7 +280,13 @@ class _Run:
 
         Only parts in whose intervals the trees differ are imported again.
         """
-        items = done.rebase(base)
+        numbers = done.rebase(base)
+        if numbers and isinstance(self._source, DirectorySource):  # too many files to keep them
+            resumed = done.report.resumed
+            done = self.all_parts(base)
+            done.report.resumed = resumed
+            return done
+        items = [NumberedPart(number, self._planned[number]) for number in numbers]
         for item, result in self._import(done.task, items):
             done.take(item, result)
             self._repository.lake.runtime.on_step("part")
@@ -350,8 +357,8 @@ class _Run:
         total = 0
         # The files of a directory are found while others are imported.
         if not isinstance(self._source, DirectorySource):
-            total = len(planned := list(parts))
-            parts = iter(planned)
+            self._planned = list(parts)
+            total, parts = len(self._planned), iter(self._planned)
         shown = ShownProgress(self._options.progress)
         task = partial(import_item, done.task)
         if isinstance(runner, LocalRunner):
@@ -379,6 +386,7 @@ class _Run:
             prefix=task.prefix,
             high=self._high,
         )
+        self._planned = parts
         items = list(done.items(iter(parts)))
         self._import = lambda task, items: import_shuffled(runner, task, portions, parts, items)
         results = self._import(task, items)

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from blake3 import blake3
 
@@ -171,7 +171,7 @@ class FinishedParts:
         named = task.roots if task.walks and not task.copies else ()
         self.report = ImportReport(places=set(named))
         self.duplicates: list[bytes] = []
-        self._parts: dict[int, ImportPart] = {}
+        self._stored: dict[int, StoredPart] = {}
         for listed in Path(self._lists_to).iterdir() if self._lists_to else ():
             listed.unlink()
 
@@ -179,19 +179,21 @@ class FinishedParts:
         """Yield the parts that a runner has to import; take those that an earlier run finished."""
         for number, part in enumerate(parts):
             self.report.parts += 1
-            found = self._find(part) if self.task.writes else None
+            stored = self.journal.stored(part)
+            found = self._find(stored) if self.task.writes else None
             if found is None:
                 yield NumberedPart(number, part)
             elif part.is_live:
                 yield NumberedPart(number, part, found.listed)
             else:
-                self._resume(number, part, found)
+                self._resume(number, stored, found)
                 self.skipped += 1
 
     def take(self, item: NumberedPart, result: ImportedPart | None) -> None:
         """Add the result of a part; ``None`` means that the result of an earlier run holds."""
         if result is None:
-            self._resume(item.number, item.part, self._get(item.part))
+            stored = self.journal.stored(item.part)
+            self._resume(item.number, stored, self._get(stored))
             return
         report = self.report
         self._count(result)
@@ -203,59 +205,58 @@ class FinishedParts:
             scratch = self.task.listing.scratch
             take_pieces(result.steps, self._lists_to, item.number, scratch)
         if self.task.writes and result.is_sound:
-            self.journal.put(item.part, result)
-            self._parts[item.number] = item.part
+            self._stored[item.number] = self.journal.put(item.part, result)
 
-    def rebase(self, base: MetarangeId) -> list[NumberedPart]:
+    def rebase(self, base: MetarangeId) -> list[int]:
         """Continue on top of another tree of the branch; all parts must have been taken.
 
         Returns:
-            The parts to import again: those in whose intervals the trees differ.
+            The numbers of the parts to import again: those in whose intervals the trees differ.
         """
-        parts, before = sorted(self._parts.items()), self.report
+        taken, before = self._stored, self.report
         self.task = self.task._replace(base=base)
         self.reset()
         self.report.parts, self.report.resumed = before.parts, before.resumed
         self.report.ranges_written = before.ranges_written
         differing = []
-        for number, part in parts:
-            found = self._find(part)
+        for number, stored in sorted(taken.items()):
+            found = self._find(stored)
             if found is None:
-                differing.append(NumberedPart(number, part))
+                differing.append(number)
             else:
                 self._count(found)
-                self._parts[number] = part
+                self._stored[number] = stored
         return differing
 
-    def _find(self, part: ImportPart) -> ImportedPart | None:
+    def _find(self, stored: StoredPart) -> ImportedPart | None:
         """Return the result of a part in the journal, if it holds for the present tree."""
-        found, base = self.journal.read(part), self.task.base
+        found, base = self.journal.read(stored.path), self.task.base
         if found is None or found.base == base:
             return found
         try:
             differences = diff(
-                self._repository.trees, found.base, base, start=part.low, stop=part.high
+                self._repository.trees, found.base, base, start=stored.low, stop=stored.high
             )
             return found if next(differences, None) is None else None
         except IntegrityError:  # the tree of a branch that was deleted meanwhile
             return None
 
-    def _get(self, part: ImportPart) -> ImportedPart:
+    def _get(self, stored: StoredPart) -> ImportedPart:
         """Return the result of a part that was taken.
 
         Raises:
             JournalGone: another process finished the same import meanwhile, or imported the part
                 for another tree.
         """
-        found = self._find(part)
+        found = self._find(stored)
         if found is None:
             raise JournalGone
         return found
 
-    def _resume(self, number: int, part: ImportPart, found: ImportedPart) -> None:
+    def _resume(self, number: int, stored: StoredPart, found: ImportedPart) -> None:
         self.report.resumed += 1
         self._count(found)
-        self._parts[number] = part
+        self._stored[number] = stored
 
     def _count(self, result: ImportedPart) -> None:
         self.report.tally += result.tally
@@ -268,8 +269,8 @@ class FinishedParts:
         base = trees.metarange(self.task.base)
 
         def cuts() -> Iterator[Cut]:
-            for number in sorted(self._parts):
-                yield self._get(self._parts[number]).cut
+            for _, stored in sorted(self._stored.items()):
+                yield self._get(stored).cut
 
         return join_parts(trees, base, cuts(), low=self.task.prefix, high=self._high)
 
@@ -294,6 +295,20 @@ class JournalGone(LostRace):
             "nothing",
             hint="run the command again to see what is left to import",
         )
+
+
+class StoredPart(NamedTuple):
+    """The result of a part in the journal.
+
+    Attributes:
+        low: the first path of the part.
+        high: the first path after the part; ``None``: the part has no end.
+        path: the file of the result, which may not exist.
+    """
+
+    low: bytes
+    high: bytes | None
+    path: Path
 
 
 class Journal:
@@ -324,13 +339,14 @@ class Journal:
         except OSError:
             return False
 
-    def put(self, part: ImportPart, result: ImportedPart) -> None:
-        """Record the result of a part.
+    def put(self, part: ImportPart, result: ImportedPart) -> StoredPart:
+        """Record the result of a part, and return where it is.
 
         Raises:
             JournalGone: another process finished the same import meanwhile.
         """
-        path = self.path(part)
+        stored = self.stored(part)
+        path = stored.path
         data = pack_result(result)
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
         try:
@@ -338,15 +354,16 @@ class Journal:
             fresh.replace(path)
         except FileNotFoundError:
             raise JournalGone from None
+        return stored
 
-    def path(self, part: ImportPart) -> Path:
-        """Return the path of a part's file, which may not exist."""
+    def stored(self, part: ImportPart) -> StoredPart:
+        """Return where the result of a part is, or would be."""
         ends = None if part.high is None else part.high.hex()
-        return self.directory / digest_of([part.low.hex(), ends, part.source.identity()])
+        name = digest_of([part.low.hex(), ends, part.source.identity()])
+        return StoredPart(part.low, part.high, self.directory / name)
 
-    def read(self, part: ImportPart) -> ImportedPart | None:
-        """Return the result of a part; ``None`` if it is missing, old or damaged."""
-        path = self.path(part)
+    def read(self, path: Path) -> ImportedPart | None:
+        """Return the result in a file; ``None`` if it is missing, old or damaged."""
         if not self._is_fresh(path):
             return None
         try:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.engine.runner import LocalRunner
-from lakecli.imports import manifest, sorting
+from lakecli.imports import manifest, sorting, sources
 from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions, ImportReport
@@ -162,6 +162,20 @@ def test_bytes_are_copied_once(tmp_path: Path) -> None:
         report, runner = moving.run(source, b"p", copies=True)
         assert report.tally.added == 9
         assert len(runner.parts) == report.parts
+
+
+def test_of_a_directory_the_parts_that_a_move_touches_are_imported_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "FILES_PER_PART", 2)
+    (raw := tmp_path / "raw").mkdir()
+    for number in range(9):
+        (raw / str(number)).write_bytes(b"%d" % number)
+    with (moving := Moving(tmp_path, [{b"p/3x": b"1"}, {b"b": b"1"}])).lake:
+        source = open_source(moving.repository, str(raw), links=LinkPolicy.FAIL)
+        report, runner = moving.run(source, b"p", copies=True)
+        assert runner.parts == [0, 1, 2, 3, 4, 1]
+        assert (report.parts, report.resumed, report.tally.removed) == (5, 0, 1)
 
 
 keys = st.binary(min_size=1, max_size=2).map(lambda key: b"p/" + key) | st.sampled_from(
