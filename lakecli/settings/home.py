@@ -9,17 +9,13 @@ The size of the file is bounded, and edits by tomlkit keep comments.
 import os
 import pwd
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Any, Final, NamedTuple
 
 from lakecli.base.directories import StrPath, make_private
 from lakecli.base.parsing import Unparsable, parse_toml, read_text
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.settings.keys import KEYS, find_key
-
-if TYPE_CHECKING:
-    from tomlkit import TOMLDocument
-
 
 _PLATFORM: Final[str] = sys.platform
 """A plain text, so that mypy checks the code for each platform on all of them."""
@@ -152,21 +148,30 @@ def set_value(path: StrPath, name: str, text: str) -> None:
         UsageError: there is no such setting, the value is malformed, or the file is.
     """
     import tomlkit
-    from tomlkit.items import Table
+    from tomlkit.items import InlineTable
 
     value = find_key(name).parse(text)
-    document = _load(path)
+    value = value if isinstance(value, int) and text.strip().isdecimal() else text
     *tables, leaf = name.split(".")
-    section: TOMLDocument | Table = document
-    for number, table in enumerate(tables, 1):
-        inner = section.get(table)
-        if not isinstance(inner, Table):
-            # `[repo.sales]` needs no table `[repo]`.
-            inner = tomlkit.table(is_super_table=number < len(tables))
-            section[table] = inner
-        section = inner
-    section[leaf] = value if isinstance(value, int) and text.strip().isdecimal() else text
-    _write(path, tomlkit.dumps(document))
+
+    def in_place(before: str) -> str:
+        document = tomlkit.parse(before)
+        section: MutableMapping[str, Any] = document
+        for number, table in enumerate(tables, 1):
+            if table not in section:
+                # `[repo.sales]` needs no table `[repo]`.
+                is_inline = isinstance(section, InlineTable)
+                made = tomlkit.table(is_super_table=number < len(tables))
+                section[table] = tomlkit.inline_table() if is_inline else made
+            section = section[table]
+        section[leaf] = value
+        return tomlkit.dumps(document)
+
+    def at_the_end(before: str) -> str:
+        written = tomlkit.item(value).as_string()
+        return f"{before}\n[{'.'.join(tables)}]\n{leaf} = {written}\n"
+
+    _edit(path, name, {name: value}, in_place, at_the_end)
 
 
 def unset_value(path: StrPath, name: str) -> None:
@@ -181,9 +186,13 @@ def unset_value(path: StrPath, name: str) -> None:
     find_key(name)
     if name not in read_file(path):
         raise NotFound(f"{name} is not set in {path}", hint="lakecli config list --show-origin")
-    document = _load(path)
-    _remove(document, name.split("."))
-    _write(path, tomlkit.dumps(document))
+
+    def without(before: str) -> str:
+        document = tomlkit.parse(before)
+        _remove(document, name.split("."))
+        return tomlkit.dumps(document)
+
+    _edit(path, name, {}, without)
 
 
 def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
@@ -195,12 +204,49 @@ def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
         del table[first]
 
 
-def _load(path: StrPath) -> "TOMLDocument":
-    """Parse the file for editing; raise `UsageError` if it is malformed."""
-    import tomlkit
+def _edit(
+    path: StrPath, name: str, after: Mapping[str, object], *ways: Callable[[str], str]
+) -> None:
+    """Write the file as the first way that changes one setting and nothing else makes it.
+
+    tomlkit loses or breaks settings in some files, such as those with dotted keys or with inline
+    tables; so each result is compared with what it should be.
+
+    Args:
+        path: the file.
+        name: the setting to change.
+        after: its name and new value; empty: it is removed.
+        ways: take the text of the file, and return it changed.
+
+    Raises:
+        UsageError: the file is malformed, or none of the ways succeeds.
+    """
+    from tomlkit.exceptions import TOMLKitError
 
     read_file(path)
-    return tomlkit.parse(_read(path, required=False) or "")
+    before = _read(path, required=False) or ""
+    if before and not before.endswith("\n"):
+        before += "\n"
+    wanted = {**_flat(before), **after}
+    if not after:
+        del wanted[name]
+    for way in ways:
+        try:
+            text = way(before)
+            if _flat(text) != wanted:
+                continue
+        except (ValueError, TOMLKitError):
+            continue
+        _write(path, text)
+        return
+    raise UsageError(
+        f"cannot change {name} in {path} without changing other settings",
+        hint=f"open {path} in an editor",
+    )
+
+
+def _flat(text: str) -> dict[str, object]:
+    return dict(_flatten(parse_toml(text), ""))
 
 
 def _write(path: StrPath, text: str) -> None:
