@@ -35,7 +35,7 @@ _REGION: Final = r"[A-Za-z0-9-]{1,63}"
 _ETAG: Final = r"[ -~]{0,1024}"
 _TOKEN: Final = r"[^\x00-\x1f\x7f]{1,8192}"  # noqa: S105 - a position in a listing
 _UPLOAD_ID: Final = r"[!-~]{1,2048}"
-_VERSION_ID: Final = r"[A-Za-z0-9._~-]{1,1024}"
+_VERSION_ID: Final = r"[!-~]{1,1024}"
 _ASKED: Final = r"bytes=([0-9]*)-([0-9]*)"
 _ANSWERED: Final = r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)"
 
@@ -75,7 +75,7 @@ def upload_id_of(text: object) -> str:
 
 
 def version_id_of(text: object) -> str:
-    """Return the ID of a version, which becomes part of an address."""
+    """Return the ID of a version: an opaque text, without blanks."""
     return _checked(_VERSION_ID, text, "the ID of a version")
 
 

@@ -260,7 +260,7 @@ def full_address(repository: Repository, entry: Entry) -> str:
 MARK: Final = "?versionId="
 
 _MARK: Final = MARK.encode()
-_ID: Final = r"[A-Za-z0-9._~-]{0,1024}"
+_ID: Final = r"(?:[A-Za-z0-9._~-]|%[0-9A-F]{2}){0,1024}"
 # Compiled on first use: most addresses have no mark.
 _PINNED: Final = rf"\?versionId=({_ID})\Z"
 _PINNED_BYTES: Final = _PINNED.encode()
@@ -281,12 +281,17 @@ class Pin(NamedTuple):
 def pinned(uri: str, version_id: str) -> str:
     """Return the address of one version of the object at a URI.
 
+    The ID is percent-encoded: stores may use any characters in it.
+
     Raises:
-        UsageError: the ID is empty, or has characters that no ID in an address may have.
+        UsageError: the ID is empty, or too long.
     """
-    if not version_id or not re.fullmatch(_ID, version_id):
+    from urllib.parse import quote
+
+    written = quote(version_id, safe="")
+    if not written or not re.fullmatch(_ID, written):
         raise UsageError(f"not a version ID that an address can hold: {version_id!r}")
-    return f"{uri}{MARK}{version_id}"
+    return f"{uri}{MARK}{written}"
 
 
 def pinned_bytes(uri: bytes, version_id: str) -> bytes:
@@ -306,7 +311,11 @@ def unpinned_bytes(uri: bytes) -> bytes:
 def split_pin(address: str) -> Pin:
     """Split an address into its parts."""
     found = re.search(_PINNED, address) if MARK in address else None
-    return Pin(address, "") if found is None else Pin(address[: found.start()], found[1])
+    if found is None:
+        return Pin(address, "")
+    from urllib.parse import unquote
+
+    return Pin(address[: found.start()], unquote(found[1]))
 
 
 class OutsideAddress(Refused):

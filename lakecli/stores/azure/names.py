@@ -166,10 +166,7 @@ def version_of(etag: object) -> Version:
 
 
 def version_id_of(time: str) -> str:
-    """Return the ID of a version, which Azure names by a time, without colons.
-
-    Addresses hold IDs of letters, digits and ``._~-`` only.
-    """
+    """Return the ID of a version, which Azure names by a time, without colons."""
     return id_of_version(time.replace(":", "_"))
 
 

@@ -23,6 +23,7 @@ from lakecli.stores.s3.settings import (
     PlainAccess,
     S3Config,
     find_plain_access,
+    new_session,
     resolve_config,
     variables_for,
 )
@@ -113,11 +114,9 @@ class S3Connection:
         """The SDK's session: profile, credentials, configuration."""
         with self._lock:
             if self._session is None:
-                from botocore.session import Session
-
                 from lakecli.stores.s3.client import CheckedParsers
 
-                self._session = Session(profile=self._account.profile or None)
+                self._session = new_session(self._account)
                 self._session.register_component("response_parser_factory", CheckedParsers())
             return self._session
 

@@ -82,6 +82,11 @@ _REFUSED = Words(Refused, "{host} refused {operation}: {code}, {text}: {what}")
 
 _BY_CODE = {
     **BY_XML_CODE,
+    "400": Words(  # the answer to a HEAD has no body that would say why
+        Refused,
+        "{host} refused {operation}: {code}, {text}: {what}",
+        "set AWS_REGION to the region of the bucket, and check that the credentials are valid",
+    ),
     "BadDigest": GARBLED,
     "ConditionalRequestConflict": BUSY,
     "InsufficientStorage": _FULL,

@@ -10,11 +10,13 @@ The places are the ``AWS_…`` variables, profiles and ``services`` sections of 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
 from configparser import Error, RawConfigParser
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -32,13 +34,13 @@ DEFAULT_REGION = "us-east-1"
 
 
 _VIRTUAL_HOST = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", re.ASCII)
-_DOMAINS = {"cn-": "amazonaws.com.cn", "us-iso-": "c2s.ic.gov", "us-isob-": "sc2s.sgov.gov"}
 
 
 _BEFORE_PROFILES = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"),
     *("AWS_CREDENTIAL_EXPIRATION", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
-    *("AWS_DEFAULT_PROFILE", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION"),
+    *("AWS_DEFAULT_PROFILE", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION"),
+    "AWS_DEFAULT_REGION",
 )
 """Variables that would count before, or instead of, what a profile says."""
 
@@ -47,9 +49,12 @@ _OF_KEYS: Final = frozenset({"aws_access_key_id", "aws_secret_access_key", "aws_
 _OF_PROFILES: Final = _OF_KEYS | {"region", "output", "cli_pager"}
 _NOT_PLAIN: Final = (
     "AWS_CREDENTIAL_EXPIRATION",
+    "AWS_DATA_PATH",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
     "AWS_ROLE_ARN",
     "AWS_SECURITY_TOKEN",
+    "AWS_USE_DUALSTACK_ENDPOINT",
+    "AWS_USE_FIPS_ENDPOINT",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 )
 _PROFILES: Final = ("AWS_DEFAULT_PROFILE", "AWS_PROFILE")
@@ -67,12 +72,15 @@ class S3Config(NamedTuple):
         region: to sign for.
         is_region_configured: the region is configured, not the default.
         addressing_style: ``path``, ``virtual`` or, for AWS only, ``auto``.
+        variant: URL of the FIPS, dual-stack or accelerate endpoint of AWS that is configured, or
+            ``""``.
     """
 
     endpoint: str
     region: str
     is_region_configured: bool
     addressing_style: str
+    variant: str = ""
 
     @property
     def host(self) -> str:
@@ -92,11 +100,7 @@ class S3Config(NamedTuple):
 
     def aws_endpoint(self) -> str:
         """Return the URL of AWS in the region."""
-        domain = next(
-            (domain for start, domain in _DOMAINS.items() if self.region.startswith(start)),
-            "amazonaws.com",
-        )
-        return f"https://s3.{self.region}.{domain}"
+        return self.variant or f"https://s3.{self.region}.{domain_of(self.region)}"
 
 
 class AccessKeys(NamedTuple):
@@ -112,6 +116,27 @@ class PlainAccess(NamedTuple):
 
     keys: AccessKeys
     config: S3Config
+
+
+@lru_cache(8)
+def domain_of(region: str) -> str:
+    """Return the domain of AWS's partition that has a region, by the SDK's own data.
+
+    The data are read without the SDK, which takes longer to load than all else that ``fs presign``
+    does. A region that no partition knows is of the first one, as for the SDK.
+    """
+    found = find_spec("botocore")
+    assert found is not None
+    assert found.origin is not None
+    place = os.path.join(os.path.dirname(found.origin), "data", "partitions.json")
+    with open(place, encoding="utf-8") as file:
+        partitions = json.load(file)["partitions"]
+    of_region = (
+        each
+        for each in partitions
+        if region in each["regions"] or re.match(each["regionRegex"], region)
+    )
+    return str(next(of_region, partitions[0])["outputs"]["dnsSuffix"])
 
 
 @lru_cache(64)
@@ -138,8 +163,19 @@ def variables_for(account: Account, environ: Mapping[str, str]) -> Mapping[str, 
     if account.endpoint:
         found["AWS_ENDPOINT_URL_S3"] = account.endpoint
     if account.region:
-        found["AWS_DEFAULT_REGION"] = account.region
+        found["AWS_REGION"] = account.region
     return found
+
+
+def new_session(account: Account = NO_ACCOUNT) -> Session:
+    """Return a session of the SDK with the profile and the region of an account."""
+    from botocore.session import Session
+
+    session = Session(profile=account.profile or None)
+    # The SDK reads AWS_DEFAULT_REGION only; AWS's command line reads AWS_REGION first.
+    if region := variables_for(account, os.environ).get("AWS_REGION"):
+        session.set_config_variable("region", region)
+    return session
 
 
 def resolve_config(session: Session, *, region: str, account: Account = NO_ACCOUNT) -> S3Config:
@@ -164,14 +200,54 @@ def resolve_config(session: Session, *, region: str, account: Account = NO_ACCOU
     if style not in {"path", "virtual"}:
         style = "path" if endpoint else "auto"
     configured = account.region or str(
-        (profile.get("region") if account.profile else session.get_config_variable("region")) or ""
+        profile.get("region") if account.profile else session.get_config_variable("region") or ""
     )
+    region = region or check_region(configured) or DEFAULT_REGION
     return S3Config(
         endpoint=endpoint,
-        region=region or check_region(configured) or DEFAULT_REGION,
+        region=region,
         is_region_configured=bool(configured),
         addressing_style=style,
+        variant="" if endpoint else _configured_variant(session, region),
     )
+
+
+_ANY_BUCKET: Final = "bucket"
+
+
+def _configured_variant(session: Session, region: str) -> str:
+    """Return the URL of AWS's endpoint of another kind that is configured, or ``""``.
+
+    Raises:
+        UsageError: AWS has no such endpoint.
+    """
+    from botocore.utils import ensure_boolean
+
+    s3 = session.get_config_variable("s3") or {}
+    wanted = {
+        "UseFIPS": session.get_config_variable("use_fips_endpoint"),
+        "UseDualStack": session.get_config_variable("use_dualstack_endpoint")
+        or s3.get("use_dualstack_endpoint"),
+        "Accelerate": s3.get("use_accelerate_endpoint"),
+    }
+    kinds = {name: ensure_boolean(value or False) for name, value in wanted.items()}
+    if not any(kinds.values()):
+        return ""
+    from botocore.endpoint_provider import EndpointProvider
+    from botocore.exceptions import EndpointProviderError
+
+    loader = session.get_component("data_loader")
+    provider = EndpointProvider(
+        loader.load_service_model("s3", "endpoint-rule-set-1"), loader.load_data("partitions")
+    )
+    try:
+        found = provider.resolve_endpoint(Region=region, Bucket=_ANY_BUCKET, **kinds)
+    except EndpointProviderError as error:
+        raise UsageError(
+            f"AWS has no such endpoint in {region}: {error}",
+            hint="see AWS_USE_FIPS_ENDPOINT, AWS_USE_DUALSTACK_ENDPOINT and ~/.aws/config",
+        ) from error
+    return str(found.url).replace(f"//{_ANY_BUCKET}.", "//", 1)
 
 
 def _configured_endpoint(session: Session, environ: Mapping[str, str]) -> str:
@@ -267,7 +343,12 @@ def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess
         token = written.get("aws_session_token")
         access_key, secret_key = of_profile
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
-    configured = environ.get("AWS_DEFAULT_REGION") or written.get("region") or ""
+    configured = (
+        environ.get("AWS_REGION")
+        or environ.get("AWS_DEFAULT_REGION")
+        or written.get("region")
+        or ""
+    )
     return PlainAccess(
         AccessKeys(access_key or "", secret_key or "", token or ""),
         S3Config(

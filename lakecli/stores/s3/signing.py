@@ -30,6 +30,9 @@ from lakecli.stores.s3.settings import AccessKeys
 AWS4: Final = V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
 _PORTS: Final = {"http": 80, "https": 443}
 
+LONGEST_SESSION: Final = timedelta(hours=36)
+"""No temporary credentials of AWS last longer (GetSessionToken, GetFederationToken)."""
+
 
 def signed_url(
     keys: AccessKeys,
@@ -49,7 +52,8 @@ def signed_url(
         url: of the object, percent-encoded.
         region: of the bucket.
         now: the moment of signing.
-        keys_end: when the keys end, if they are temporary and it is known.
+        keys_end: when the keys end, if they are temporary and it is known. Keys with a token whose
+            end is not known count as if they ended after `LONGEST_SESSION`.
         version_id: of the version that the URL reads; ``""`` for the current object.
 
     Raises:
@@ -57,7 +61,8 @@ def signed_url(
         PermissionDenied: the credentials have expired.
     """
     at = url.index("/", url.index("://") + 3)
-    lifetime = lifetime_of(request.method, request.expires_in, longest=LONGEST)
+    longest = LONGEST_SESSION if keys.token and keys_end is None else LONGEST
+    lifetime = lifetime_of(request.method, request.expires_in, longest=longest)
     start = now.astimezone(UTC).replace(microsecond=0)
     if keys_end is not None:
         lifetime = min(lifetime, keys_end - start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -27,7 +28,7 @@ from lakecli.stores.registry import open_store
 if TYPE_CHECKING:
     from pathlib import Path
 
-IDS = st.text("aZ09._~-", min_size=1, max_size=40)
+IDS = st.text("aZ09._~-/=+&#%?", min_size=1, max_size=40)
 PIECES = st.sampled_from([MARK, "?", "=", "versionId", "a", "/", "é", "\n", " ", "%3F", "\udcff"])
 URIS = st.lists(PIECES | IDS, max_size=8).map(lambda pieces: "s3://b/" + "".join(pieces))
 
@@ -44,17 +45,18 @@ def test_a_pin_survives_a_round_trip(uri: str, version: str) -> None:
 @given(URIS)
 def test_every_address_is_split(address: str) -> None:
     uri, version = split_pin(address)
-    assert address in {uri, uri + MARK + version}
+    assert address in {uri, uri + MARK + quote(version, safe="")}
 
 
 def test_the_form_of_a_pin_is_fixed() -> None:
     assert pinned("s3://b/k", "v.1") == "s3://b/k?versionId=v.1"
+    assert pinned("s3://b/k", "v/1=") == "s3://b/k?versionId=v%2F1%3D"
     assert unpinned_bytes(b"s3://b/k") == b"s3://b/k"
     assert unpinned_bytes(b"s3://b/k?versionId=v.1") == b"s3://b/k?versionId=v.1?versionId="
     assert split_pin("s3://b/k?versionId=v 1") == Pin("s3://b/k?versionId=v 1", "")
 
 
-@pytest.mark.parametrize("version", ["", "a b", "é", "a?b", "a\n", "x" * 1_025])
+@pytest.mark.parametrize("version", ["", "x" * 1_025])
 def test_a_version_that_no_address_can_hold_is_refused(version: str) -> None:
     with pytest.raises(UsageError):
         pinned("s3://b/k", version)

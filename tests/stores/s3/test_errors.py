@@ -215,7 +215,7 @@ def drain(stream: BinaryIO) -> None:
     ("status", "error", "hint"),
     [
         (302, Refused, "AWS_ENDPOINT_URL"),
-        (400, Refused, None),
+        (400, Refused, "set AWS_REGION to the region of the bucket"),
         (403, PermissionDenied, "check the credentials in use, or give them s3:GetObject"),
         (503, Unreachable, "wait"),
     ],

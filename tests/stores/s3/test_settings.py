@@ -6,17 +6,32 @@ import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
-from botocore.session import Session
+from botocore.endpoint_provider import EndpointProvider
+from botocore.loaders import Loader
 
 from lakecli.errors import UsageError
-from lakecli.stores.s3.settings import PlainAccess, find_plain_access, resolve_config
+from lakecli.stores.s3.settings import (
+    PlainAccess,
+    S3Config,
+    find_plain_access,
+    new_session,
+    resolve_config,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from botocore.loaders import Loader
+RULES = Loader().load_service_model("s3", "endpoint-rule-set-1")
+PARTITIONS = Loader().load_data("partitions")
+ALL_REGIONS = {
+    region
+    for partition in PARTITIONS["partitions"]
+    for region in partition["regions"]
+    if not region.startswith("aws-")  # a name for a service without regions
+} | {"eusc-de-east-9", "zz-unknown-1"}
 
 KEYS = {"AWS_ACCESS_KEY_ID": "env-key", "AWS_SECRET_ACCESS_KEY": "env-secret"}
 SECTION = "aws_access_key_id = {0}-key\naws_secret_access_key = {0}-secret\n"
@@ -44,7 +59,7 @@ def find(
         monkeypatch.setenv(name, value)
     found = find_plain_access(os.environ, region="")
     if found is not None:
-        session = Session()
+        session = new_session()
         credentials_found = session.get_credentials().get_frozen_credentials()
         assert found.keys.access_key == credentials_found.access_key
         assert found.keys.secret_key == credentials_found.secret_key
@@ -68,7 +83,15 @@ def place(
         (KEYS | {"AWS_SESSION_TOKEN": "t"}, None, None, "env-key", ""),
         (KEYS | {"AWS_SESSION_TOKEN": ""}, None, None, "env-key", ""),
         (KEYS | {"AWS_DEFAULT_REGION": "eu-north-1"}, None, None, "env-key", "eu-north-1"),
-        (KEYS | {"AWS_REGION": "eu-north-1"}, None, None, "env-key", ""),
+        (KEYS | {"AWS_REGION": "eu-north-1"}, None, None, "env-key", "eu-north-1"),
+        (
+            KEYS | {"AWS_REGION": "eu-north-1", "AWS_DEFAULT_REGION": "eu-west-1"},
+            "[default]\nregion = eu-west-3\n",
+            None,
+            "env-key",
+            "eu-north-1",
+        ),
+        (KEYS | {"AWS_REGION": ""}, None, None, "env-key", ""),
         (KEYS | {"AWS_ENDPOINT_URL": "http://h:9000/x"}, None, None, "env-key", ""),
         (
             KEYS | {"AWS_ENDPOINT_URL": "http://h", "AWS_ENDPOINT_URL_S3": "https://s3.h"},
@@ -150,6 +173,10 @@ def test_plain_keys_are_recognised(
         (KEYS | {"AWS_CREDENTIAL_EXPIRATION": "2099-01-01T00:00:00Z"}, None, None),
         (KEYS | {"AWS_SECURITY_TOKEN": "t"}, None, None),
         (KEYS | {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}, None, None),
+        (KEYS | {"AWS_USE_FIPS_ENDPOINT": "true"}, None, None),
+        (KEYS | {"AWS_USE_DUALSTACK_ENDPOINT": "true"}, None, None),
+        (KEYS, "[default]\nuse_fips_endpoint = true\n", None),
+        (KEYS | {"AWS_DATA_PATH": "/data"}, None, None),
         (KEYS | {"AWS_PROFILE": "missing"}, None, DEFAULT),
         (KEYS | {"AWS_PROFILE": ""}, None, None),
         (KEYS | {"AWS_DEFAULT_REGION": ""}, None, None),
@@ -246,6 +273,56 @@ def test_an_endpoint_with_a_password_is_refused(url: str) -> None:
 def test_a_malformed_region_is_refused(region: str) -> None:
     with pytest.raises(UsageError, match="the region is malformed"):
         find_plain_access(KEYS | {"AWS_DEFAULT_REGION": region}, region="")
+
+
+@pytest.mark.parametrize("region", sorted(ALL_REGIONS))
+def test_each_region_has_the_hosts_that_the_sdk_knows(region: str) -> None:
+    provider = EndpointProvider(RULES, PARTITIONS)
+    config = S3Config("", region, is_region_configured=True, addressing_style="auto")
+    for bucket in ("bucket-1", "with.dots"):
+        found = provider.resolve_endpoint(Region=region, Bucket=bucket)
+        assert config.object_url(bucket, "k") == f"{found.url}/k"
+
+
+@pytest.mark.parametrize(
+    ("environ", "config", "host"),
+    [
+        ({"AWS_USE_FIPS_ENDPOINT": "true"}, "", "b-1.s3-fips.us-east-1.amazonaws.com"),
+        ({"AWS_USE_DUALSTACK_ENDPOINT": "true"}, "", "b-1.s3.dualstack.us-east-1.amazonaws.com"),
+        (
+            {"AWS_USE_DUALSTACK_ENDPOINT": "true", "AWS_USE_FIPS_ENDPOINT": "true"},
+            "",
+            "b-1.s3-fips.dualstack.us-east-1.amazonaws.com",
+        ),
+        ({}, "use_fips_endpoint = true", "b-1.s3-fips.us-east-1.amazonaws.com"),
+        ({}, "s3 =\n  use_accelerate_endpoint = true", "b-1.s3-accelerate.amazonaws.com"),
+        (
+            {},
+            "s3 =\n  use_accelerate_endpoint = true\n  use_dualstack_endpoint = true",
+            "b-1.s3-accelerate.dualstack.amazonaws.com",
+        ),
+        ({"AWS_USE_FIPS_ENDPOINT": "false"}, "", "b-1.s3.us-east-1.amazonaws.com"),
+        ({"AWS_USE_FIPS_ENDPOINT": "true", "AWS_ENDPOINT_URL": "http://h"}, "", "h"),
+    ],
+)
+def test_urls_go_to_the_kind_of_endpoint_that_is_configured(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    environ: dict[str, str],
+    config: str,
+    host: str,
+) -> None:
+    (tmp_path / "config").write_text(f"[default]\n{config}\n")
+    for name, value in {**KEYS, **environ, "AWS_CONFIG_FILE": str(tmp_path / "config")}.items():
+        monkeypatch.setenv(name, value)
+    found = resolve_config(new_session(), region="us-east-1")
+    assert urlsplit(found.object_url("b-1", "k")).netloc == host
+
+
+def test_a_kind_of_endpoint_that_a_region_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_USE_FIPS_ENDPOINT", "true")
+    with pytest.raises(UsageError, match="AWS has no such endpoint in cn-north-1"):
+        resolve_config(new_session(), region="cn-north-1")
 
 
 def test_the_sdk_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

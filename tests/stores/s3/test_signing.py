@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.s3.settings import AccessKeys
-from lakecli.stores.s3.signing import UNSIGNED, signed_headers
+from lakecli.stores.s3.signing import UNSIGNED, signed_headers, signed_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,3 +104,27 @@ def test_whatever_differs_from_the_last_request_is_signed() -> None:
     ]
     assert len(set(others)) == len(others)
     assert made(now=NOW + timedelta(microseconds=1)) == made()
+
+
+@pytest.mark.parametrize(
+    ("token", "end", "lifetime"),
+    [
+        ("", None, timedelta(days=7)),
+        ("token", None, timedelta(hours=36)),
+        ("token", NOW.replace(microsecond=0) + timedelta(hours=1), timedelta(hours=1)),
+        ("token", NOW + timedelta(days=9), timedelta(days=7)),
+    ],
+)
+def test_no_url_outlives_the_keys_that_sign_it(
+    token: str, end: datetime | None, lifetime: timedelta
+) -> None:
+    made = signed_url(
+        KEYS._replace(token=token),
+        PresignRequest("GET", timedelta(days=30)),
+        url="https://h/b/k",
+        region="r-1",
+        now=NOW,
+        keys_end=end,
+    )
+    assert made.expires_at == NOW.replace(microsecond=0) + lifetime
+    assert f"X-Amz-Expires={int(lifetime.total_seconds())}" in made.url
