@@ -5,6 +5,7 @@ Messages name the object and the endpoint's host; never a URL, a header or a cre
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -69,9 +70,33 @@ SERVER_FAULT: Final = 500
 """The first HTTP status that says that the server failed."""
 
 
+_LONGEST_TEXT: Final = 500
+
+
 def one_line(text: str) -> str:
-    """Return a text of an SDK or a server so that it fits into a message."""
-    return " ".join(text.split()).rstrip(".")
+    """Return a text of an SDK or a server, or its beginning, so that it fits into a message."""
+    return " ".join(text.split()).rstrip(".")[:_LONGEST_TEXT]
+
+
+_PERMISSION: Final = re.compile(
+    r"\b(?:[a-z][a-z0-9-]*:[A-Z][A-Za-z]+|[a-z]+\.[a-z]+\.[a-z][A-Za-z]*)\b"
+)
+"""A permission as AWS (``s3:PutObject``) and Google (``storage.objects.get``) write it."""
+
+
+def permission_hint(text: str) -> str:
+    """Return the hint for a refusal: the permission that the store's own text names, if any.
+
+    A permission that is guessed from the request is often the wrong one: the key of an encryption,
+    or a policy of the bucket or of the organisation, may be what refuses.
+    """
+    found = _PERMISSION.search(text)
+    if found is None:
+        return "check the credentials in use and their permissions, see `lakecli help clouds`"
+    return (
+        f"policies of the identity, the bucket, the key and the organisation decide on {found[0]}: "
+        "change the one that refuses it"
+    )
 
 
 def has_credentials(what: str) -> UsageError:

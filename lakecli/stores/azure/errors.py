@@ -26,18 +26,16 @@ from lakecli.stores.cloud_errors import (
     Translator,
     Words,
     one_line,
+    permission_hint,
 )
 from lakecli.stores.contract import BucketNotFound, ConditionFailed
 
-_ROLE = (
-    "give the identity in use the role Storage Blob Data Contributor, or the SAS token more "
-    "permissions"
+_DENIED = Words(
+    PermissionDenied, "{host} refused the request ({code}): {what}: {text}", permission_hint("")
 )
-
-_DENIED = Words(PermissionDenied, "{host} refused the request ({code}): {what}", _ROLE)
 _BAD_LOGIN = Words(
     PermissionDenied,
-    "{host} does not accept the credentials ({code}): {what}",
+    "{host} does not accept the credentials ({code}): {what}: {text}",
     f"check them and the clock of this machine; {HOW_TO_LOG_IN}",
 )
 _NO_KEYS = Words(

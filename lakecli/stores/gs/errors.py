@@ -30,6 +30,7 @@ from lakecli.stores.cloud_errors import (
     Translator,
     Words,
     one_line,
+    permission_hint,
 )
 from lakecli.stores.contract import BucketNotFound
 
@@ -96,10 +97,8 @@ _BY_CLASS = {
     "TransportError": Words(Unreachable, "cannot reach Google to log in", "{again}"),
 }
 
-_PERMISSION = re.compile(r"\bstorage\.[a-z]+\.[A-Za-z]+\b")
 _MISMATCH = re.compile(r"match(es)? calculated|checksum|crc32c|md5", re.IGNORECASE)
 _OF_XML = re.compile("<(Code|Message|Details)>([^<]*)<")
-_LONGEST_TEXT = 300
 
 
 class GsTranslator(Translator):
@@ -114,7 +113,7 @@ class GsTranslator(Translator):
     def refused_delete(self, status: int, key: str) -> LakeError:
         """Return the error for one object of several, of which only a status is known."""
         return self.error(
-            self.words_of("", status), key, code=str(status), text="", action=_needed("")
+            self.words_of("", status), key, code=str(status), text="", action=_action("")
         )
 
     def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
@@ -129,10 +128,10 @@ class GsTranslator(Translator):
         elif words is MISSING and (may_be_absent or not key):
             words = _NO_BUCKET
         code = f"{int(status)} {reason}".rstrip()
-        return self.error(words, key, code=code, text=text, action=_needed(text))
+        return self.error(words, key, code=code, text=text, action=_action(text))
 
     def _text_of(self, error: Exception) -> str:
-        return one_line(str(error.args[0] if error.args else ""))[:_LONGEST_TEXT]
+        return one_line(str(error.args[0] if error.args else ""))
 
 
 def _explained(error: Exception) -> tuple[str, str]:
@@ -148,10 +147,8 @@ def _explained(error: Exception) -> tuple[str, str]:
     said = {name: unescape(found) for name, found in _OF_XML.findall(text)}
     if "Code" in said:
         return said["Code"], one_line(f"{said.get('Message', '')} {said.get('Details', '')}")
-    return "", "" if "<" in text else one_line(text)[:_LONGEST_TEXT]
+    return "", "" if "<" in text else one_line(text)
 
 
-def _needed(text: str) -> str:
-    found = _PERMISSION.search(text)
-    permission = found[0] if found else "storage.objects.* (roles/storage.objectAdmin)"
-    return f"the credentials in use need the permission {permission} on the bucket; or {_LOG_IN}"
+def _action(text: str) -> str:
+    return f"{permission_hint(text)}; or {_LOG_IN}"

@@ -27,6 +27,7 @@ from lakecli.stores.cloud_errors import (
     Translator,
     Words,
     one_line,
+    permission_hint,
 )
 from lakecli.stores.contract import BucketNotFound
 
@@ -50,22 +51,9 @@ _CREDENTIALS = {
     "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY, or the profile it comes from",
     "TokenRefreshRequired": _RENEW,
 }
-_READING = "s3:GetObject (and s3:ListBucket, without which a missing object looks like this)"
-_ACTIONS = {
-    "CompleteMultipartUpload": "s3:PutObject",
-    "CopyObject": "s3:GetObject and s3:PutObject",
-    "CreateMultipartUpload": "s3:PutObject",
-    "DeleteObjects": "s3:DeleteObject",
-    "GetObject": _READING,
-    "HeadBucket": "s3:ListBucket",
-    "HeadObject": _READING,
-    "ListObjectsV2": "s3:ListBucket",
-    "UploadPart": "s3:PutObject",
-    "UploadPartCopy": "s3:GetObject and s3:PutObject",
-}
 
 
-_DENIED = Words(PermissionDenied, "{host} refused {operation} ({code}): {what}", "{action}")
+_DENIED = Words(PermissionDenied, "{host} refused {operation} ({code}): {what}: {text}", "{action}")
 _UNABLE = Words(Unsupported, "{host} cannot do {operation} ({code}): {what}")
 _NO_BUCKET = Words(
     BucketNotFound,
@@ -164,10 +152,11 @@ class S3Translator(Translator):
     refused = _REFUSED
     order_hint = "use a general purpose bucket"
 
-    def refused_delete(self, code: str, key: str) -> LakeError:
+    def refused_delete(self, code: str, key: str, text: str) -> LakeError:
         """Return the error for one object that a batch delete could not delete."""
         words = _DENIED if code == "AccessDenied" else _BY_CODE.get(code, BUSY)
-        return self.error(words, key, **_explained("DeleteObjects", code))
+        text = one_line(text)
+        return self.error(words, key, text=text, **_explained("DeleteObjects", code, text))
 
     def _of_answer(self, error: Any, key: str, *, may_be_absent: bool) -> LakeError | None:  # noqa: ANN401 - its class is the SDK's
         """Return the error for an answer; `may_be_absent` is set by conditional writes only."""
@@ -182,7 +171,7 @@ class S3Translator(Translator):
         elif words is MISSING and not key:
             words = _NO_BUCKET
         text = one_line(str(details.get("Message") or ""))
-        return self.error(words, key, text=text, **_explained(error.operation_name, code))
+        return self.error(words, key, text=text, **_explained(error.operation_name, code, text))
 
     def _of_sdk(self, error: Exception, key: str) -> LakeError | None:
         cause = getattr(error, "kwargs", {}).get("error")
@@ -194,9 +183,8 @@ class S3Translator(Translator):
         return one_line(str(error))
 
 
-def _explained(operation: str, code: str) -> dict[str, str]:
-    action = _ACTIONS.get(operation, f"s3:{operation}")
-    needed = f"the credentials in use need the permission {action}"
-    if code.isdigit():  # an answer to HEAD has no body that would tell more
-        needed = f"check the credentials in use, or give them {action}"
-    return {"operation": operation, "code": code, "action": _CREDENTIALS.get(code, needed)}
+def _explained(operation: str, code: str, text: str) -> dict[str, str]:
+    action = _CREDENTIALS.get(code) or permission_hint(text)
+    if code.isdigit() and operation in {"GetObject", "HeadObject"}:
+        action += "; without the permission to list, a missing object looks like this, too"
+    return {"operation": operation, "code": code, "action": action}

@@ -208,7 +208,9 @@ class S3Store(CloudStore, OpensRanges):
         for failed in answer.get("Errors", ()):
             code, full = failed.get("Code", ""), failed.get("Key", "")
             if code != "NoSuchKey":
-                yield Refusal(full, self.translator.refused_delete(code, full))
+                yield Refusal(
+                    full, self.translator.refused_delete(code, full, failed.get("Message", ""))
+                )
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata, in parts above 5 GiB."""

@@ -146,11 +146,9 @@ class TestAzureErrors(ErrorContract):
                 azure_error(403, "AuthorizationPermissionMismatch"),
                 PermissionDenied,
                 "",
-                "Contributor",
+                "check the credentials in use",
             ),
-            Failure(
-                azure_error(403, "AuthorizationFailure"), PermissionDenied, "refused", "Contributor"
-            ),
+            Failure(azure_error(403, "AuthorizationFailure"), PermissionDenied, "refused", "check"),
             Failure(
                 azure_error(403, "KeyBasedAuthenticationNotPermitted"),
                 PermissionDenied,
@@ -158,7 +156,7 @@ class TestAzureErrors(ErrorContract):
                 "az login",
             ),
             Failure(
-                azure_error(409, "PublicAccessNotPermitted"), PermissionDenied, "refused", "role"
+                azure_error(409, "PublicAccessNotPermitted"), PermissionDenied, "refused", "check"
             ),
             Failure(
                 azure_error(404, "ContainerNotFound"),

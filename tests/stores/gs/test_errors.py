@@ -136,12 +136,12 @@ class TestGsErrors(ErrorContract):
             Failure(gs_error(429, "rateLimitExceeded"), Unreachable, "429", "wait"),
             Failure(gs_error(408, "timeout"), Unreachable, "408", "wait"),
             Failure(gs_error(403, "rateLimitExceeded"), Unreachable, "rateLimitExceeded", "wait"),
-            Failure(gs_error(403, "forbidden"), PermissionDenied, "403 forbidden", "roles/storage"),
+            Failure(gs_error(403, "forbidden"), PermissionDenied, "403 forbidden", "check the"),
             Failure(
                 gs_error(403, "forbidden", "x@y does not have storage.objects.create access."),
                 PermissionDenied,
                 "does not have storage.objects.create access",
-                "permission storage.objects.create on",
+                "decide on storage.objects.create",
             ),
             Failure(
                 NO_BUCKET,

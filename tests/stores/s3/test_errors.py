@@ -130,8 +130,8 @@ class TestS3Errors(ErrorContract):
             Failure(Answer(502, b"<html>bad gateway</html>"), Unreachable, "502", "wait"),
             Failure(s3_error(429, "TooManyRequests"), Unreachable, "TooManyRequests", "wait"),
             Failure(s3_error(400, "RequestTimeout"), Unreachable, "RequestTimeout", "wait"),
-            Failure(s3_error(403, "AccessDenied"), PermissionDenied, "AccessDenied", "s3:"),
-            Failure(s3_error(401, "Unauthorized"), PermissionDenied, "Unauthorized", "s3:"),
+            Failure(s3_error(403, "AccessDenied"), PermissionDenied, "AccessDenied", "check the"),
+            Failure(s3_error(401, "Unauthorized"), PermissionDenied, "Unauthorized", "check the"),
             Failure(
                 s3_error(403, "InvalidAccessKeyId"),
                 PermissionDenied,
@@ -206,6 +206,37 @@ class TestS3Errors(ErrorContract):
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("User u is not authorized to perform: kms:GenerateDataKey on r", "kms:GenerateDataKey"),
+        ("Access Denied", "lakecli help clouds"),
+    ],
+)
+def test_a_refusal_says_why_in_the_words_of_the_store(
+    store: S3Store, server: StubServer, text: str, hint: str
+) -> None:
+    refused = s3_error(403, "AccessDenied", text)
+    deletion = (
+        f"<Error><Key>prefix/k</Key><Code>AccessDenied</Code><Message>{text}</Message></Error>"
+    )
+    for answer, call in (
+        (refused, lambda: store.put("k", b"", ANY)),
+        (refused, lambda: store.get("k")),
+        (refused, lambda: list(store.list())),
+        (
+            Answer(200, f"<DeleteResult>{deletion}</DeleteResult>".encode()),
+            lambda: store.delete("k"),
+        ),
+    ):
+        server.answers = [answer]
+        with pytest.raises(PermissionDenied) as raised:
+            call()
+        assert text in raised.value.message
+        assert hint in str(raised.value.hint)
+        assert "s3:" not in str(raised.value.hint)
+
+
 def drain(stream: BinaryIO) -> None:
     while stream.read(50_000):
         pass
@@ -216,7 +247,7 @@ def drain(stream: BinaryIO) -> None:
     [
         (302, Refused, "AWS_ENDPOINT_URL"),
         (400, Refused, "set AWS_REGION to the region of the bucket"),
-        (403, PermissionDenied, "check the credentials in use, or give them s3:GetObject"),
+        (403, PermissionDenied, "without the permission to list"),
         (503, Unreachable, "wait"),
     ],
 )
