@@ -10,7 +10,8 @@ import pytest
 import lakecli
 from lakecli import opening
 from lakecli.base.model import RefKind
-from lakecli.errors import LostRace, NotFound, UsageError
+from lakecli.errors import LakeError, LostRace, NotFound, UsageError
+from lakecli.kv.local_store import LocalStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
@@ -32,6 +33,20 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
 
 ME = PushOptions(who="Me <me@example.com>")
+
+
+def test_without_a_home_reading_needs_none_and_writing_says_what_to_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown(user: int) -> None:
+        raise KeyError(user)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    paths = home_paths(None, {})
+    assert read_file(paths.config) == {}
+    with pytest.raises(LakeError) as raised:
+        LocalStore.open(paths.store)
+    assert "set LAKECLI_HOME" in str(raised.value.hint)
 
 
 def test_a_program_opens_a_repository_by_its_uri(tmp_path: Path) -> None:

@@ -47,7 +47,10 @@ def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
         return HomePaths(f"{below}/config.toml", f"{below}/store", f"{below}/cache")
     user = environ.get("HOME", "")
     if not user.startswith("/"):
-        user = pwd.getpwuid(os.getuid()).pw_dir
+        try:
+            user = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:  # as in a container with a user ID of its own
+            user = os.devnull  # nothing is read or written below it, and what needs a home says so
     if _PLATFORM == "darwin":
         support = f"{user}/Library/Application Support/lakecli"
         return HomePaths(
