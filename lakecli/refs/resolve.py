@@ -13,6 +13,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
+from lakecli.base.visibility import escape_hidden
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.expression import Modifier, RefExpression
 from lakecli.refs.names import is_branch_name, is_commit_prefix, is_full_commit_id, is_tag_name
@@ -215,7 +216,7 @@ def _shorten(message: str) -> str:
     line = message.partition("\n")[0]
     if len(line) > _MESSAGE_WIDTH:
         line = line[: _MESSAGE_WIDTH - 1] + "…"
-    return "".join(char if char.isprintable() else "?" for char in line)
+    return escape_hidden(line, lambda _hidden: "?")
 
 
 def _walk_ancestors(

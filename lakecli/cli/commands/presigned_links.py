@@ -12,6 +12,7 @@ from typing import Final, TypedDict
 
 from lakecli.base.model import CommitId, Entry
 from lakecli.base.uri import LakeUri, check_path, parse_repository, ref_of
+from lakecli.base.visibility import is_visible
 from lakecli.cli.commands.output_file import PRIVATE, check_writable, replacing
 from lakecli.cli.commands.transfers import raise_failures
 from lakecli.cli.context import Context
@@ -375,7 +376,7 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
     warn_of_early_end(context, start + wanted, link.signed.expires_at, what="the URL expires")
     if not context.out.json:
         headers = "".join(f" -H '{name}: {value}'" for name, value in link.signed.headers.items())
-        place = shlex.quote(str(uri)) if str(uri).isprintable() else "PATH"
+        place = shlex.quote(str(uri)) if is_visible(str(uri)) else "PATH"
         context.out.note(f"to send a file: curl -f -T FILE{headers} 'URL'")
         context.out.note(f"then, to stage it: lakecli fs stage {place} --incoming ID")
 

@@ -23,6 +23,7 @@ from typing import AnyStr, Final, TextIO
 from lakecli.base.layout import REPOSITORY
 from lakecli.base.model import RefKind
 from lakecli.base.uri import SCHEME, is_namespace
+from lakecli.base.visibility import is_visible
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.line import Globals
 from lakecli.cli.parsers import base_of, linked, relative_path
@@ -59,8 +60,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> Non
         kind, typed = argv
         context.runtime = _without_buckets(context.runtime)
         for candidate in candidates(context, kind, typed):
-            # One candidate is one line, without characters that control the terminal.
-            if candidate.isprintable():
+            # One candidate is one line that shows all of its characters.
+            if is_visible(candidate):
                 stdout.write(candidate + "\n")
         stdout.flush()
     except Exception:  # noqa: BLE001, S110 - a TAB never prints an error

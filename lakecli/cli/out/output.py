@@ -6,8 +6,8 @@ are joined by tabs, as lakectl does. Long answers on a terminal go through a pag
 flushed before anything is written to stderr, so that a combined log is in order.
 
 Text from a bucket is untrusted. `Output` is the only way to stdout and stderr, and all text passes
-`Output._shown`, which escapes control characters; a test forbids any other way. Bytes (``fs cat``)
-are written unchanged.
+`Output._shown`, which escapes characters that a reader does not see; a test forbids any other way.
+Bytes (``fs cat``) are written unchanged.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class Output:
     def document(self) -> BinaryIO:
         """Flush stdout, and return it for a document that programs read.
 
-        A terminal gets its control characters escaped.
+        A terminal gets its hidden characters escaped.
         """
         if not self.stdout_terminal:
             return self.binary()
@@ -330,12 +330,13 @@ class Output:
         return self._styled(text, name) if self._stderr_color else text
 
     def _styled(self, text: str, name: str) -> str:
-        # A mark that no data can contain, because it is random for each process.
-        self._mark = self._mark or f"\uf8ff{os.urandom(8).hex()}:"
+        # A mark that no data can contain, because it is random for each process. It is visible, so
+        # that text which is escaped before it is shown keeps it.
+        self._mark = self._mark or f"<{os.urandom(8).hex()}:"
         return f"{self._mark}{name};{text}{self._mark};"
 
     def _shown(self, text: str) -> str:
-        """Return text for a terminal: control characters escaped, our styles inserted."""
+        """Return text for a terminal: hidden characters escaped, our styles inserted."""
         if not self._mark or self._mark not in text:
             return format_.harmless(text)
         first, *rest = text.split(self._mark)
@@ -426,7 +427,7 @@ class Guarded(TextIOBase):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write text with control characters escaped."""
+        """Write text with hidden characters escaped."""
         with suppress(BrokenPipeError):
             self._stream.write(format_.harmless(text))
         return len(text)

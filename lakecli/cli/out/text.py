@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import Commit, Entry
+from lakecli.base.visibility import escape_hidden, is_visible
 
 if TYPE_CHECKING:
     from lakecli.repository.reading.outside_counts import CountedPlace
@@ -23,11 +23,7 @@ _ESCAPES: Final = {
     "\v": "\\v",
     "\f": "\\f",
     "\r": "\\r",
-    '"': '\\"',
-    "\\": "\\\\",
 }
-_CONTROL: Final = "\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
-"""Characters that control a terminal, as a range of a pattern."""
 _METADATA_KEY_WIDTH = 18
 _SHOWN_PLACES: Final = 20
 _NO_CONTENT_TYPE: Final = "application/octet-stream"
@@ -78,18 +74,15 @@ def rfc3339(when: datetime) -> str:
 def quote_path(path: bytes | str) -> str:
     r"""Return a path as git prints it: unchanged, or quoted if a terminal could misread it.
 
-    Quoted are paths with control characters, double quotes, backslashes, marks that change the
-    direction of writing, or bytes that are not UTF-8: ``"a\nb"``, ``"\377"``.
+    Quoted are paths with double quotes, backslashes, bytes that are not UTF-8, or characters that
+    a reader does not see: ``"a\nb"``, ``"\377"``, ``"a\342\200\213b"``.
     """
     text = path if isinstance(path, str) else path.decode("utf-8", "surrogateescape")
-    if text.isprintable() and '"' not in text and "\\" not in text:
-        return text
-    quoted, count = re.subn(f'["\\\\{_CONTROL}]', _escape, text)
-    return f'"{quoted}"' if count else text
+    quoted = escape_hidden(text.replace("\\", "\\\\").replace('"', '\\"'), _escape)
+    return text if quoted == text else f'"{quoted}"'
 
 
-def _escape(match: re.Match[str]) -> str:
-    character = match[0]
+def _escape(character: str) -> str:
     return _ESCAPES.get(character) or _octal(character)
 
 
@@ -102,30 +95,25 @@ def _octal(character: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a message with control characters escaped, so that it stays on one line."""
-    return text if text.isprintable() else re.sub(f"[{_CONTROL}]", _escape, text)
+    """Return a message with hidden characters escaped, so that it stays on one line."""
+    return escape_hidden(text, _escape)
 
 
 def harmless(text: str) -> str:
-    """Return text with control characters escaped, except tabs and line feeds."""
-    if text.replace("\n", "").replace("\t", "").isprintable():
+    """Return text with hidden characters escaped, except tabs and line feeds."""
+    if is_visible(text.replace("\n", "").replace("\t", "")):
         return text
-    return re.sub(f"(?![\t\n])[{_CONTROL}]", _escape, text)
+    return escape_hidden(text, lambda found: found if found in "\t\n" else _escape(found))
 
 
 def shell_word(text: str) -> str:
-    """Return a word quoted for bash or zsh, with control characters escaped."""
-    if text.isprintable():
+    """Return a word quoted for bash or zsh, with hidden characters escaped."""
+    if is_visible(text):
         if not any(character in text for character in '"$`\\!'):
             return f'"{text}"'  # as lakectl quotes
         return shlex.quote(text)
-    inside = re.sub(f"['\\\\{_CONTROL}]", _escape_in_shell, text)
+    inside = escape_hidden(text.replace("\\", "\\\\").replace("'", "\\'"), _octal)
     return f"$'{inside}'"
-
-
-def _escape_in_shell(match: re.Match[str]) -> str:
-    character = match[0]
-    return f"\\{character}" if character in "'\\" else _octal(character)
 
 
 def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:
@@ -139,9 +127,7 @@ def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:
 
 
 def _shown_message(commit: Commit) -> str:
-    """Return a message in its lines, with control characters escaped."""
-    if commit.message.isprintable():
-        return commit.message
+    """Return a message in its lines, with hidden characters escaped."""
     return "\n".join(one_line(line.expandtabs()) for line in commit.message.split("\n"))
 
 

@@ -23,11 +23,11 @@ from itertools import chain, islice, starmap
 from math import ceil
 from string import ascii_letters, digits
 from typing import Final, NamedTuple
-from unicodedata import category
 
 from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory
+from lakecli.base.visibility import escape_hidden
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.repository.contract import Repository
@@ -370,8 +370,6 @@ PARTS: Final = ".lakecli-parts"
 _TO_ESCAPE: Final = re.compile(rb"[^ -~]|['\\]")
 _IN_URL: Final = f"{ascii_letters}{digits}._~:/?[]@!$&()*+,;=%-".encode()
 _NOT_IN_URL: Final = re.compile(f"[^{re.escape(_IN_URL.decode())}]")
-_MISLEADING: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""The Unicode categories of invisible characters and of those that reorder text."""
 
 _SURROGATE_BYTES: Final = ("\udc80", "\udcff")
 """The first and the last surrogate that a byte which is not UTF-8 is decoded to."""
@@ -417,22 +415,17 @@ def _percent(match: re.Match[str]) -> str:
 
 
 def readable(name: bytes) -> str:
-    r"""Escape a name for people: invisible characters, and those that reorder text.
+    r"""Escape the characters of a name that a reader does not see.
 
     Examples are ``\n``, ``\u202e``, and ``\xff`` for a byte that is not UTF-8; backslashes are
     doubled.
     """
-    text = os.fsdecode(name)
-    if text.isascii() and text.isprintable() and "\\" not in text:
-        return text
-    return "".join(map(_readable, text))
+    return escape_hidden(os.fsdecode(name).replace("\\", "\\\\"), _hidden)
 
 
-def _readable(character: str) -> str:
+def _hidden(character: str) -> str:
     if _SURROGATE_BYTES[0] <= character <= _SURROGATE_BYTES[1]:
         return "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
-    if character != "\\" and category(character) not in _MISLEADING:
-        return character
     return character.encode("unicode_escape").decode("ascii")
 
 

@@ -39,6 +39,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from lakecli.base.visibility import IGNORABLE
 from lakecli.errors import UsageError
 
 IGNORE_FILE: Final = b".lakefsignore"
@@ -333,12 +334,6 @@ _OWN: Final = re.compile(
     rb"[ .]*(?:[/\\:]|\Z)",
     re.IGNORECASE,
 )
-_NOT_SHOWN: Final = (
-    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff]"
-)
-"""What Unicode lets a comparison ignore (``Default_Ignorable_Code_Point``), as HFS+ and ext4 do."""
 
 
 def is_own(relative: bytes) -> bool:
@@ -353,8 +348,8 @@ def is_own(relative: bytes) -> bool:
 
 
 def _folded(relative: bytes) -> bytes:
-    """Return a path as a file system reads it that ignores case and what is not shown."""
+    """Return a path as HFS+ and ext4 compare it where they ignore case and what is not shown."""
     from unicodedata import normalize
 
-    text = re.sub(_NOT_SHOWN, "", relative.decode("utf-8", "surrogateescape"))
+    text = re.sub(IGNORABLE, "", relative.decode("utf-8", "surrogateescape"))
     return normalize("NFD", text).casefold().encode("utf-8", "surrogateescape")

@@ -244,3 +244,9 @@ def test_a_bucket_without_a_clone_is_not_asked(cli: Cli, demo: Demo) -> None:
 def test_files_of_a_linked_directory_are_no_namespace(root: Path) -> None:
     assert asked("path-or-file@", f"{root}/sub/b") == [f"{root}/sub/b c"]
     assert asked("path-or-file@", "sub/") == ["sub/b c", "sub/it's"]
+
+
+def test_a_name_that_is_not_seen_whole_is_not_offered(demo: Demo) -> None:
+    names = ("hidden", "hid\u200bden", "hid\U000e0041den", "hid\ufe0fden", "hid\x1bden")
+    demo.stage(dict.fromkeys(names, "x"))
+    assert asked("path", f"{DEMO}main/h") == [f"{DEMO}main/hidden"]

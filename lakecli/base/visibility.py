@@ -1,0 +1,41 @@
+"""Which characters of a text a reader sees: one rule for terminals, pages, scripts and completion.
+
+A character that is not visible can hide what a name is, change the direction of the text around
+it, or control a terminal. So it is escaped wherever people read text from a bucket.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+IGNORABLE: Final = (
+    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
+"""What Unicode lets a program not show or compare (``Default_Ignorable_Code_Point``)."""
+
+_BLANK: Final = "[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]"
+"""Spaces that have a width, which `str.isprintable` does not count."""
+
+
+def is_visible(text: str) -> bool:
+    """Return whether a reader sees every character of a text."""
+    if text.isascii():
+        return text.isprintable()
+    if re.search(IGNORABLE, text):
+        return False
+    return text.isprintable() or re.sub(_BLANK, " ", text).isprintable()
+
+
+def escape_hidden(text: str, escape: Callable[[str], str]) -> str:
+    """Return a text with `escape` applied to each character that a reader does not see."""
+    if is_visible(text):
+        return text
+    return re.sub("[^ -~]", lambda found: _escaped(found[0], escape), text)
+
+
+def _escaped(character: str, escape: Callable[[str], str]) -> str:
+    return character if is_visible(character) else escape(character)
