@@ -5,6 +5,7 @@
     runner          runners apply a function to the parts of a plan; where parts find objects
     spark_runner    the runner on Spark
     session         start Spark: its settings, its log, its Java, and whether a master answers
+    working_directory  where an embedded Spark works; relative paths made absolute
     executors       wait for executors, and check what each of them has
     scratch         large results of executors; results in the order of the parts
     errors_as_json  lakecli's errors as JSON, sent from an executor to the driver

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakecli.base.directories import make_private
+from lakecli.engine.working_directory import SAFE_PATH, absolute_places, spark_home
 from lakecli.errors import Unreachable, Unsupported, UsageError, install_command
 
 TIMEOUT: Final = 8.0
@@ -202,6 +203,7 @@ def start_session(
     try:
         import pandas as pd  # noqa: F401 - Spark asks for both only when it needs them
         import pyarrow as pa  # noqa: F401
+        import pyspark
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -212,6 +214,7 @@ def start_session(
         return SparkSession.builder.getOrCreate(), None
     directory = cache or _private_directory()
     log = directory / "spark.log"
+    conf = {f"spark.executorEnv.{SAFE_PATH}": "1", **conf}
     if _SUBMITTED in environ:
         given = {"spark.master": master} if master else {}
         with _own_interrupts():
@@ -224,15 +227,24 @@ def start_session(
         settings[_JAVA_OPTIONS] = f"{_QUICK} {settings.get(_JAVA_OPTIONS, '')}".strip()
     variables = java_settings(environ, directory)
     variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or sys.executable
+    variables["SPARK_HOME"] = environ.get("SPARK_HOME") or str(
+        spark_home(Path(pyspark.__file__).parent)
+    )
+    variables[SAFE_PATH] = "1"
+    place = None
+    if is_embedded and "cluster" not in master:  # whose executors have directories of their own
+        place = _private_directory()
+        variables |= absolute_places({**environ, **variables})
+        settings |= absolute_places(settings)
     if is_embedded:
         # Skips the lookup of this machine's name, which takes seconds and needs a network.
         variables |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
         settings.setdefault("spark.driver.host", "localhost")
     with _set(variables), _own_interrupts():
-        return _launch(settings, log), log
+        return _launch(settings, log, place), log
 
 
-def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
+def _launch(settings: Mapping[str, str], log: Path, place: Path | None = None) -> Any:  # noqa: ANN401
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
@@ -247,9 +259,9 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
             make_private(log.parent)
             with log.open("wb") as output:
                 # Not to this process's standard output, which may have to be valid JSON.
-                streams = {"stdout": output, "stderr": output}
+                process = {"stdout": output, "stderr": output, "cwd": place}
                 with _uninterrupted() as started:
-                    gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
+                    gateway = launch_gateway(conf, popen_kwargs=process)  # type: ignore[no-untyped-call]
                     if gateway.proc is not None:  # spark-submit started it otherwise
                         started.append(gateway.proc)
         context = SparkContext(conf=conf, gateway=gateway)

@@ -12,7 +12,7 @@ import os
 import pwd
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.errors import UsageError
@@ -233,6 +233,10 @@ class Settings:
         return tuple(dict.fromkeys(found))
 
 
+GIT: Final = ("git", "-c", "safe.bareRepository=explicit")
+"""Git that takes no directory of downloaded files for a bare repository, and its settings."""
+
+
 def committer(settings: Settings, environ: Mapping[str, str]) -> str:
     """Return ``Name <email>``; each part from the settings, else from git.
 
@@ -254,7 +258,7 @@ def git_user(environ: Mapping[str, str]) -> dict[str, str]:
 
     try:
         answer = subprocess.run(
-            ["git", "config", "--null", "--get-regexp", r"^user\.(name|email)$"],
+            [*GIT, "config", "--null", "--get-regexp", r"^user\.(name|email)$"],
             env=dict(environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lakecli.repository.transfer.ignore_patterns import LINK_FILE
+from lakecli.settings.settings import GIT
 
 MARKER: Final = "# ignored by lakectl local"
 _END: Final = "# end of what lakectl local ignores"
@@ -48,7 +49,7 @@ def _git(directory: Path, environ: Mapping[str, str], *words: str) -> str:
     """Return the answer of git; ``""`` if there is none."""
     try:
         done = subprocess.run(
-            ["git", *words],
+            [*GIT, *words],
             cwd=directory,
             env=dict(environ),
             stdin=subprocess.DEVNULL,

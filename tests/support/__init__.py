@@ -17,6 +17,7 @@
     crashes                      commands whose process is killed at a named step
     disk                         what a disk holds after a power cut; what a process has open
     forge, forgeries             namespaces written byte for byte by an attacker
+    canaries                     files of every name that a program could load, which say so
     jail                         buckets in memory, and a record of what a command touched
     graphs, histories            commit graphs from a line of text; histories of many commits
     collection                   states of garbage collection

@@ -43,6 +43,7 @@ PLACES = {
     "meetings": "meetings",
     "protocol": "meetings",
     "cli/out/test_escapes.py": "meetings",
+    "cli/test_current_directory.py": "meetings",
     "cli/test_hostile_input.py": "meetings",
     "gc/test_protocol.py": "meetings",
     "repository/lakefs/test_bad_dumps.py": "meetings",

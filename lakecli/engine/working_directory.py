@@ -1,0 +1,57 @@
+"""Where an embedded Spark works, and what relative paths mean there.
+
+Spark starts Python as ``python -m …`` in the directory of its Java process, and Python searches
+that directory first for every module. Where a user has downloaded objects, these would run. So
+Java starts in an empty directory, and Python does not search its own one; relative paths in
+variables and settings become absolute first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+SAFE_PATH: Final = "PYTHONSAFEPATH"
+"""The variable by which Python does not search its directory for modules, from 3.11 on."""
+
+_PLACES: Final = re.compile(
+    r"(path|dirs?|home|files?|bundle|credentials|jars|archives|(key|trust)store|keytab|python"
+    r"|\bte?mp|ivy|ivysettings|(kube|krb5_|sdk_)config)\Z",
+    re.IGNORECASE,
+)
+"""The end of the name of a variable or setting that holds paths."""
+
+_SCHEME: Final = re.compile(r"[A-Za-z][\w.+-]*:")
+
+
+def absolute_places(values: Mapping[str, str]) -> dict[str, str]:
+    """Return those variables or settings that hold relative paths, with these made absolute.
+
+    An empty entry of a search path, which would be the current directory, is left out.
+    """
+    found = ((name, _absolute(name, text)) for name, text in values.items() if text)
+    return {name: text for name, text in found if text != values[name]}
+
+
+def _absolute(name: str, text: str) -> str:
+    if not _PLACES.search(name):
+        return text
+    if name.lower().endswith("path") and "://" not in text:
+        return os.pathsep.join(map(_path, filter(None, text.split(os.pathsep))))
+    if name.lower().endswith("python") and "/" not in text:
+        return text  # a program in PATH
+    return ",".join(each if _SCHEME.match(each) else _path(each) for each in text.split(","))
+
+
+def _path(text: str) -> str:
+    is_relative = text and not text.startswith(("/", "~"))
+    return os.path.join(os.getcwd(), text) if is_relative else text  # noqa: PTH109, PTH118 - as typed
+
+
+def spark_home(package: Path) -> Path:
+    """Return the Spark of a PySpark package; PySpark's own search begins at ``../``."""
+    found = (package / "spark-distribution", package, package.parents[1])
+    return next((each for each in found if (each / "bin/spark-submit").is_file()), package)
