@@ -167,6 +167,8 @@ class Translator(ABC):
         """Return what an error of an SDK is in our words, or ``None`` for any other error."""
         if isinstance(error, UnusableAnswerError):
             return self.unusable(str(error), key)
+        if isinstance(error, RecursionError):  # of a parser of the SDK
+            return self.unusable("it is nested too deep", key)
         if isinstance(error, RangeIgnoredError):
             return self.error(NO_RANGES, key)
         found = self._of_answer(error, key, may_be_absent=may_be_absent)

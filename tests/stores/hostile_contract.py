@@ -6,6 +6,8 @@ once, and a table of what differs between the clouds.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pytest
@@ -43,6 +45,17 @@ NO_ANSWERS: dict[str, Answer] = {
     "a text": Answer(body=b"OK", headers={"Content-Type": "text/plain"}),
 }
 """Answers with status 200 that come from no store."""
+
+_DEPTH = 5_000
+DEEP = (
+    Answer(body=b"<Error>" * _DEPTH + b"</Error>" * _DEPTH, headers={"Content-Type": "text/xml"}),
+    Answer(
+        body=b'{"error":' * _DEPTH + b"1" + b"}" * _DEPTH,
+        headers={"Content-Type": "application/json"},
+    ),
+    Answer(body=b"[" * _DEPTH + b"]" * _DEPTH, headers={"Content-Type": "application/json"}),
+)
+"""Answers for which a parser that calls itself has no stack."""
 
 FLOOD = 6 << 30
 """Bytes of an answer that is too long; most of it is never sent."""
@@ -116,6 +129,23 @@ class HostileContract:
         )
         for call in calls:
             with pytest.raises(Unreachable):
+                call(store)
+
+    @pytest.mark.parametrize("status", [200, 403, 500])
+    @pytest.mark.parametrize("deep", DEEP, ids=("XML", "JSON", "list"))
+    def test_an_answer_that_is_nested_too_deep_is_an_error_of_ours(
+        self, store: Any, server: StubServer, deep: Answer, status: int
+    ) -> None:
+        server.answers = [replace(deep, status=status)]
+        calls: tuple[Call, ...] = (
+            lambda store: list(store.list()),
+            lambda store: store.get("k", start=0, length=1),
+            lambda store: store.put_new("k", b"body"),
+            lambda store: store.delete(["k", "l"]),
+            lambda store: store.uploads().start("k"),
+        )
+        for call in calls:
+            with pytest.raises(LakeError) if status > 200 else suppress(LakeError):
                 call(store)
 
     def test_a_listing_that_does_not_say_that_it_ends_is_an_error(

@@ -118,6 +118,8 @@ class AzureTranslator(Translator):
         return self.error(self.words_of(code, status), key, code=code or str(status), text="")
 
     def _of_answer(self, error: Any, key: str, *, may_be_absent: bool) -> LakeError | None:  # noqa: ANN401 - its class is the SDK's
+        while isinstance(error, TypeError | AttributeError):
+            error = error.__context__  # the SDK fails at a refusal in XML that has no message
         status = getattr(error, "status_code", None)
         if not isinstance(status, int):
             return None

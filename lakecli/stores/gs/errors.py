@@ -141,7 +141,7 @@ def _explained(error: Exception) -> tuple[str, str]:
         details = response.json()["error"]
         reasons = details.get("errors") or [{}]
         return str(reasons[0].get("reason", "")), one_line(str(details.get("message", "")))
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError):
         pass
     text = getattr(response, "text", "") or ""
     said = {name: unescape(found) for name, found in _OF_XML.findall(text)}
