@@ -99,12 +99,13 @@ class RecordLines(Iterator[AnyStr]):
         self._left = self._max_size
 
 
-def parse_json(data: bytes | str, *, max_size: int = MAX_SIZE) -> Any:  # noqa: ANN401 - whatever JSON can be
+def parse_json(data: bytes | str, *, max_size: int = MAX_SIZE, max_depth: int = MAX_DEPTH) -> Any:  # noqa: ANN401 - whatever JSON can be
     """Parse a JSON document.
 
     Args:
         data: the document; bytes are UTF-8.
         max_size: bytes of the document, at most.
+        max_depth: nested arrays and objects, at most.
 
     Raises:
         Unparsable: it is too large, too deep or not JSON, has a number that is too long or not
@@ -113,7 +114,7 @@ def parse_json(data: bytes | str, *, max_size: int = MAX_SIZE) -> Any:  # noqa: 
     encoded = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(encoded) > max_size:
         raise Unparsable(f"it has {len(encoded):,} bytes, at most {max_size:,} are read")
-    _check_depth(encoded)
+    _check_depth(encoded, max_depth)
     try:
         text = encoded.decode() if isinstance(data, bytes) else data
         return json.loads(
@@ -188,16 +189,16 @@ def parse_yaml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[Any, Any]:
     return found
 
 
-def _check_depth(data: bytes) -> None:
-    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+def _check_depth(data: bytes, limit: int) -> None:
+    if data.count(b"[") + data.count(b"{") <= limit:
         return
     depth = 0
     for found in re.finditer(_TOKENS, data, re.DOTALL):
         token = found[0]
         if token in (b"[", b"{"):
             depth += 1
-            if depth > MAX_DEPTH:
-                raise Unparsable(f"it is nested deeper than {MAX_DEPTH} levels")
+            if depth > limit:
+                raise Unparsable(f"it is nested deeper than {limit} levels")
         elif token in (b"]", b"}"):
             depth -= 1
 

@@ -23,12 +23,12 @@ from lakecli.repository.reading.addresses import split_pin
 from lakecli.spark.partition_values import KEY, PartitionValues
 from lakecli.spark.private_names import jvm_of, session_state
 from lakecli.spark.schemas import (
+    check_recorded,
     first_file,
+    footer_of,
     infer_parquet,
     merges_schemas,
-    recorded_schema,
     schema_of_frame,
-    stored_schema,
 )
 from lakecli.spark.sessions import is_connect, lower_case, quoted
 from lakecli.spark.table_files import TableFile, is_read, packing_of
@@ -78,9 +78,8 @@ class NativeReading:
                 self._paths(files)
                 return infer_parquet(self._spark, location, files, merges=True)
             files = [first_file(files)]
-            if is_connect(self._spark):
-                # PySpark makes types of what the server sends without a check.
-                recorded_schema(stored_schema(location, files[0]), files[0].name)
+            # Spark makes types of what a file records without a check.
+            check_recorded(footer_of(location, files[0]), files[0].name)
         reader = self._spark.read.format(self._format).options(**self._options)
         return schema_of_frame(reader.load(self._paths(files)), files[0].name)
 

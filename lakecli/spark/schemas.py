@@ -8,7 +8,6 @@ Connect there is no JVM; there the schema must be recorded in the file, as Spark
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
@@ -24,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.retry import DRIVERS, Retries
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import Unsupported, UsageError
@@ -36,6 +36,20 @@ Fold = Callable[[str], str]
 
 _ROW_METADATA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 GIVE_SCHEMA: Final = 'give the schema: schema="id INT, …"'
+
+_MAX_SIZE: Final = 64 << 20
+"""Bytes of a schema as JSON, at most."""
+
+_MAX_DEPTH: Final = 192
+"""Nested arrays and objects of a schema as JSON, at most: a struct in a struct takes three of them,
+for which PySpark and Arrow call themselves a few times each."""
+
+_KNOWN_TYPES: Final = tuple(
+    (f"org.apache.spark.{place}.{name}", f"pyspark.{place}.{name}")
+    for place in ("ml.linalg", "mllib.linalg")
+    for name in ("VectorUDT", "MatrixUDT")
+)
+"""The user-defined types of Spark itself: the classes that Java and Python load for them."""
 
 
 class TypeMismatch(Exception):
@@ -106,8 +120,10 @@ def _by_converter(
     converter = package.ParquetToSparkSchemaConverter(conf)
 
     def convert(scratch: Path, file: TableFile) -> Any:  # noqa: ANN401 - a StructType of the JVM
+        footer = footer_of(location, file)
+        check_recorded(footer, file.name)
         copy = scratch / str(id(file))
-        copy.write_bytes(_footer(location, file))
+        copy.write_bytes(footer)
         path = jvm.org.apache.hadoop.fs.Path(copy.as_uri())
         source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, hadoop)
         opened = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
@@ -124,7 +140,8 @@ def _by_converter(
     return schema_of_json(merged.json(), files[0].name)
 
 
-def _footer(location: StoreLocation, file: TableFile) -> bytes:
+def footer_of(location: StoreLocation, file: TableFile) -> bytes:
+    """Return the footer of a Parquet file, as a file that has no data."""
     return Retries(DRIVERS).call(partial(read_footer, location, file))
 
 
@@ -164,16 +181,27 @@ def recorded_in(location: StoreLocation, file: TableFile) -> StructType:
 
 def stored_schema(location: StoreLocation, file: TableFile) -> pa.Schema:
     """Return the schema of a Parquet file, with what its footer records."""
+    return _read(pq.read_schema, footer_of(location, file), file.name)
+
+
+def _read(read: Callable[[pa.BufferReader], Any], footer: bytes, name: str) -> Any:  # noqa: ANN401
     try:
-        return pq.read_schema(pa.BufferReader(_footer(location, file)))
-    except pa.ArrowException as error:
-        raise UsageError(f"cannot read the schema of {file.name}: {error}") from error
+        return read(pa.BufferReader(footer))
+    except (pa.ArrowException, OSError) as error:  # Arrow raises both
+        raise UsageError(f"cannot read the schema of {name}: {error}") from error
+
+
+def check_recorded(footer: bytes, name: str) -> None:
+    """Refuse a footer that records a schema which Spark should not see; see `schema_of_json`."""
+    recorded = (_read(pq.read_metadata, footer, name).metadata or {}).get(_ROW_METADATA)
+    if recorded is not None:
+        _parsed(recorded, name)
 
 
 def recorded_schema(stored: pa.Schema, name: str) -> StructType | None:
     """Return the schema that Spark or lakecli recorded; ``None`` without one.
 
-    One that is damaged, or that names a class that is not one of PySpark, is refused.
+    One that is damaged, or that names a class other than those of Spark's own types, is refused.
     """
     recorded = (stored.metadata or {}).get(_ROW_METADATA)
     if recorded is None:
@@ -189,12 +217,21 @@ def recorded_schema(stored: pa.Schema, name: str) -> StructType | None:
 def schema_of_json(text: str | bytes, name: str) -> StructType:
     """Return the schema that Spark describes as JSON, all columns nullable.
 
-    PySpark imports the class of a user-defined type, or runs it if the JSON contains it. So one
-    that is not one of PySpark is refused, as `Unsupported`.
+    Java loads the class of a user-defined type, and PySpark imports its module, or runs the class
+    if the JSON contains it. So all but Spark's own types are refused, as `Unsupported`.
     """
-    parsed = json.loads(text)
+    return cast("StructType", nullable(StructType.fromJson(_parsed(text, name))))
+
+
+def _parsed(text: str | bytes, name: str) -> dict[str, Any]:
+    try:
+        parsed = parse_json(text, max_size=_MAX_SIZE, max_depth=_MAX_DEPTH)
+    except Unparsable as error:
+        raise UsageError(
+            f"the schema of {name} is damaged or too large: {error}", hint=GIVE_SCHEMA
+        ) from None
     _check_classes(parsed, name)
-    return cast("StructType", nullable(StructType.fromJson(parsed)))
+    return cast("dict[str, Any]", parsed)
 
 
 def schema_of_frame(frame: DataFrame, name: str) -> StructType:
@@ -212,8 +249,10 @@ def _check_classes(parsed: Any, name: str) -> None:  # noqa: ANN401 - JSON
     while waiting:
         each = waiting.pop()
         if isinstance(each, dict):
-            is_own = str(each.get("pyClass", "")).startswith("pyspark.")
-            if each.get("type") == "udt" and ("serializedClass" in each or not is_own):
+            classes = each.get("class"), each.get("pyClass")
+            if each.get("type") == "udt" and (
+                classes not in _KNOWN_TYPES or "serializedClass" in each
+            ):
                 raise Unsupported(
                     f"{name} has a column of a type that a program defined: "
                     f"{each.get('pyClass') or each.get('class')}",

@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from functools import partial
+from importlib import import_module
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from lakecli.errors import LakeWarning, NotFound, PermissionDenied, Unsupported,
 from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.spark import fetched_reading, read_entries, read_table
+from lakecli.spark import fetched_reading, read_entries, read_table, register
 from lakecli.spark.fetched_reading import FileReader
 from lakecli.spark.native_reading import NativeReading
 from lakecli.spark.partition_values import (
@@ -32,7 +33,13 @@ from lakecli.spark.partition_values import (
     prune,
     split_directory,
 )
-from lakecli.spark.schemas import recorded_schema, schema_of_json, serialised
+from lakecli.spark.schemas import (
+    GIVE_SCHEMA,
+    arrow_schema,
+    recorded_schema,
+    schema_of_json,
+    serialised,
+)
 from lakecli.spark.sessions import check_planner, read_parts
 from lakecli.spark.table_files import TableFile
 from tests.support.lakes import stage
@@ -45,6 +52,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("spark")
 
 KEY = "org.apache.spark.sql.parquet.row.metadata"
+VECTOR = {
+    "type": "udt",
+    "class": "org.apache.spark.ml.linalg.VectorUDT",
+    "pyClass": "pyspark.ml.linalg.VectorUDT",
+    "sqlType": "long",
+}
+MERGES: dict[str, Any] = {"native": False, "options": {"mergeSchema": True}}
 
 
 def test_directories_that_a_condition_rules_out(spark: Any) -> None:
@@ -112,6 +126,15 @@ def test_types_that_programs_define_are_not_made(tmp_path: Path) -> None:
         {**kind, "pyClass": "os.X", "serializedClass": "Y29zCnN5c3RlbQo="},
         {**kind, "pyClass": "this.X"},
         {**kind, "pyClass": "pyspark.ml.linalg.None", "serializedClass": "gASVAAAA"},
+        {**kind, "pyClass": "pyspark.shell.X"},
+        {**kind, "pyClass": "pyspark.testing.objects.ExamplePointUDT"},
+        {**kind, "pyClass": "pyspark.ml.linalg.VectorUDT"},
+        {**VECTOR, "class": "org.apache.spark.mllib.linalg.VectorUDT"},
+        {**VECTOR, "class": "java.util.concurrent.ForkJoinPool"},
+        {**VECTOR, "pyClass": "pyspark.ml.linalg.VectorUDT "},
+        {**VECTOR, "serializedClass": "gASVAAAA"},
+        {**kind, "class": [], "pyClass": {}},
+        {"type": "udt"},
     ]
     for each in bad:
         for nested in (each, {"type": "array", "elementType": each, "containsNull": True}):
@@ -123,16 +146,46 @@ def test_types_that_programs_define_are_not_made(tmp_path: Path) -> None:
             with pytest.raises(Unsupported, match="type that a program defined"):
                 recorded_schema(stored, "f")
     assert not canary.exists()
-    assert "this" not in sys.modules
+    assert not {"this", "pyspark.shell"} & {*sys.modules}
     with pytest.raises(UsageError, match="is damaged"):
         recorded_schema(pa.schema([], {KEY: "{"}), "f")
+
+
+@pytest.mark.parametrize("name", ["VectorUDT", "MatrixUDT"])
+@pytest.mark.parametrize("place", ["ml.linalg", "mllib.linalg"])
+def test_types_of_spark_itself_are_known(place: str, name: str) -> None:
+    kind = getattr(import_module(f"pyspark.{place}"), name)()
+    schema = StructType([StructField("v", kind)])
+    assert schema_of_json(schema.json(), "f") == schema
+
+
+def nested(depth: int) -> str:
+    """Return a schema in which a struct is in a struct, so many times."""
+    before = '{"type":"struct","fields":[{"name":"a","nullable":true,"metadata":{},"type":'
+    return before * depth + '"long"' + "}]}" * depth
+
+
+def test_a_schema_that_is_nested_too_deep_is_refused() -> None:
+    stored = pa.schema([], {KEY: nested(60)})
+    schema = recorded_schema(stored, "f")
+    assert schema is not None
+    assert pa.ipc.read_schema(pa.py_buffer(serialised(arrow_schema(schema)))) is not None
+    for depth in (70, 2_000, 100_000):
+        with pytest.raises(UsageError, match="nested deeper than 192 levels") as error:
+            recorded_schema(pa.schema([], {KEY: nested(depth)}), "f")
+        assert error.value.hint == GIVE_SCHEMA
 
 
 def _keep(repository: Repository, source: Path, table: pa.Table) -> None:
     source.mkdir()
     pq.write_table(table, source / "f.parquet")
-    upload_tree(repository, "main", b"t", source=source, options=UploadOptions())
+    upload_tree(repository, "main", source.name.encode(), source=source, options=UploadOptions())
     commit(repository, "main", message="Table", committer="test")
+
+
+def _text_of(kind: dict[str, str]) -> str:
+    field = {"name": "v", "type": kind, "nullable": True, "metadata": {}}
+    return json.dumps({"type": "struct", "fields": [field]})
 
 
 def test_such_a_file_is_refused_by_each_reader(
@@ -142,14 +195,20 @@ def test_such_a_file_is_refused_by_each_reader(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kind = {"type": "udt", "pyClass": "this.X", "serializedClass": "Lg==", "sqlType": "long"}
-    field = {"name": "v", "type": kind, "nullable": True, "metadata": {}}
-    text = json.dumps({"type": "struct", "fields": [field]})
-    table = pa.table({"v": [1]}).replace_schema_metadata({KEY: text})
-    _keep(repository, tmp_path / "t", table)
-    for native in (None, True, False):
-        with pytest.raises(Unsupported, match="type that a program defined"):
-            read_table(spark, "lakefs://demo/main/t", native=native, home=home)
+    register(spark, home=home)
+    python = {"type": "udt", "pyClass": "this.X", "serializedClass": "Lg==", "sqlType": "long"}
+    java = {"type": "udt", "class": "java.lang.Object"}
+    texts = [_text_of(kind) for kind in (python, java)] + [nested(2_000)]
+    for number, text in enumerate(texts):
+        table = pa.table({"v": [1]}).replace_schema_metadata({KEY: text})
+        _keep(repository, tmp_path / str(number), table)
+        uri = f"lakefs://demo/main/{number}"
+        match = "nested deeper" if number == 2 else "type that a program defined"
+        for options in (*({"native": each} for each in (None, True, False)), MERGES):
+            with pytest.raises((Unsupported, UsageError), match=match):
+                read_table(spark, uri, home=home, **options)
+        with pytest.raises(PySparkException, match=match):
+            spark.range(1).toDF("v").write.format("lakefs").mode("append").save(uri)
     assert "this" not in sys.modules
 
 
