@@ -444,15 +444,17 @@ def opened(file: ManifestFile) -> Iterator[BinaryIO]:
         ObjectNotFound: the file does not exist.
         IntegrityError: the file is not of its kind, or damaged.
     """
-    problems: tuple[type[Exception], ...] = (gzip.BadGzipFile, zlib.error, EOFError)
+    problems: tuple[type[Exception], ...] = (OSError, zlib.error, EOFError)
     if file.kind == PARQUET:
         import pyarrow as pa
 
-        problems = (pa.ArrowException,)
+        problems = (OSError, pa.ArrowException)
     stream = open_object(file.uri, file.account)
     try:
         yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if file.is_gzip else stream
     except problems as error:
+        if getattr(error, "errno", None) is not None:
+            raise  # those about the contents, of Arrow and gzip, have no number
         lines = str(error).splitlines()
         raise IntegrityError(
             f"cannot read {file.uri} as {file.kind}: {lines[0] if lines else 'it ends too soon'}",

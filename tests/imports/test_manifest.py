@@ -204,6 +204,16 @@ def test_wrong_values(
         run(repository, write_csv(tmp_path / "x.csv", [row_of("a", 1) | {field: value}]))
 
 
+def test_a_footer_that_arrow_cannot_decode_is_damage(
+    repository: Repository, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.parquet"
+    footer = b"\x15\x02\x1f" + b"\xff" * 20
+    file.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(IntegrityError, match=r"cannot read .*x\.parquet as parquet"):
+        run(repository, file)
+
+
 def test_missing_values_are_refused(repository: Repository, tmp_path: Path) -> None:
     found = [row_of("a", 1), row_of("b", 2) | {"checksum": None}]
     for source in (
