@@ -15,6 +15,7 @@
     ├── IntegrityError       do not use these bytes; run fsck
     ├── PermissionDenied     fix credentials, permissions or ownership
     ├── Unreachable          wait, or fix the network, the disk or the endpoint
+    │   └── Unresponsive     it was waited for long enough
     ├── NothingToDo          there is no change to record
     └── OutcomeUnknown       it is unknown whether it took effect; ask again
 
@@ -149,6 +150,10 @@ class Unreachable(LakeError):
     """A store or disk does not answer, or has no space left."""
 
     kind = ErrorKind.UNREACHABLE
+
+
+class Unresponsive(Unreachable):
+    """A store answers more slowly than the settings allow; it was waited for long enough."""
 
 
 class NothingToDo(LakeError):

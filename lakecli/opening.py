@@ -1,9 +1,9 @@
 """Opening a lake and its repositories without a command line: the library, fsspec and Spark.
 
 The settings are those of the command line, from the environment and the configuration file. Of
-them the library uses ``cache.size``, ``cache.memory``, ``sync``, ``trust.addresses``, and
-``profile``, ``endpoint`` and ``region`` of repositories, and ``user.name`` and ``user.email`` for
-the shared reflog.
+them the library uses ``cache.size``, ``cache.memory``, ``network.timeout``, ``network.min_rate``,
+``sync``, ``trust.addresses``, and ``profile``, ``endpoint`` and ``region`` of repositories, and
+``user.name`` and ``user.email`` for the shared reflog.
 """
 
 from __future__ import annotations

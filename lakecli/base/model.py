@@ -37,17 +37,24 @@ __all__ = [
 
 
 class Account(NamedTuple):
-    """How the S3 buckets of one repository are accessed, in place of what AWS's tools would use.
+    """How the buckets of one repository are accessed.
+
+    The first three are about S3, in place of what AWS's tools would use; the others about any
+    cloud.
 
     Attributes:
         profile: of ``~/.aws/config``; ``""``: the environment's variables, or the default profile.
         endpoint: URL of a server; ``""``: that of the profile or of the environment.
         region: of the buckets; ``""``: the one that each bucket has.
+        timeout: seconds for what comes before the body of an answer, and for each silence.
+        min_rate: bytes of a body in a second, at least; see `lakecli.stores.answer_limits`.
     """
 
     profile: str = ""
     endpoint: str = ""
     region: str = ""
+    timeout: float = 60.0
+    min_rate: int = 1 << 10
 
 
 NO_ACCOUNT: Final = Account()

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeVar
 
-from lakecli.errors import Unreachable
+from lakecli.errors import Unreachable, Unresponsive
 
 T = TypeVar("T")
 
@@ -106,13 +106,15 @@ class Retries(NamedTuple):
         """Return what `attempt` returns, repeated while the store is unreachable.
 
         Raises:
-            Unreachable: the last attempt failed, too.
+            Unreachable: the last attempt failed, too, or a second one was too slow.
         """
         error: Unreachable | None = None
         for _ in self.attempts():
             try:
                 return attempt()
             except Unreachable as failed:
+                if isinstance(failed, Unresponsive) and isinstance(error, Unresponsive):
+                    raise
                 error = failed
         assert error is not None  # a policy has one attempt at least
         raise error

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import ClassVar, Final, NamedTuple
 
 from lakecli.base.layout import DOCTOR
-from lakecli.base.model import NO_METADATA
+from lakecli.base.model import NO_ACCOUNT, NO_METADATA, Account
 from lakecli.doctor import checks
 from lakecli.doctor.checks import Check, CheckVerdict, ScratchObjects, failed, ok, skipped, warning
 from lakecli.errors import (
@@ -49,9 +49,6 @@ LEFT_AFTER: Final = timedelta(hours=1)
 _MAX_LISTED: Final = 1_000
 _URL_LIFETIME: Final = timedelta(days=7)
 _CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatectl set-ntp true`"
-
-TIMEOUT: Final = 30.0
-"""Seconds to connect, and between two pieces of an answer."""
 
 MAX_BODY: Final = 1 << 16
 """Bytes of a response that are read, at most."""
@@ -88,10 +85,14 @@ class FetchedUrl(NamedTuple):
         return Refused(f"a signed URL was answered by {answer}")
 
 
-def fetch(url: str) -> FetchedUrl:
+def fetch(url: str, access: Account = NO_ACCOUNT) -> FetchedUrl:
     """Get a URL, without credentials, retries and redirects.
 
     Proxies come from the environment.
+
+    Args:
+        url: of the object.
+        access: how slowly the server may answer.
 
     Raises:
         Unreachable: no response. The message does not contain the URL, which is a secret.
@@ -100,6 +101,7 @@ def fetch(url: str) -> FetchedUrl:
     from urllib3.exceptions import HTTPError, LocationParseError
     from urllib3.util import parse_url
 
+    from lakecli.stores.answer_limits import limits_of
     from lakecli.stores.proxies import open_connections, proxy_of
 
     if not url.startswith(("http://", "https://")):
@@ -111,7 +113,7 @@ def fetch(url: str) -> FetchedUrl:
         raise UsageError("a signed URL is no HTTP URL") from None
     try:
         with (
-            open_connections(proxy, timeout=TIMEOUT, headers=_HEADERS) as connections,
+            open_connections(proxy, limits_of(access), headers=_HEADERS) as connections,
             connections.request(
                 "GET", url, retries=False, preload_content=False, decode_content=False
             ) as answer,

@@ -108,7 +108,7 @@ def environment_hint() -> str:
 def prepare_executors(
     context: Any,  # noqa: ANN401 - a SparkContext, of a package without types
     *,
-    stores: Sequence[tuple[str, ...]],
+    stores: Sequence[tuple[str, str, *tuple[Any, ...]]],
     notice: Callable[[str], None],
     log: Path | None,
 ) -> None:
@@ -223,7 +223,7 @@ def _warning(log: Path | None) -> str:
 def _probe(
     context: Any,  # noqa: ANN401
     group: str,
-    stores: Sequence[tuple[str, ...]],
+    stores: Sequence[tuple[str, str, *tuple[Any, ...]]],
 ) -> list[ExecutorProblem]:
     """Run the probe in every slot, until each executor has answered."""
     probe = _make_probe(lakecli.__version__, list(stores))
@@ -245,7 +245,9 @@ def _probe(
     return list(found.values())
 
 
-def _make_probe(version: str, stores: Sequence[tuple[str, ...]]) -> Callable[[Any], list[Any]]:
+def _make_probe(
+    version: str, stores: Sequence[tuple[str, str, *tuple[Any, ...]]]
+) -> Callable[[Any], list[Any]]:
     """Return the probe; pickled by value, as it is no attribute of this module."""
     modules = MODULES
 

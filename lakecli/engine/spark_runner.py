@@ -104,7 +104,7 @@ class SparkRunner(Runner):
         environ: Mapping[str, str] | None = None,
         cache: Path | None = None,
         quick_start: bool = False,
-        stores: Sequence[tuple[str, ...]] = (),
+        stores: Sequence[tuple[str, str, *tuple[Any, ...]]] = (),
         notice: Callable[[str], None] = lambda _line: None,
         scratch: Scratch | None = None,
     ) -> None:

@@ -38,7 +38,7 @@ from lakecli.base.layout import (
 from lakecli.base.model import NO_METADATA, RefKind
 from lakecli.base.progress import ignore_step
 from lakecli.base.retry import Retries
-from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
+from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable, Unresponsive
 from lakecli.remote.ref_records import (
     MAX_MOVES,
     InvalidRecord,
@@ -277,6 +277,9 @@ class MoveResult(NamedTuple):
 MOST_READS: Final = 8
 """Failed reads in a row after a PUT was sent until its outcome counts as unknown."""
 
+MOST_SLOW: Final = 2
+"""PUTs that a store was too slow to answer until no more are sent."""
+
 
 def look_up_move(store: ObjectStore, intent: Intent) -> MoveResult | None:
     """Determine the outcome of a move that an interrupted command began.
@@ -326,7 +329,7 @@ class RefMove:
         self._ref = ref
         self._new: RemoteRef | None = None
         self._result: MoveResult | LakeError | None = None
-        self._failures = 0
+        self._failures = self._slow_failures = 0
         # Versions for which a PUT was sent and not answered: it may take effect as long as the ref
         # has that version, and never afterwards.
         self._unanswered: set[Version | None] = set()
@@ -401,7 +404,9 @@ class RefMove:
                 self._result = _judge(self._store, self._intent, ref, since=since)
             except LakeError as error:
                 self._error = error
-                if not isinstance(error, Unreachable | ConditionFailed):
+                if isinstance(error, Unresponsive) or not isinstance(
+                    error, Unreachable | ConditionFailed
+                ):
                     break
                 continue
             self._ref = ref
@@ -430,13 +435,16 @@ class RefMove:
     def _fail(self, error: LakeError) -> None:
         self._error = error
         self._failures += 1
+        self._slow_failures += isinstance(error, Unresponsive)
 
     def _may_repeat(self) -> bool:
         """Return whether the move may be sent once more; if not, the last error is the outcome."""
         assert self._error is not None
         attempts = self._retries.policy.attempts
-        if self._failures < attempts and isinstance(
-            self._error, Unreachable | ConditionFailed | NotFound
+        if (
+            self._failures < attempts
+            and isinstance(self._error, Unreachable | ConditionFailed | NotFound)
+            and self._slow_failures < MOST_SLOW
         ):
             return True
         if self._version in self._unanswered:

@@ -155,10 +155,12 @@ def examine_namespace(
     Raises:
         UsageError: a malformed URI or an unsupported scheme.
     """
+    runtime = runtime.for_repository(namespace)
     looking = probe.Probe(
         runtime.open_store(namespace, ""),
         runtime.clock,
         runtime.new_id,
+        fetch=partial(probe.fetch, access=runtime.account(namespace)),
         greet=None if is_local(namespace) else lambda: runtime.find_store(namespace)[0],
     )
 
@@ -211,7 +213,12 @@ def examine_repository(
             limit=home.cache_size,
         )
         yield disk_space(places, free_space)
-        looking = probe.Probe(repository.store, runtime.clock, runtime.new_id)
+        looking = probe.Probe(
+            repository.store,
+            runtime.clock,
+            runtime.new_id,
+            fetch=partial(probe.fetch, access=runtime.account(repository.name)),
+        )
         verdicts: dict[str, CheckVerdict] = {}
         for check in _with_claim(looking, repository):
             verdicts[check.name] = check.verdict

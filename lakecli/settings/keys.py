@@ -70,6 +70,18 @@ def parse_duration(text: str) -> timedelta:
     raise UsageError(f"not a duration: {_shown(text)}", hint="write 90s, 30m, 12h or 7d")
 
 
+def parse_timeout(text: str) -> timedelta:
+    """Return how long to wait for a server.
+
+    Raises:
+        UsageError: it is no duration, or longer than a day.
+    """
+    timeout = parse_duration(text)
+    if timeout > timedelta(days=1):
+        raise UsageError(f"longer than a day: {_shown(text)}", hint="the default is 60s")
+    return timeout
+
+
 def parse_grace(text: str) -> timedelta:
     """Return a grace period of garbage collection.
 
@@ -251,6 +263,8 @@ def parse_places(text: str) -> tuple[str, ...]:
 
 ENVIRONMENT_PREFIX: Final = "LAKECLI_"
 LAKECTL_PREFIX: Final = "LAKECTL_"
+NETWORK_TIMEOUT: Final = "network.timeout"
+NETWORK_MIN_RATE: Final = "network.min_rate"
 SYNC: Final = "sync"
 TRUST: Final = "trust.addresses"
 USE: Final = "use"
@@ -349,6 +363,20 @@ KEYS: Final = (
         parse_directories,
         None,
         "/srv/shared/data",
+    ),
+    Key(
+        NETWORK_TIMEOUT,
+        "how long a store may take for the headers of an answer, and may send nothing",
+        parse_timeout,
+        "60s",
+        "5m",
+    ),
+    Key(
+        NETWORK_MIN_RATE,
+        "bytes a second that an object or listing must arrive with, over network.timeout; 0: any",
+        parse_size,
+        "1 KiB",
+        "100",
     ),
     Key("presign.expires", "how long a presigned URL works", parse_duration, "15m", "12h"),
     Key(

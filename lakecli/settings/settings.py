@@ -22,6 +22,8 @@ from lakecli.settings.keys import (
     KEYS,
     LINK,
     LOCAL_TRUST,
+    NETWORK_MIN_RATE,
+    NETWORK_TIMEOUT,
     OF_REPOSITORY,
     PROFILE,
     REGION,
@@ -213,14 +215,19 @@ class Settings:
         return self._value(SYNC, bool) if own is None else own
 
     def account(self, repository: str) -> Account:
-        """How a repository's buckets of S3 are accessed, where it has settings of its own.
+        """How a repository's buckets are accessed.
 
-        A repository that is read without a clone has no name, and no such settings.
+        A repository that is read without a clone has no name, and no settings of its own.
         """
+        found = NO_ACCOUNT._replace(
+            timeout=self._value(NETWORK_TIMEOUT, timedelta).total_seconds(),
+            min_rate=self._value(NETWORK_MIN_RATE, int),
+        )
         if "/" in repository:
-            return NO_ACCOUNT
-        found = (self._find(own_key(repository, name), str) for name in (PROFILE, ENDPOINT, REGION))
-        return Account(*(value or "" for value in found))
+            return found
+        own = (self._find(own_key(repository, name), str) for name in (PROFILE, ENDPOINT, REGION))
+        profile, endpoint, region = (value or "" for value in own)
+        return found._replace(profile=profile, endpoint=endpoint, region=region)
 
     def trusted(self, repository: str) -> tuple[str, ...]:
         """Locations outside its namespace that a repository's objects may be read from.

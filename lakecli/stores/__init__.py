@@ -14,6 +14,7 @@
     cloud_store       what the adapters of the clouds share, and the batch of parallel requests
     cloud_errors      how the adapters of the clouds turn an SDK's errors into lakecli's
     proxies           the proxy that the environment names, and connections by it
+    answer_limits     how slowly a server may answer: a deadline, and a least rate for bodies
     bounded_requests  how the SDKs that send requests by the package `requests` receive answers
     azure, gs, s3     the adapters of the clouds
     local             the adapter of a directory of this machine

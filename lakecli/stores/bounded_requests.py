@@ -1,8 +1,9 @@
 """How the SDKs that send requests by the package `requests` receive answers: within bounds.
 
-`requests` reads an answer whole, however long it is, and follows redirects to any host. Here a body
-ends in an error once it has more bytes than were asked for, a redirect is an error, and the address
-at which an upload goes on belongs to the server that the upload began at.
+`requests` reads an answer whole, however long it is and however long it takes, and follows
+redirects to any host. Here a body ends in an error once it has more bytes than were asked for, or
+is too slow, a redirect is an error, and the address at which an upload goes on belongs to the
+server that the upload began at.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from requests import Session
 from requests.adapters import HTTPAdapter
 
+from lakecli.stores.answer_limits import AnswerLimits, bounded_pools
 from lakecli.stores.responses import (
     MAX_ANSWER,
     MAX_REFUSAL,
@@ -26,6 +29,7 @@ from lakecli.stores.responses import (
 
 if TYPE_CHECKING:
     import requests
+    from urllib3 import PoolManager
 
 _PORTS: Final = {"http": 80, "https": 443}
 _RANGES: Final = ("x-ms-range", "range")
@@ -36,7 +40,10 @@ CONNECTIONS: Final = 32
 
 
 def bound_answers(
-    session: requests.Session, server_date: ServerDate, check: Callable[..., None]
+    session: requests.Session,
+    server_date: ServerDate,
+    check: Callable[..., None],
+    limits: AnswerLimits,
 ) -> None:
     """Let a session send requests by `BoundedAdapter`.
 
@@ -44,11 +51,28 @@ def bound_answers(
         session: of an SDK.
         server_date: gets the date of each response.
         check: a hook that refuses an answer that is none to its request.
+        limits: of each answer.
     """
     session.hooks["response"] += [server_date.hook, check]
     for scheme in ("https://", "http://"):
-        if type(session.get_adapter(scheme)) is HTTPAdapter:  # not one with a client certificate
-            session.mount(scheme, BoundedAdapter(pool_maxsize=CONNECTIONS))
+        adapter: Any = session.get_adapter(scheme)
+        if type(adapter) is HTTPAdapter:
+            session.mount(scheme, BoundedAdapter(limits))
+        else:  # one with a client certificate
+            _bound(adapter.poolmanager, limits)
+
+
+def session_for_login(limits: AnswerLimits) -> requests.Session:
+    """Return a session for the servers that credentials come from."""
+    session = Session()
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, BoundedAdapter(limits))
+    return session
+
+
+def _bound(connections: PoolManager, limits: AnswerLimits) -> None:
+    kinds = connections.pool_classes_by_scheme
+    connections.pool_classes_by_scheme = bounded_pools(kinds, limits)
 
 
 class _BoundedBody:
@@ -86,7 +110,24 @@ class _BoundedBody:
 
 
 class BoundedAdapter(HTTPAdapter):
-    """Sends requests, and bounds the answers; see the module."""
+    """Sends requests, and bounds the answers; see the module.
+
+    Args:
+        limits: of each answer.
+    """
+
+    def __init__(self, limits: AnswerLimits) -> None:
+        super().__init__(pool_maxsize=CONNECTIONS)
+        self._limits = limits
+        _bound(self.poolmanager, limits)
+
+    def proxy_manager_for(self, proxy: str, **options: Any) -> PoolManager:  # noqa: ANN401 - inherited
+        """Return the connections by a proxy."""
+        is_known = proxy in self.proxy_manager
+        manager: PoolManager = super().proxy_manager_for(proxy, **options)
+        if not is_known:
+            _bound(manager, self._limits)
+        return manager
 
     def send(  # type: ignore[override] # further arguments are passed on as they are
         self,

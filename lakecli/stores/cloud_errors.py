@@ -9,12 +9,23 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from lakecli.errors import IntegrityError, LakeError, Refused, Unreachable, Unsupported, UsageError
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    Refused,
+    Unreachable,
+    Unresponsive,
+    Unsupported,
+    UsageError,
+)
 from lakecli.stores.capabilities import UploadNotFound
 from lakecli.stores.contract import ConditionFailed, ObjectNotFound
 from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError
+
+if TYPE_CHECKING:
+    from lakecli.stores.answer_limits import SlowAnswerError
 
 
 class Words(NamedTuple):
@@ -36,6 +47,11 @@ NO_UPLOAD: Final = Words(UploadNotFound, "no such upload in parts: {what}")
 BUSY: Final = Words(Unreachable, "{host} answered {code}: {what}", "{again}")
 BROKEN: Final = Words(Unreachable, "{host} broke the connection ({code}): {what}", "{again}")
 SILENT: Final = Words(Unreachable, "{host} did not answer in time: {what}", "{again}")
+SLOW: Final = Words(
+    Unresponsive,
+    "{server} did not answer in time, {text}: {what}",
+    "{again}; on a slow network, raise network.timeout or lower network.min_rate",
+)
 
 REFUSED: Final = Words(Refused, "{host} refused the request ({code}): {what}: {text}")
 UNABLE: Final = Words(Unsupported, "{host} cannot do this ({code}): {what}")
@@ -112,6 +128,12 @@ def has_credentials(what: str) -> UsageError:
     )
 
 
+def _slow_answer_of(error: Exception) -> SlowAnswerError | None:
+    from lakecli.stores.answer_limits import slow_answer_of  # loads http.client
+
+    return slow_answer_of(error)
+
+
 class Translator(ABC):
     """Turns an SDK's errors about one bucket into lakecli's.
 
@@ -171,6 +193,10 @@ class Translator(ABC):
             return self.unusable("it is nested too deep", key)
         if isinstance(error, RangeIgnoredError):
             return self.error(NO_RANGES, key)
+        slow = _slow_answer_of(error)
+        if slow is not None:
+            # It may be one that credentials come from.
+            return self.error(SLOW, key, text=str(slow), server=slow.server or self._host())
         found = self._of_answer(error, key, may_be_absent=may_be_absent)
         return found or self._of_sdk(error, key)
 

@@ -9,6 +9,8 @@ from urllib.request import getproxies, proxy_bypass
 if TYPE_CHECKING:
     from urllib3 import PoolManager
 
+    from lakecli.stores.answer_limits import AnswerLimits
+
 
 def proxy_of(url: str) -> str:
     """Return the URL of the proxy for requests to a server, as the SDKs find it, or ``""``."""
@@ -16,17 +18,28 @@ def proxy_of(url: str) -> str:
     return "" if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme, "")
 
 
-def open_connections(proxy: str, **options: Any) -> PoolManager:  # noqa: ANN401 - those of urllib3
+def open_connections(
+    proxy: str,
+    limits: AnswerLimits,
+    **options: Any,  # noqa: ANN401 - those of urllib3
+) -> PoolManager:
     """Return connections to servers, by a proxy unless it is ``""``.
 
     Args:
         proxy: see `proxy_of`.
+        limits: of each answer.
         options: of `urllib3.PoolManager`.
     """
-    from urllib3 import PoolManager, ProxyManager, make_headers
+    from urllib3 import PoolManager, ProxyManager, Timeout, make_headers
 
-    if not proxy:
-        return PoolManager(**options)
-    user = unquote(urlsplit(proxy).netloc.rpartition("@")[0])
-    headers = make_headers(proxy_basic_auth=user) if ":" in user else None
-    return ProxyManager(proxy, proxy_headers=headers, **options)
+    from lakecli.stores.answer_limits import bounded_pools
+
+    options["timeout"] = Timeout(*limits.timeouts)
+    if proxy:
+        user = unquote(urlsplit(proxy).netloc.rpartition("@")[0])
+        headers = make_headers(proxy_basic_auth=user) if ":" in user else None
+        made: PoolManager = ProxyManager(proxy, proxy_headers=headers, **options)
+    else:
+        made = PoolManager(**options)
+    made.pool_classes_by_scheme = bounded_pools(made.pool_classes_by_scheme, limits)
+    return made

@@ -22,7 +22,7 @@ def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> 
     Args:
         uri: of the namespace, in any spelling.
         region: of the bucket, as learned by `prepare_namespace`.
-        account: how a bucket of S3 is accessed; other stores ignore it.
+        account: how the bucket is accessed.
 
     Raises:
         UsageError: a malformed URI or an unsupported scheme.
@@ -38,7 +38,7 @@ def prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
 
     Args:
         uri: of the namespace, in any spelling.
-        account: how a bucket of S3 is accessed; other stores ignore it.
+        account: how the bucket is accessed.
 
     Returns:
         The region, to store with the repository; ``""`` if the store has none.
@@ -60,12 +60,12 @@ def _open(uri: NamespaceUri, region: str, account: Account) -> NamespaceStore:
         case "gs":
             from lakecli.stores.gs.store import GsStore
 
-            return GsStore(uri.bucket, uri.path)
+            return GsStore(uri.bucket, uri.path, account)
         case "az":
             from lakecli.stores.azure.store import AzureStore
 
             name, _, container = uri.bucket.partition("/")
-            return AzureStore(name, container, uri.path)
+            return AzureStore(name, container, uri.path, account)
         case "local":
             from lakecli.stores.local.store import DirectoryStore
 

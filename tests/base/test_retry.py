@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakecli.base import retry
-from lakecli.base.retry import Retries, RetryPolicy
-from lakecli.errors import PermissionDenied, Unreachable
+from lakecli.base.retry import REF_MOVES, Retries, RetryPolicy
+from lakecli.errors import PermissionDenied, Unreachable, Unresponsive
 
 POLICIES = [value for value in vars(retry).values() if isinstance(value, RetryPolicy)]
 
@@ -61,3 +61,15 @@ def test_only_an_unreachable_store_is_asked_again() -> None:
 def test_every_policy_is_bounded(policy: RetryPolicy) -> None:
     waits = sum(policy.delay(number, 1.0) for number in range(policy.attempts - 1))
     assert min(waits, policy.time_limit) <= 20 * 60
+
+
+def test_a_store_that_is_too_slow_is_asked_twice() -> None:
+    calls = []
+
+    def attempt() -> None:
+        calls.append(1)
+        raise Unresponsive("slow")
+
+    with pytest.raises(Unresponsive):
+        Retries(REF_MOVES, sleep=lambda _: None, random=lambda: 0.0).call(attempt)
+    assert len(calls) == 2

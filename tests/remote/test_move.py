@@ -311,6 +311,24 @@ def test_attempts_end(bucket: Bucket, answer: str, error: type[LakeError]) -> No
     assert len(slept) == steps.count("pause") == 63
 
 
+def test_a_store_that_is_too_slow_is_not_asked_64_times(bucket: Bucket) -> None:
+    advance(bucket.store, 1)
+    wanted = intent("w", commit(1), commit(2))
+    steps: list[str] = []
+    once, twice = ["read", "put", "read"], ["read", "put", "read", "pause", "read", "put", "read"]
+    for faults, asked in (
+        ([("put", Fault("slow"))] * 9, twice),
+        ([("put", Fault("slow")), ("get", None), ("get", Fault("slow"))], once),
+    ):
+        steps.clear()
+        with pytest.raises(OutcomeUnknown, match="did not answer in time"):
+            move_ref(bucket.troubled(*faults), wanted, retries=PATIENT, on_step=steps.append)
+        assert steps == asked
+    # The request may have had effect, which a read tells.
+    late = bucket.troubled(("put", Fault("slow", "done")))
+    assert move_ref(late, wanted, retries=PATIENT).outcome is MoveOutcome.APPLIED
+
+
 def test_a_read_that_is_behind_is_not_believed(bucket: Bucket) -> None:
     class Behind(TroubledStore):
         def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from lakecli.errors import PermissionDenied, Unreachable
+from lakecli.errors import PermissionDenied, Unreachable, Unresponsive
 from lakecli.stores.contract import ABSENT, PLAIN, Attributes, BucketNotFound, ConditionFailed
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 
@@ -23,6 +23,7 @@ ANSWERS: dict[str, Callable[[], LakeError]] = {
     "404": lambda: BucketNotFound("404 for a PUT"),
     "500": lambda: Unreachable("500 InternalError"),
     "timeout": lambda: Unreachable("no answer"),
+    "slow": lambda: Unresponsive("did not answer in time"),
     "403": lambda: PermissionDenied("403 AccessDenied"),
 }
 AMBIGUOUS = ("409", "412", "404", "500", "timeout")

@@ -1,27 +1,33 @@
 """What a server that is no store, or one that an enemy runs, cannot make of any cloud's adapter.
 
 A module that subclasses the contract has fixtures `server` and `store`, which tries each request
-once, and a table of what differs between the clouds.
+once, `slow` and `impatient`, a store that waits `PATIENCE` for that server, and a table of what
+differs between the clouds.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple
 
 import pytest
 
-from lakecli.errors import LakeError, Unreachable, Unsupported
-from lakecli.stores.capabilities import UploadId, versions_of
-from lakecli.stores.contract import ANY
+from lakecli.base.model import NO_ACCOUNT
+from lakecli.errors import LakeError, Unreachable, Unresponsive, Unsupported
+from lakecli.stores.capabilities import PART_SIZE, UploadId, versions_of
+from lakecli.stores.contract import ABSENT, ANY
 from lakecli.stores.streams import open_range
 from tests.support.servers import Answer
+from tests.support.slow_server import Drip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tests.support.servers import StubServer
+    from tests.support.slow_server import SlowServer
 
     Call = Callable[[Any], object]
 
@@ -56,6 +62,32 @@ DEEP = (
     Answer(body=b"[" * _DEPTH + b"]" * _DEPTH, headers={"Content-Type": "application/json"}),
 )
 """Answers for which a parser that calls itself has no stack."""
+
+_OK = b'HTTP/1.1 200 OK\r\nETag: "0x1"\r\n'
+_CHUNKED = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
+SLOW_HEADS: dict[str, Drip] = {
+    "nothing": Drip(),
+    "the status": Drip(piece=b"H"),
+    "a header": Drip(_OK + b"X: ", b"x"),
+    "headers": Drip(_OK, b"X: x\r\n"),
+    "interim answers": Drip(piece=b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "headers of an interim answer": Drip(b"HTTP/1.1 100 Continue\r\n", b"X: x\r\n"),
+}
+"""Answers that come byte by byte before their body."""
+
+SLOW_BODIES: dict[str, Drip] = {
+    "a body": Drip(_OK + b"Content-Length: 9999\r\n\r\n", b"x"),
+    "a body without an end": Drip(_OK + b"Connection: close\r\n\r\n", b"x"),
+    "chunks": Drip(_CHUNKED, b"1\r\nx\r\n"),
+    "the head of a chunk": Drip(_CHUNKED + b"1;", b"x"),
+    "trailers": Drip(_CHUNKED + b"1\r\nx\r\n0\r\n", b"X: x\r\n"),
+    "a refusal": Drip(b"HTTP/1.1 403 No\r\nContent-Length: 9999\r\n\r\n", b"x"),
+    "a failure": Drip(b"HTTP/1.1 500 No\r\nContent-Length: 9999\r\n\r\n", b"x"),
+    "a redirect": Drip(b"HTTP/1.1 307 No\r\nLocation: /\r\nContent-Length: 99\r\n\r\n", b"x"),
+}
+"""Answers whose body does."""
+
+PATIENCE = NO_ACCOUNT._replace(timeout=0.08)
 
 FLOOD = 6 << 30
 """Bytes of an answer that is too long; most of it is never sent."""
@@ -242,3 +274,66 @@ class HostileContract:
         server.answers = [Answer(headers=broken)]
         with pytest.raises(LakeError):
             store.head("k")
+
+    @pytest.mark.parametrize("slow_head", SLOW_HEADS)
+    def test_headers_that_never_end_are_not_waited_for(
+        self, impatient: Any, slow: SlowServer, slow_head: str
+    ) -> None:
+        slow.drip = SLOW_HEADS[slow_head]
+        calls = (*self._slow_calls(), lambda store: store.head("k"))
+        for error in _errors_of(impatient, calls):
+            assert isinstance(error, Unresponsive)
+            assert "did not answer in time, its headers were not complete" in error.message
+            assert "raise network.timeout" in str(error.hint)
+        assert not slow.outlasted
+
+    @pytest.mark.parametrize("slow_body", SLOW_BODIES)
+    def test_a_body_that_never_ends_is_not_waited_for(
+        self, impatient: Any, slow: SlowServer, slow_body: str
+    ) -> None:
+        slow.drip = SLOW_BODIES[slow_body]
+        errors = _errors_of(impatient, self._slow_calls())
+        # The headers of some answers tell enough.
+        assert all(isinstance(error, LakeError) for error in errors)
+        if slow_body not in {"a refusal", "a redirect"}:
+            assert [type(error) for error in errors[:4]] == [Unresponsive] * 4
+        assert not slow.outlasted
+
+    def _slow_calls(self) -> tuple[Call, ...]:
+        """Return requests, the first four of which are answered by listings."""
+        upload = UploadId(self.hostile.upload)
+        return (
+            lambda store: list(store.list()),
+            lambda store: list(versions_of(store).list_versions()),
+            lambda store: list(store.uploads().iter_unfinished()),
+            lambda store: list(store.uploads().parts("k", upload)),
+            lambda store: store.get("k"),
+            lambda store: store.get("k", start=0, length=4_000),
+            lambda store: _read_all(store.open("k")),
+            lambda store: _read_all(open_range(store, "k", start=0, length=4_000)),
+            lambda store: store.put("k", b"body", ANY),
+            lambda store: store.put("k", BytesIO(bytes(PART_SIZE)), ABSENT),
+            lambda store: store.put_new("k", b"body"),
+            lambda store: store.delete(["k", "l"]),
+            lambda store: store.copy("k", "l"),
+        )
+
+
+def _read_all(opened: BinaryIO) -> None:
+    with opened as stream:
+        while stream.read(1 << 10):
+            pass
+
+
+def _errors_of(store: object, calls: Sequence[Call]) -> list[LakeError | None]:
+    """Make all calls at once; return what each of them raised."""
+
+    def error_of(call: Call) -> LakeError | None:
+        try:
+            call(store)
+        except LakeError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(error_of, calls))

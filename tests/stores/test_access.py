@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -134,7 +134,8 @@ def test_google_credentials_of_an_unknown_kind_are_described(
 ) -> None:
     from google.auth.credentials import AnonymousCredentials
 
-    monkeypatch.setattr("lakecli.stores.gs.credentials._default_credentials", AnonymousCredentials)
+    made: Any = AnonymousCredentials  # the SDK is not typed
+    monkeypatch.setattr("lakecli.stores.gs.credentials._default_credentials", lambda _: made())
     access = gs_access()
     assert access.kind == "AnonymousCredentials"
     assert access.source == "the application default credentials"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import IntegrityError, Unreachable
+from lakecli.stores import answer_limits
 from lakecli.stores.azure.store import AzureStore
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import ANY
@@ -16,12 +17,15 @@ from lakecli.stores.registry import open_store
 from lakecli.stores.s3.direct_requests import DirectRequests
 from lakecli.stores.s3.store import S3Store
 from tests.stores.errors_contract import with_attempts
-from tests.stores.hostile_contract import HostileContract, HostileTable
+from tests.stores.hostile_contract import PATIENCE, HostileContract, HostileTable
 from tests.support.azurite import ACCOUNT, connection_string
 from tests.support.servers import Answer, StubServer
+from tests.support.slow_server import SlowServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from lakecli.stores.contract import ObjectStore
 
 MODIFIED = "Wed, 02 Jan 2030 03:04:05 GMT"
 FOUND = {"ETag": '"0x1"', "Last-Modified": MODIFIED}
@@ -32,6 +36,23 @@ XML = {"Content-Type": "application/xml"}
 def server() -> Iterator[StubServer]:
     with StubServer(Answer()) as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def _works_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_limits, "LONGEST_WORK", 0)
+
+
+@pytest.fixture(scope="class")
+def slow() -> Iterator[SlowServer]:
+    with SlowServer() as slow:
+        yield slow
+
+
+@pytest.fixture(scope="class")
+def opened() -> dict[str, ObjectStore]:
+    """The store of all tests with slow answers: making a client takes longer than they do."""
+    return {}
 
 
 @pytest.fixture
@@ -88,6 +109,18 @@ class TestS3(HostileContract):
         aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
         aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
         return S3Store("bucket", "prefix", region="eu-north-1")
+
+    @pytest.fixture
+    def impatient(
+        self,
+        slow: SlowServer,
+        opened: dict[str, ObjectStore],
+        aws_environment: pytest.MonkeyPatch,
+    ) -> ObjectStore:
+        aws_environment.setenv("AWS_ENDPOINT_URL", slow.url)
+        aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
+        store = S3Store("bucket", "prefix", region="eu-north-1", account=PATIENCE)
+        return opened.setdefault("store", store)
 
     @pytest.mark.parametrize("upload", ["", "a&#10;b", "ü", "x" * 3_000])
     def test_the_id_of_an_upload_that_would_change_a_url_is_refused(
@@ -177,6 +210,19 @@ class TestS3ByProxy(TestS3):
         aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
         return S3Store("bucket", "prefix", region="eu-north-1")
 
+    @pytest.fixture
+    def impatient(
+        self,
+        slow: SlowServer,
+        opened: dict[str, ObjectStore],
+        aws_environment: pytest.MonkeyPatch,
+    ) -> ObjectStore:
+        aws_environment.setenv("AWS_ENDPOINT_URL", "http://store.example")
+        aws_environment.setenv("http_proxy", slow.url)
+        aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
+        store = S3Store("bucket", "prefix", region="eu-north-1", account=PATIENCE)
+        return opened.setdefault("store", store)
+
 
 GS_OBJECT: dict[str, object] = {
     "name": "prefix/k",
@@ -213,6 +259,14 @@ class TestGoogle(HostileContract):
     def store(self, server: StubServer, monkeypatch: pytest.MonkeyPatch) -> GsStore:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         return with_attempts(1, GsStore("bucket", "prefix"))
+
+    @pytest.fixture
+    def impatient(
+        self, slow: SlowServer, opened: dict[str, ObjectStore], monkeypatch: pytest.MonkeyPatch
+    ) -> ObjectStore:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", slow.url)
+        store = with_attempts(1, GsStore("bucket", "prefix", PATIENCE))
+        return opened.setdefault("store", store)
 
     def test_an_upload_does_not_go_on_at_another_server(
         self, store: GsStore, server: StubServer, elsewhere: StubServer
@@ -258,3 +312,11 @@ class TestAzure(HostileContract):
     def store(self, server: StubServer, monkeypatch: pytest.MonkeyPatch) -> AzureStore:
         monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection_string(server.url))
         return with_attempts(1, AzureStore(ACCOUNT, "container", "prefix"))
+
+    @pytest.fixture
+    def impatient(
+        self, slow: SlowServer, opened: dict[str, ObjectStore], monkeypatch: pytest.MonkeyPatch
+    ) -> ObjectStore:
+        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection_string(slow.url))
+        store = with_attempts(1, AzureStore(ACCOUNT, "container", "prefix", PATIENCE))
+        return opened.setdefault("store", store)

@@ -23,8 +23,9 @@ from azure.storage.blob import BlobBlock, BlobServiceClient, ContentSettings, Ex
 
 from lakecli.base.retry import COPIES, REQUESTS, Retries
 from lakecli.errors import PermissionDenied, Unreachable
+from lakecli.stores.answer_limits import AnswerLimits, slow_answer_of
 from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, AzureLogin, end_of
-from lakecli.stores.bounded_requests import bound_answers
+from lakecli.stores.bounded_requests import bound_answers, session_for_login
 from lakecli.stores.contract import Absent, Attributes, Condition, Match, Version
 from lakecli.stores.presigned_urls import LONGEST
 from lakecli.stores.responses import (
@@ -86,14 +87,23 @@ class AzureClient:
         container: its name.
         attempts: of each request that may be repeated.
         server_date: gets the date of each response.
+        limits: of each answer.
 
     Every method raises the SDK's own errors.
     """
 
     def __init__(
-        self, login: AzureLogin, container: str, *, attempts: int, server_date: ServerDate
+        self,
+        login: AzureLogin,
+        container: str,
+        *,
+        attempts: int,
+        server_date: ServerDate,
+        limits: AnswerLimits,
     ) -> None:
-        self._service = _new_service(login, attempts=attempts, server_date=server_date)
+        self._service = _new_service(
+            login, attempts=attempts, server_date=server_date, limits=limits
+        )
         self._container = self._service.get_container_client(container)
         self._lock = RLock()
         self._delegated: UserDelegationKey | None = None
@@ -128,8 +138,6 @@ class AzureClient:
             if not is_whole and error.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                 return b"", ""
             raise
-        except ValueError:  # how the SDK says that the response has no range
-            raise RangeIgnoredError from None
 
     def open(
         self,
@@ -364,6 +372,8 @@ class _Retry(ExponentialRetry):
         error: AzureError | None = None,
     ) -> bool:
         """Count an attempt; return whether there may be another."""
+        if slow_answer_of(error) is not None:
+            settings["total"] = min(settings["total"], 1)
         may_repeat = super().increment(settings, request, response, error)
         if may_repeat and response is not None:
             response.internal_response.close()
@@ -395,21 +405,24 @@ class _Login:
             ) from error
 
 
-def _new_service(login: AzureLogin, *, attempts: int, server_date: ServerDate) -> BlobServiceClient:
+def _new_service(
+    login: AzureLogin, *, attempts: int, server_date: ServerDate, limits: AnswerLimits
+) -> BlobServiceClient:
     """Return the SDK's client of an account; see `AzureClient`."""
     # Without a handler, Python would print their warnings.
     for name in ("azure", "msal", "urllib3"):
         logging.getLogger(name).addHandler(logging.NullHandler())
     session = requests.Session()
-    bound_answers(session, server_date, _check_answer)
+    bound_answers(session, server_date, _check_answer, limits)
+    connect_timeout, read_timeout = limits.timeouts
     retries = attempts - 1
     return BlobServiceClient(
         login.endpoint,
-        credential=_credential_of(login),
+        credential=_credential_of(login, limits),
         transport=RequestsTransport(
             session=session,
-            connection_timeout=10,
-            read_timeout=60,
+            connection_timeout=connect_timeout,
+            read_timeout=read_timeout,
             connection_data_block_size=256 << 10,
         ),
         retry_policy=_Retry(
@@ -424,20 +437,26 @@ def _new_service(login: AzureLogin, *, attempts: int, server_date: ServerDate) -
     )
 
 
-def _check_answer(answer: requests.Response, *_: object, **__: object) -> None:
-    """Refuse an answer that is no listing, no list of blocks, or no key.
+def _check_answer(
+    answer: requests.Response, *_: object, stream: bool = False, **__: object
+) -> None:
+    """Refuse an answer that is no listing, no list of blocks, no key, or not a part of a blob.
 
     Raises:
         UnusableAnswerError: it is another document, or does not say whether another page follows.
+        RangeIgnoredError: the SDK asks for parts only, and leaves another answer open.
     """
     request = answer.request
+    if stream and "x-ms-range" in request.headers and answer.status_code == HTTPStatus.OK:
+        answer.close()
+        raise RangeIgnoredError
     query = dict(parse_qsl(urlsplit(request.url or "").query))
     asked = (request.method or "", query.get("comp", ""))
     if answer.ok and asked in _DOCUMENTS:
         read_xml(answer.content, *_DOCUMENTS[asked])
 
 
-def _credential_of(login: AzureLogin) -> dict[str, str] | str | _Login:
+def _credential_of(login: AzureLogin, limits: AnswerLimits) -> dict[str, str] | str | _Login:
     if login.key:
         return {"account_name": login.account, "account_key": login.key}
     if login.sas_token:
@@ -447,6 +466,16 @@ def _credential_of(login: AzureLogin) -> dict[str, str] | str | _Login:
     # Looking for an identity of this machine takes a second if it has none.
     chosen = os.environ.get("AZURE_TOKEN_CREDENTIALS", "").strip()
     announced = any(os.environ.get(name) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT"))
-    if chosen or announced:
-        return _Login(DefaultAzureCredential())
-    return _Login(DefaultAzureCredential(exclude_managed_identity_credential=True))
+    connect_timeout, read_timeout = limits.timeouts
+    return _Login(
+        DefaultAzureCredential(
+            exclude_managed_identity_credential=None if chosen or announced else True,
+            transport=RequestsTransport(
+                session=session_for_login(limits),
+                session_owner=False,  # several sources share it
+                connection_timeout=connect_timeout,
+                read_timeout=read_timeout,
+            ),
+            retry_read=1,
+        )
+    )

@@ -20,6 +20,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
+from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.errors import Unsupported
 from lakecli.stores.azure.credentials import (
     HOW_TO_LOG_IN,
@@ -76,13 +77,17 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         account: the storage account.
         container: its name.
         prefix: of every key, without a slash at its end; may be empty.
+        access: how slowly servers may answer.
     """
 
     cloud = "Azure"
     delete_size = 256
     translator: AzureTranslator
 
-    def __init__(self, account: str, container: str, prefix: str = "") -> None:
+    def __init__(
+        self, account: str, container: str, prefix: str = "", access: Account = NO_ACCOUNT
+    ) -> None:
+        self._access = access
         translator = AzureTranslator(account, container, lambda: self._login.host)
         super().__init__(f"az://{account}/{container}", prefix, translator)
         self.account = account
@@ -301,10 +306,15 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         return find_login(self.account, os.environ)
 
     def _new_client(self) -> AzureClient:
+        from lakecli.stores.answer_limits import limits_of
         from lakecli.stores.azure.client import AzureClient
 
         return AzureClient(
-            self._login, self.container, attempts=self.attempts, server_date=self.server_date
+            self._login,
+            self.container,
+            attempts=self.attempts,
+            server_date=self.server_date,
+            limits=limits_of(self._access),
         )
 
     def full(self, key: str) -> str:

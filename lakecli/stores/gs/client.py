@@ -24,11 +24,13 @@ from google.api_core.exceptions import (
 )
 from google.api_core.retry import Retry
 from google.auth.exceptions import TransportError
+from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 from google.cloud.storage.batch import Batch
 from google_crc32c import value as crc32c
 
 from lakecli.base.retry import REQUESTS
+from lakecli.stores.answer_limits import slow_answer_of
 from lakecli.stores.bounded_requests import bound_answers
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import PLAIN, Attributes
@@ -39,9 +41,6 @@ from lakecli.stores.streams import read_exactly
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket
-
-TIMEOUT = (10, 60)
-"""Seconds to connect, and between two pieces of an answer."""
 
 PAGE_SIZE = 1_000
 PAGE_FIELDS = "kind,nextPageToken,items(name,size,timeCreated,generation,etag,md5Hash)"
@@ -73,11 +72,12 @@ class GsClient:
         self, login: GsLogin, bucket: str, *, attempts: int, server_date: ServerDate
     ) -> None:
         self._login = login
+        self._timeout = login.limits.timeouts
         self._client, self._session = _new_client(login, server_date)
         self._bucket: Bucket = self._client.bucket(bucket)
         self._attempts = attempts
         self._retry = _Attempts(attempts)
-        self._options: dict[str, Any] = {"timeout": TIMEOUT, "retry": self._retry}
+        self._options: dict[str, Any] = {"timeout": self._timeout, "retry": self._retry}
 
     def read(
         self, name: str, *, start: int = 0, end: int | None = None, generation: int | None = None
@@ -135,7 +135,7 @@ class GsClient:
             content_type=blob.content_type,
             if_generation_match=generation,
             checksum="crc32c",
-            timeout=TIMEOUT,
+            timeout=self._timeout,
             retry=self._retry if may_repeat else None,
         )
         return blob
@@ -144,7 +144,7 @@ class GsClient:
         """Write an object with the checksum of other bytes."""
         blob = self._new_blob(name, PLAIN)
         blob.crc32c = b64encode((crc32c(data) ^ 1).to_bytes(4, "big")).decode()
-        blob.upload_from_string(data, checksum=None, timeout=TIMEOUT, retry=None)
+        blob.upload_from_string(data, checksum=None, timeout=self._timeout, retry=None)
 
     def write_stream(
         self,
@@ -169,7 +169,7 @@ class GsClient:
             content_type=blob.content_type,
             if_generation_match=generation,
             checksum="crc32c",
-            timeout=TIMEOUT,
+            timeout=self._timeout,
             retry=retry,
         )
         return blob
@@ -214,7 +214,7 @@ class GsClient:
             with _Deletions(self._client, self._retry) as deletions:
                 for name, generation in wanted:
                     self._bucket.delete_blob(
-                        name, if_generation_match=generation, timeout=TIMEOUT, retry=None
+                        name, if_generation_match=generation, timeout=self._timeout, retry=None
                     )
         except ValueError as error:
             raise UnusableAnswerError("it is not one to a batch of deletions") from error
@@ -267,7 +267,7 @@ class GsClient:
 
         def send() -> requests.Response:
             answer: requests.Response = self._session.request(
-                method, url, data=body, headers=headers, timeout=TIMEOUT
+                method, url, data=body, headers=headers, timeout=self._timeout
             )
             if answer.status_code >= HTTPStatus.BAD_REQUEST:
                 raise from_http_status(answer.status_code, "", response=answer)  # type: ignore[no-untyped-call]
@@ -352,6 +352,8 @@ class _Attempts(Retry):
             def spend(error: Exception) -> None:
                 nonlocal left
                 left -= 1
+                if slow_answer_of(error) is not None:
+                    left = min(left, 1)
                 if left <= 0:
                     raise error
                 response = getattr(error, "response", None)
@@ -402,6 +404,9 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, reques
     options: dict[str, Any] = {}
     if not login.emulator:
         options["credentials"] = login.credentials
+        sender: Any = AuthorizedSession  # the SDK is not typed
+        options["_http"] = sender(login.credentials, auth_request=login.request())
+        options["_http"].configure_mtls_channel()
         domain = login.credentials.universe_domain
         if domain != DEFAULT_DOMAIN:
             options["client_options"] = {"universe_domain": domain}
@@ -411,7 +416,7 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, reques
     client._bucket_metadata_cache = None  # noqa: SLF001 - there is only a variable for all
     # The SDK's own guide enlarges the pool by this name; there is no public one.
     session: requests.Session = client._http  # noqa: SLF001
-    bound_answers(session, server_date, _check_answer)
+    bound_answers(session, server_date, _check_answer, login.limits)
     return client, session
 
 

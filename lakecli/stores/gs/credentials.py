@@ -18,9 +18,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import RLock
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, text
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
@@ -34,6 +35,9 @@ from lakecli.stores.presigned_urls import (
     lifetime_of,
     v4_url,
 )
+
+if TYPE_CHECKING:
+    from lakecli.stores.answer_limits import AnswerLimits
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 """Needed to sign through IAM; the bucket's own permissions limit what requests may do."""
@@ -128,8 +132,12 @@ def _signing_with(pem: str) -> Callable[[bytes], bytes]:
     return partial(key.sign, padding=PKCS1v15(), algorithm=SHA256())
 
 
-def signer_of(credentials: Any) -> Signer:  # noqa: ANN401 - one of the SDK's many classes
+def signer_of(credentials: Any, request: Callable[[], Any]) -> Signer:  # noqa: ANN401 - one of the SDK's many classes
     """Return the signer with credentials of the SDK: their own key, or else Google's IAM.
+
+    Args:
+        credentials: of the SDK.
+        request: returns what sends the SDK's requests about credentials.
 
     Raises:
         Unsupported: the credentials are a user's, who cannot sign.
@@ -144,17 +152,16 @@ def signer_of(credentials: Any) -> Signer:  # noqa: ANN401 - one of the SDK's ma
         longest = LONGEST if has_key else LONGEST_BY_IAM
         return Signer(str(credentials.signer_email), sign, longest, domain)
     from google.auth.iam import Signer as IamSigner
-    from google.auth.transport.requests import Request
 
-    request = Request()
+    sender = request()
     if getattr(credentials, "service_account_email", None) == "default":
-        credentials.refresh(request)  # until then the machine's account has no name
+        credentials.refresh(sender)  # until then the machine's account has no name
     email = getattr(credentials, "service_account_email", None)
     if not email or email == "default":
         raise Unsupported(
             "cannot presign, the credentials are not those of a service account", hint=_GET_A_KEY
         )
-    signer = IamSigner(request, credentials, email)  # type: ignore[no-untyped-call]
+    signer = IamSigner(sender, credentials, email)  # type: ignore[no-untyped-call]
     return Signer(str(email), _explaining(signer.sign), LONGEST_BY_IAM, domain)
 
 
@@ -220,9 +227,14 @@ def unsigned(
 
 
 class GsLogin:
-    """The caller's identity, found on first use. Safe to share between threads."""
+    """The caller's identity, found on first use. Safe to share between threads.
 
-    def __init__(self) -> None:
+    Args:
+        access: how slowly servers may answer.
+    """
+
+    def __init__(self, access: Account = NO_ACCOUNT) -> None:
+        self._access = access
         self._lock = RLock()
         self._credentials: Any = None
         self._signer: Signer | None = None
@@ -264,6 +276,21 @@ class GsLogin:
         return self._credentials.universe_domain if self._credentials else DEFAULT_DOMAIN
 
     @property
+    def limits(self) -> AnswerLimits:
+        """How slowly servers may answer."""
+        from lakecli.stores.answer_limits import limits_of  # loads http.client
+
+        return limits_of(self._access)
+
+    def request(self) -> Any:  # noqa: ANN401 - the SDK is not typed
+        """Return what sends the SDK's requests about credentials."""
+        from google.auth.transport.requests import Request
+
+        from lakecli.stores.bounded_requests import session_for_login
+
+        return Request(session_for_login(self.limits))
+
+    @property
     def credentials(self) -> Any:  # noqa: ANN401 - one of the SDK's many classes
         """The application default credentials.
 
@@ -272,7 +299,7 @@ class GsLogin:
         """
         with self._lock:
             if self._credentials is None:
-                self._credentials = _default_credentials()
+                self._credentials = _default_credentials(self.request())
             return self._credentials
 
     def signer(self) -> Signer:
@@ -284,18 +311,18 @@ class GsLogin:
         """
         with self._lock:
             if self._signer is None:
-                self._signer = signer_of_file() or signer_of(self.credentials)
+                self._signer = signer_of_file() or signer_of(self.credentials, self.request)
             return self._signer
 
 
-def _default_credentials() -> Any:  # noqa: ANN401 - one of the SDK's many classes
+def _default_credentials(request: Any) -> Any:  # noqa: ANN401 - the SDK's
     import google.auth
 
     # The SDK's advice on projects and quotas is for programmers.
     logging.getLogger("google").addHandler(logging.NullHandler())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        credentials, _ = google.auth.default(scopes=SCOPES)
+        credentials, _ = google.auth.default(scopes=SCOPES, request=request)
     return credentials
 
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.stores.capabilities import Access, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
@@ -62,14 +63,15 @@ class GsStore(MatchingCloudStore["GsClient"]):
     Args:
         bucket: its name.
         prefix: of every key, without a slash at its end; may be empty.
+        access: how slowly servers may answer.
     """
 
     cloud = "Google Cloud Storage"
     delete_size = 100
     translator: GsTranslator
 
-    def __init__(self, bucket: str, prefix: str = "") -> None:
-        self._login = GsLogin()
+    def __init__(self, bucket: str, prefix: str = "", access: Account = NO_ACCOUNT) -> None:
+        self._login = GsLogin(access)
         translator = GsTranslator(f"gs://{bucket}", lambda: self._login.host)
         super().__init__(f"gs://{bucket}", prefix, translator)
         self.bucket = bucket

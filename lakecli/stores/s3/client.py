@@ -6,9 +6,11 @@ nothing. Its event ``before-send`` lets another function send a request; see `Sd
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from botocore.awsrequest import AWSResponse
 from botocore.config import Config
@@ -16,10 +18,10 @@ from botocore.exceptions import ConnectionClosedError, IncompleteReadError, Resp
 from botocore.httpsession import URLLib3Session
 from botocore.parsers import ResponseParser, ResponseParserFactory
 from botocore.response import StreamingBody
-from botocore.utils import get_environ_proxies
+from botocore.utils import ContainerMetadataFetcher, get_environ_proxies
 
+from lakecli.stores.answer_limits import AnswerLimits, bounded_pools, slow_answer_of
 from lakecli.stores.responses import MAX_ANSWER, MAX_REFUSAL, UnusableAnswerError, read_xml
-from lakecli.stores.s3.direct_http import CONNECT_TIMEOUT, READ_TIMEOUT
 from lakecli.stores.s3.settings import S3Config, ca_bundle_of
 from lakecli.stores.streams import read_exactly
 
@@ -47,6 +49,9 @@ _ANSWERS: Final = {
 }
 """The root elements of other answers; a started upload has an ID."""
 
+_WORK: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "UploadPartCopy"})
+"""S3 begins to answer these with status 200, and sends blanks until it has done them."""
+
 
 def new_client(
     session: Session,
@@ -73,15 +78,11 @@ def new_client(
             signature_version="s3v4",  # for other endpoints the SDK would fall back to v2
             s3={"addressing_style": config.addressing_style},
             retries={"mode": "standard", "total_max_attempts": attempts},
-            max_pool_connections=CONNECTIONS,
-            connect_timeout=CONNECT_TIMEOUT,
-            read_timeout=READ_TIMEOUT,
             ignore_configured_endpoint_urls=ignores_endpoints,
         ),
     )
-    http = SdkHttp(client.meta.endpoint_url, session.get_config_variable("ca_bundle"))
-    client.meta.events.register("before-send.s3", http.answer_to)
     client.meta.events.register("after-call.s3", note)
+    client.meta.events.register_first("needs-retry.s3", _stop_waiting)
     if config.endpoint:
         client.meta.events.register("before-call.s3", _stay)
     return client
@@ -94,6 +95,41 @@ def _stay(*, context: dict[str, Any], **_: object) -> None:
     http to https does.
     """
     context.setdefault("s3_redirect", {})["redirected"] = True
+
+
+def _stop_waiting(*, attempts: int, caught_exception: Exception | None = None, **_: object) -> None:
+    """Raise the error of a server that was too slow, after it was waited for twice."""
+    if caught_exception is not None and attempts > 1 and slow_answer_of(caught_exception):
+        raise caught_exception
+
+
+def bound_answers(session: Session, limits: AnswerLimits) -> None:
+    """Let all that a session of the SDK asks answer within bounds, the sources of credentials, too.
+
+    Args:
+        session: without a client so far.
+        limits: of each answer.
+    """
+    session.register_component("response_parser_factory", CheckedParsers())
+    ca_bundle = session.get_config_variable("ca_bundle")
+    session.register("before-send", SdkHttp(ca_bundle, limits).answer_to)
+    # What tells of roles of this machine is asked without a client.
+    machine = SdkHttp(None, limits, session.get_config_variable("metadata_service_timeout"))
+    container = SdkHttp(None, limits, ContainerMetadataFetcher.TIMEOUT_SECONDS, proxies={})
+    # There are no public names that do not replace the whole search for credentials.
+    sources = session.get_component("credential_provider")
+    sources.get_provider("iam-role")._role_fetcher._session = machine  # noqa: SLF001
+    sources.get_provider("container-role")._fetcher._session = container  # noqa: SLF001
+
+
+class _BoundedSession(URLLib3Session):  # type: ignore[misc] # the SDK is not typed
+    """The SDK's HTTP client, whose connections follow limits."""
+
+    def __init__(self, limits: AnswerLimits, **options: object) -> None:
+        super().__init__(max_pool_connections=CONNECTIONS, **options)
+        # All its managers share these, by whatever proxy they connect.
+        kinds = self._pool_classes_by_scheme
+        kinds.update(bounded_pools(kinds, limits))
 
 
 class _ReadAnswer(AWSResponse):  # type: ignore[misc] # the SDK is not typed
@@ -130,20 +166,29 @@ class CheckedParsers(ResponseParserFactory):  # type: ignore[misc] # the SDK is 
 
 
 class SdkHttp:
-    """Sends requests to one server; safe to share between threads.
+    """Sends the requests of a session of the SDK; safe to share between threads.
 
     Args:
-        url: of the server.
         ca_bundle: the file with the certificates to trust that is configured for AWS.
+        limits: of each answer.
+        timeout: seconds to connect, and of silence, where the limits allow more.
+        proxies: by scheme; ``None``: those of the environment.
     """
 
-    def __init__(self, url: str, ca_bundle: str | None) -> None:
-        self._session = URLLib3Session(
-            verify=ca_bundle_of(ca_bundle) or True,
-            proxies=get_environ_proxies(url),
-            timeout=(CONNECT_TIMEOUT, READ_TIMEOUT),
-            max_pool_connections=CONNECTIONS,
-        )
+    def __init__(
+        self,
+        ca_bundle: str | None,
+        limits: AnswerLimits,
+        timeout: float | None = None,
+        *,
+        proxies: Mapping[str, str] | None = None,
+    ) -> None:
+        self._verify = ca_bundle_of(ca_bundle) or True
+        self._limits = limits
+        self._timeouts = limits.timeouts if timeout is None else (timeout, timeout)
+        self._proxies = proxies
+        self._lock = Lock()
+        self._sessions: dict[tuple[str, bool], _BoundedSession] = {}
 
     def answer_to(
         self, *, request: AWSPreparedRequest, event_name: str, **_: object
@@ -155,20 +200,24 @@ class SdkHttp:
             UnusableAnswerError: the answer is too long, or not one to this operation.
         """
         operation = event_name.rpartition(".")[2]
-        answer = self._send(request)
+        answer = self.send(request, is_work=operation in _WORK)
         if isinstance(answer, _ReadAnswer) and answer.status_code < HTTPStatus.MULTIPLE_CHOICES:
             _check(operation, answer.content)
         return answer
 
-    def _send(self, request: AWSPreparedRequest) -> AWSResponse:
+    def send(self, request: AWSPreparedRequest, *, is_work: bool = False) -> AWSResponse:
         """Send a request; read the answer, unless it is an object that is to be streamed.
+
+        Args:
+            request: of the SDK.
+            is_work: its answer may begin long before it ends.
 
         Raises:
             botocore.exceptions.HTTPClientError: there is no connection, or it broke.
             UnusableAnswerError: the answer is too long.
         """
         is_stream, request.stream_output = request.stream_output, True
-        answer = self._session.send(request)
+        answer = self._session_for(request.url, is_work=is_work).send(request)
         is_refusal = answer.status_code >= HTTPStatus.MULTIPLE_CHOICES
         if is_stream and not is_refusal:
             return answer
@@ -191,6 +240,19 @@ class SdkHttp:
                 raise UnusableAnswerError(f"it has more than {limit:,} bytes")
             data = b""  # the status says enough
         return _ReadAnswer(answer, data)
+
+    def _session_for(self, url: str, *, is_work: bool) -> _BoundedSession:
+        parts = urlsplit(url)
+        server = f"{parts.scheme}://{parts.netloc}", is_work
+        with self._lock:
+            if server not in self._sessions:
+                self._sessions[server] = _BoundedSession(
+                    self._limits.for_work() if is_work else self._limits,
+                    verify=self._verify,
+                    proxies=get_environ_proxies(url) if self._proxies is None else self._proxies,
+                    timeout=self._timeouts,
+                )
+            return self._sessions[server]
 
 
 def _check(operation: str, body: bytes) -> None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from threading import RLock
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.retry import REQUESTS
@@ -27,6 +27,9 @@ from lakecli.stores.s3.settings import (
     resolve_config,
     variables_for,
 )
+
+if TYPE_CHECKING:
+    from lakecli.stores.answer_limits import AnswerLimits
 
 _SOURCES: Final = {
     "env": "the environment (AWS_ACCESS_KEY_ID)",
@@ -48,7 +51,8 @@ class S3Connection:
 
     Args:
         region: of the bucket; ``""`` leaves it to the SDK's configuration.
-        account: the profile, endpoint and region to use instead of the configured ones.
+        account: the profile, endpoint and region to use instead of the configured ones, and how
+            slowly servers may answer.
 
     Raises:
         IntegrityError: the region is no name of one, so it was not learned from AWS.
@@ -114,11 +118,19 @@ class S3Connection:
         """The SDK's session: profile, credentials, configuration."""
         with self._lock:
             if self._session is None:
-                from lakecli.stores.s3.client import CheckedParsers
+                from lakecli.stores.s3.client import bound_answers
 
-                self._session = new_session(self._account)
-                self._session.register_component("response_parser_factory", CheckedParsers())
+                session = new_session(self._account)
+                bound_answers(session, self.limits)
+                self._session = session
             return self._session
+
+    @property
+    def limits(self) -> AnswerLimits:
+        """How slowly servers may answer."""
+        from lakecli.stores.answer_limits import limits_of  # loads http.client
+
+        return limits_of(self._account)
 
     @property
     def config(self) -> S3Config:

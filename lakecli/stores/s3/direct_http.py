@@ -22,15 +22,9 @@ from weakref import finalize
 
 import certifi
 
+from lakecli.stores.answer_limits import AnswerLimits, bounded
 from lakecli.stores.proxies import proxy_of
 from lakecli.stores.responses import MAX_REFUSAL
-
-CONNECT_TIMEOUT: Final = 10
-READ_TIMEOUT: Final = 60
-"""Seconds without a sign of life, after which a request has failed."""
-
-_PIECE: Final = 256 << 10
-"""Bytes of a body that are sent at a time: each has the time limit for itself."""
 
 _IDLE: Final = 32
 """Connections that are kept for the next requests, at most."""
@@ -59,6 +53,7 @@ class DirectHttp:
         server: its URL, without a path.
         ca_bundle: the file with the certificates to trust, or ``None`` for those that the SDK
             brings along.
+        limits: of each answer.
 
     Raises:
         OSError: the certificates cannot be read.
@@ -66,8 +61,11 @@ class DirectHttp:
             the proxy.
     """
 
-    def __init__(self, server: str, ca_bundle: str | None) -> None:
+    def __init__(self, server: str, ca_bundle: str | None, limits: AnswerLimits) -> None:
         scheme, self._server = _address(server)
+        self._connect_timeout = limits.timeouts[0]
+        self._plain = bounded(HTTPConnection, limits)
+        self._secure = bounded(HTTPSConnection, limits)
         self._context: ssl.SSLContext | None = None
         if scheme == "https":
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -106,25 +104,23 @@ class DirectHttp:
             limit: bytes in the body of a success, at most; ``None`` for an object of any size.
 
         Returns:
-            ``None`` if there is no connection, or it broke, or if the answer is too long or does
-            not say where it ends.
+            ``None`` if there is no connection, or it broke, or if the answer is too long or too
+            slow, or does not say where it ends.
         """
         if self._process != os.getpid():  # a fork shares its parent's connections
             _close_all(self._idle)  # first: another thread takes none of them either
             self._process = os.getpid()
-        pieces = None
         if body:
             headers = {**headers, "Content-Length": str(len(body))}
-            pieces = (body[start : start + _PIECE] for start in range(0, len(body), _PIECE))
         if self._start:
             headers = {**headers, **self._login}
         connection = self._next_connection()
         is_read = False
         try:
             if connection.sock is None:
-                _connect(connection)
+                connection.connect()
             with suppress(BrokenPipeError, ConnectionResetError):  # a refusal may be on its way
-                connection.request(method, self._start + target, pieces, headers)
+                connection.request(method, self._start + target, body or None, headers)
             response = connection.getresponse()
             if response.status >= HTTPStatus.MULTIPLE_CHOICES:
                 limit = MAX_REFUSAL
@@ -162,9 +158,11 @@ class DirectHttp:
 
     def _new_connection(self) -> HTTPConnection:
         host, port = self._proxy or self._server
+        made: HTTPConnection
         if self._context is None:
-            return HTTPConnection(host, port, timeout=CONNECT_TIMEOUT)
-        made = HTTPSConnection(host, port, timeout=CONNECT_TIMEOUT, context=self._context)
+            made = self._plain(host, port, timeout=self._connect_timeout)
+            return made
+        made = self._secure(host, port, timeout=self._connect_timeout, context=self._context)
         if self._proxy is not None:
             made.set_tunnel(*self._server, self._login)
         return made
@@ -180,11 +178,6 @@ def _address(url: str) -> tuple[str, tuple[str, int]]:
     if not parts.hostname or parts.scheme not in _PORTS:
         raise ValueError("not the URL of a server")
     return parts.scheme, (parts.hostname, parts.port or _PORTS[parts.scheme])
-
-
-def _connect(connection: HTTPConnection) -> None:
-    connection.connect()
-    connection.sock.settimeout(READ_TIMEOUT)
 
 
 def _close_all(connections: deque[HTTPConnection]) -> None:

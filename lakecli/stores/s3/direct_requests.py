@@ -34,6 +34,7 @@ from lakecli.stores.s3.settings import AccessKeys, S3Config, ca_bundle_of
 from lakecli.stores.s3.signing import UNSIGNED, signed_headers
 
 if TYPE_CHECKING:
+    from lakecli.stores.answer_limits import AnswerLimits
     from lakecli.stores.s3.direct_http import DirectHttp, HttpResponse
 
 _VARIABLES: Final = {
@@ -126,7 +127,7 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
     ca_bundle = ca_bundle_of(setting("ca_bundle"))
     if ca_bundle is not None and not ca_bundle.strip():
         return None  # the SDK refuses it
-    http = _open_http(f"{url.scheme}://{url.netloc}", ca_bundle)
+    http = _open_http(f"{url.scheme}://{url.netloc}", ca_bundle, connection.limits)
     if http is None:
         return None
     return DirectSettings(
@@ -159,11 +160,11 @@ def _is_default(setting: str | None) -> bool:
     return setting is None or setting.lower() == "when_supported"
 
 
-def _open_http(server: str, ca_bundle: str | None) -> DirectHttp | None:
+def _open_http(server: str, ca_bundle: str | None, limits: AnswerLimits) -> DirectHttp | None:
     from lakecli.stores.s3.direct_http import DirectHttp  # loads http.client
 
     try:
-        return DirectHttp(server, ca_bundle)
+        return DirectHttp(server, ca_bundle, limits)
     except (OSError, ValueError):
         return None
 

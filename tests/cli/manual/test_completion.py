@@ -44,6 +44,8 @@ SETTINGS = [
     "gc.grace",
     "local.link",
     "local.trust",
+    "network.min_rate",
+    "network.timeout",
     "presign.expires",
     "repo.",
     "sync",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, UsageError
+from lakecli.stores.answer_limits import DEFAULT_LIMITS
 from lakecli.stores.azure.client import AzureClient
 from lakecli.stores.azure.credentials import AzureLogin, find_login
 from lakecli.stores.azure.store import AzureStore
@@ -103,21 +104,21 @@ def test_the_emulator_has_a_short_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variables", "options"),
+    ("variables", "is_excluded"),
     [
-        ({}, {"exclude_managed_identity_credential": True}),
-        ({"AZURE_TOKEN_CREDENTIALS": "ManagedIdentityCredential"}, {}),
-        ({"IDENTITY_ENDPOINT": "http://127.0.0.1:9"}, {}),
+        ({}, True),
+        ({"AZURE_TOKEN_CREDENTIALS": "ManagedIdentityCredential"}, None),
+        ({"IDENTITY_ENDPOINT": "http://127.0.0.1:9"}, None),
     ],
 )
 def test_managed_identity_is_used_only_where_configured(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], options: dict[str, bool]
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], *, is_excluded: bool | None
 ) -> None:
     asked = []
 
     class Login:
-        def __init__(self, **options: bool) -> None:
-            asked.append(options)
+        def __init__(self, **options: object) -> None:
+            asked.append(options["exclude_managed_identity_credential"])
 
         def get_token(self, *_: str) -> None:
             raise AssertionError
@@ -126,8 +127,14 @@ def test_managed_identity_is_used_only_where_configured(
     monkeypatch.delenv("AZURE_TOKEN_CREDENTIALS")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    AzureClient(AzureLogin("account", USUAL), "container", attempts=1, server_date=ServerDate())
-    assert asked == [options]
+    AzureClient(
+        AzureLogin("account", USUAL),
+        "container",
+        attempts=1,
+        server_date=ServerDate(),
+        limits=DEFAULT_LIMITS,
+    )
+    assert asked == [is_excluded]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.model import NO_ACCOUNT
+from lakecli.stores.answer_limits import DEFAULT_LIMITS, AnswerLimits, limits_of
 from lakecli.stores.responses import MAX_REFUSAL
 from lakecli.stores.s3 import direct_http
 from lakecli.stores.s3.direct_http import DirectHttp
@@ -58,13 +60,15 @@ class Script:
 
 
 @contextmanager
-def serving(*serve: Callable[[socket.socket], object]) -> Iterator[tuple[Script, DirectHttp]]:
+def serving(
+    *serve: Callable[[socket.socket], object], limits: AnswerLimits = DEFAULT_LIMITS
+) -> Iterator[tuple[Script, DirectHttp]]:
     """Run a server, and make a client of it."""
     script = Script(*serve)
     thread = threading.Thread(target=script.run, daemon=True)
     thread.start()
     try:
-        yield script, DirectHttp(script.url, None)
+        yield script, DirectHttp(script.url, None, limits)
     finally:
         script.stop()
         thread.join(10)
@@ -279,18 +283,19 @@ def test_a_refusal_counts_though_the_server_does_not_take_the_body() -> None:
     assert answer.status == 412
 
 
-def test_a_server_that_takes_nothing_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct_http, "READ_TIMEOUT", 0.1)
+SHORT = limits_of(NO_ACCOUNT._replace(timeout=0.1))
+
+
+def test_a_server_that_takes_nothing_is_waited_for_once() -> None:
     done = threading.Event()
-    with serving(lambda _: done.wait(10)) as (script, http):
+    with serving(lambda _: done.wait(10), limits=SHORT) as (script, http):
         assert http.send("PUT", "/a", HEADERS, bytes(32 << 20)) is None
         done.set()
     assert script.connections == 1
 
 
-def test_a_silent_server_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct_http, "READ_TIMEOUT", 0.1)
-    with serving(requested) as (script, http):
+def test_a_silent_server_is_waited_for_once() -> None:
+    with serving(requested, limits=SHORT) as (script, http):
         assert body_of(http) is None
     assert script.connections == 1
 

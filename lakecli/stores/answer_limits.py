@@ -1,0 +1,280 @@
+"""How slowly a server may answer: a deadline for what comes before a body, a least rate for bodies.
+
+A time limit of a socket, which is all that HTTP clients have, begins anew with each byte that
+arrives: an answer that comes byte by byte would be read for ever. Here the time that an answer is
+waited for is added up. Status line, interim answers and headers must be complete within a time, and
+a body must keep up a rate. The time that the reader of a body takes for itself does not count.
+
+`bounded` makes a connection of any client that builds on `http.client` follow these limits:
+`http.client` itself, `urllib3`, and the SDKs, which all build on it. A request has no deadline, but
+a server that takes no more of it fails, too; its answer is waited for once all of it was sent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from http.client import HTTPResponse, LineTooLong
+from io import BufferedReader, RawIOBase
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.base.model import NO_ACCOUNT, Account
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds to connect, TLS included."""
+
+LONGEST_WORK: Final = 600.0
+"""Seconds that a server may work, and send blanks, before it says whether it has copied or joined
+an object; S3 takes minutes to join many parts."""
+
+_PIECE: Final = 60 << 10
+"""Bytes of a request that are sent at a time: each has the time limit for itself, so that 1 KiB in
+a second is enough by default."""
+
+_LONGEST_LINE: Final = 64 << 10
+_MAX_HEAD: Final = 1 << 20
+"""Bytes before a body, and of the lines between chunks beyond three quarters of what arrives."""
+
+
+class SlowAnswerError(TimeoutError):
+    """A server is slower than the limits allow; the text says in which way.
+
+    Attributes:
+        server: host and port of the server or proxy, or ``""``.
+    """
+
+    server = ""
+
+
+class AnswerLimits(NamedTuple):
+    """How slowly a server may answer.
+
+    Attributes:
+        timeout: seconds for what comes before a body, and for each silence.
+        min_rate: bytes of a body in a second, at least.
+        window: seconds of waiting in which that is measured.
+        clock: returns seconds that only grow.
+    """
+
+    timeout: float
+    min_rate: int
+    window: float
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def timeouts(self) -> tuple[float, float]:
+        """Seconds to connect, and of silence, as HTTP clients take them."""
+        return min(CONNECT_TIMEOUT, self.timeout), self.timeout
+
+    def for_work(self) -> AnswerLimits:
+        """Return the limits of an answer that begins before the server has done the work."""
+        return self._replace(window=max(self.window, LONGEST_WORK))
+
+
+def limits_of(account: Account) -> AnswerLimits:
+    """Return the limits that the settings say."""
+    return AnswerLimits(account.timeout, account.min_rate, account.timeout)
+
+
+DEFAULT_LIMITS: Final = limits_of(NO_ACCOUNT)
+
+
+def slow_answer_of(error: BaseException | None) -> SlowAnswerError | None:
+    """Return the cause of an SDK's error, if it is that a server was too slow."""
+    while error is not None and not isinstance(error, SlowAnswerError):
+        # The last one is Azure's: it raises its error when the cause is no longer handled.
+        error = error.__cause__ or error.__context__ or getattr(error, "inner_exception", None)
+    return error
+
+
+def bounded_pools(kinds: Mapping[str, Any], limits: AnswerLimits) -> dict[str, Any]:
+    """Return pools of `urllib3` whose connections follow limits.
+
+    Args:
+        kinds: the classes of the pools by scheme, as `PoolManager.pool_classes_by_scheme` has them.
+        limits: of each answer.
+    """
+    return {
+        scheme: type("BoundedPool", (pool,), {"ConnectionCls": bounded(pool.ConnectionCls, limits)})
+        for scheme, pool in kinds.items()
+    }
+
+
+def bounded(kind: Any, limits: AnswerLimits) -> Any:  # noqa: ANN401 - of any client
+    """Return a class of connections that follow limits; all else is that of `kind`."""
+
+    class BoundedConnection(kind):  # type: ignore[misc] # known when it is made
+        sock: Any
+        # The answer of a proxy is read before there is a connection to the server.
+        response_class = staticmethod(partial(_BoundedResponse, limits=limits))
+
+        def connect(self) -> None:
+            super().connect()
+            if not isinstance(self.sock, _BoundedSocket):
+                # botocore reads interim answers from the socket.
+                self.sock = _BoundedSocket(self.sock, limits, f"{self.host}:{self.port}")
+
+    return BoundedConnection
+
+
+class _BoundedSocket:
+    """A connected socket; all but what is here is that of `sock`."""
+
+    def __init__(self, sock: Any, limits: AnswerLimits, server: str = "") -> None:  # noqa: ANN401 - of any client
+        self._sock = sock
+        self._limits = limits
+        self._server = server
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the socket's
+        return getattr(self._sock, name)
+
+    def sendall(self, data: bytes) -> None:
+        """Send bytes; each piece of them has the time limit for itself."""
+        self._sock.settimeout(self._limits.timeout)
+        view = memoryview(data).cast("B")
+        try:
+            for start in range(0, len(view), _PIECE):
+                self._sock.sendall(view[start : start + _PIECE])
+        except TimeoutError:
+            text = f"it took no part of the request for {self._limits.timeout:g} s"
+            raise _slow(text, self._server) from None
+
+    def makefile(self, _mode: str = "rb", buffering: int = -1) -> Any:  # noqa: ANN401 - of two kinds
+        """Begin to read an answer."""
+        raw = _Raw(self._sock, self._limits, self._server)
+        return BufferedReader(raw) if buffering else raw
+
+
+def _slow(text: str, server: str) -> SlowAnswerError:
+    error = SlowAnswerError(text)
+    error.server = server
+    return error
+
+
+class _BoundedResponse(HTTPResponse):
+    """The answer of a server or a proxy."""
+
+    def __init__(self, sock: Any, *arguments: Any, limits: AnswerLimits, **options: Any) -> None:  # noqa: ANN401 - inherited
+        if not isinstance(sock, _BoundedSocket):
+            sock = _BoundedSocket(sock, limits)
+        super().__init__(sock, *arguments, **options)
+
+    def begin(self) -> None:
+        """Read what comes before the body."""
+        super().begin()
+        reader: Any = self.fp
+        reader.raw.begin_body()
+        if self.chunked:
+            self.fp: Any = _Chunks(reader)
+
+
+class _Raw(RawIOBase):
+    """Reads an answer, and adds up the time that it is waited for.
+
+    Attributes:
+        received: bytes so far.
+    """
+
+    def __init__(self, sock: Any, limits: AnswerLimits, server: str) -> None:  # noqa: ANN401 - of any client
+        self._sock = sock
+        self._server = server
+        self._file = sock.makefile("rb", buffering=0)
+        self._limits = limits
+        # A client may have set a shorter time, as for a server that tells about this machine.
+        chosen = sock.gettimeout()
+        self._timeout = min(limits.timeout, limits.timeout if chosen is None else chosen)
+        self._window = self._timeout
+        self._is_body = self._has_ended = False
+        self._waited = 0.0
+        self._due = inf
+        self.received = 0
+
+    def readable(self) -> bool:
+        """Return ``True``."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the descriptor of the socket."""
+        return int(self._file.fileno())
+
+    def close(self) -> None:
+        """End reading."""
+        self._file.close()
+        super().close()
+
+    def begin_body(self) -> None:
+        """Let the least rate count from now on, in place of the deadline."""
+        self._is_body = True
+        if self._timeout == self._limits.timeout:
+            self._window = self._limits.window
+        self._begin_window()
+
+    def _begin_window(self) -> None:
+        self._waited = 0.0
+        if self._is_body:
+            self._due = self.received + self._limits.min_rate * self._window
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read what has arrived.
+
+        Raises:
+            SlowAnswerError: the limits do not allow to wait any longer.
+            LineTooLong: there are too many headers.
+            ConnectionResetError: an answer was read on after its end, before it has a body.
+        """
+        clock, patience = self._limits.clock, self._timeout
+        if self.received < self._due:
+            patience = min(patience, self._window - self._waited)
+        self._sock.settimeout(patience)
+        begun = clock()
+        try:
+            count = int(self._file.readinto(buffer))
+        except TimeoutError:
+            raise self._slow(is_silent=patience == self._timeout) from None
+        self._waited += clock() - begun
+        self.received += count
+        if not self._is_body:
+            if self.received > _MAX_HEAD:
+                raise LineTooLong("headers")
+            if not count and self._has_ended:  # botocore would read on for ever
+                raise ConnectionResetError("the answer ended before its body")
+            self._has_ended = not count
+        if self._waited >= self._window:
+            if count and self.received < self._due:
+                raise self._slow()
+            self._begin_window()
+        return count
+
+    def _slow(self, *, is_silent: bool = False) -> SlowAnswerError:
+        rate = f"{self._limits.min_rate:,} bytes a second"
+        text = f"it sent less than {rate} for {self._window:g} s"
+        if not self._is_body:
+            text = f"its headers were not complete after {self._timeout:g} s"
+        elif is_silent:
+            text = f"it sent nothing for {self._timeout:g} s"
+        return _slow(text, self._server)
+
+
+class _Chunks:
+    """A body in chunks, whose lines between them are bounded; all else is that of `reader`."""
+
+    def __init__(self, reader: Any) -> None:  # noqa: ANN401 - a `BufferedReader`
+        self._reader = reader
+        self._lines = 0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the reader's
+        return getattr(self._reader, name)
+
+    def readline(self, size: int = -1) -> bytes:
+        """Read a line, which is the head of a chunk, or a header after the last one."""
+        line: bytes = self._reader.readline(size if size >= 0 else _LONGEST_LINE + 1)
+        self._lines += len(line)
+        is_flood = self._lines > _MAX_HEAD + self._reader.raw.received * 3 // 4
+        if is_flood or len(line) > _LONGEST_LINE:
+            raise LineTooLong("chunks")
+        return line
