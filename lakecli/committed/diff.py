@@ -18,7 +18,8 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, Entry, MetarangeId, RangeId
-from lakecli.committed.merge import iter_candidates, may_be_none, segments
+from lakecli.committed.merge import Sides, may_be_none
+from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import (
     ID_PART,
     Metarange,
@@ -67,7 +68,7 @@ def diff(
 def compare(
     trees: TreeStore,
     *,
-    base: MetarangeId,
+    base: MergeBase,
     left: MetarangeId,
     right: MetarangeId,
     prefix: bytes = b"",
@@ -81,7 +82,7 @@ def compare(
 
     Args:
         trees: the store that holds the trees.
-        base: the common ancestor.
+        base: what both came from.
         left: the destination of the merge.
         right: the source of the merge.
         prefix: only paths that start with it.
@@ -93,11 +94,11 @@ def compare(
         IntegrityError: a table that had to be read is missing or damaged.
     """
     start, stop = _interval(prefix, after, start, stop)
-    three = map(trees.metarange, (base, right, left))
-    for segment in segments(*three, start=start, stop=stop):
+    sides = Sides(trees, base, trees.metarange(right), trees.metarange(left))
+    for segment in sides.segments(start=start, stop=stop):
         if segment.keeps_destination:
             continue
-        for candidate in iter_candidates(trees, segment, start=start, stop=stop):
+        for candidate in sides.candidates(segment, start=start, stop=stop):
             path, _, source, destination = candidate
             if candidate.is_conflict:
                 unlike = may_be_none(candidate)

@@ -11,26 +11,34 @@ The result for one path, where A, B and C are different contents:
     any     B       C            conflict: both changed it differently
     ======  ======  ===========  ============================================
 
-An absent path counts as a content. A strategy decides conflicts and nothing else. Contents differ
-if their identities do. The same bytes have an MD5 in an entry that lakeFS wrote, and a BLAKE3 in
-one of lakecli. The identities of such entries differ, so a merge of both is a conflict, which may
-be none.
+An absent path counts as a content. A strategy decides conflicts and nothing else. If the base is
+merged from several trees and undecided at a path, the path is a conflict unless both sides agree;
+see `merge_base`.
+
+Contents differ if their identities do. The same bytes have an MD5 in an entry that lakeFS wrote,
+and a BLAKE3 in one of lakecli. The identities of such entries differ, so a merge of both is a
+conflict, which may be none.
 
 The three trees are cut into segments at keys that no range of the three spans, so that the ranges
 of a segment can be compared by ID. If two of the three sides of a segment are equal, its result is
-known unread; otherwise its records are compared, except where base and source are equal.
+known unread; otherwise its records are compared, except where base and source are equal. Of a base
+of several trees, the ranges are compared in the same way, and only where that decides nothing are
+the paths that differ between source and destination looked up in each of them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, is_md5
-from lakecli.base.model import MetarangeId
+from lakecli.base.model import EMPTY_TREE, MetarangeId
+from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import ID_PART, Metarange
-from lakecli.committed.scan import Cursor, iter_pairs
+from lakecli.committed.scan import Cursor, end_position, iter_pairs
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.committed.writer import Application, canonical, find_canonical
@@ -40,7 +48,7 @@ from lakecli.errors import ConflictError, IntegrityError
 def merge(
     trees: TreeStore,
     *,
-    base: MetarangeId,
+    base: MergeBase,
     source: MetarangeId,
     destination: MetarangeId,
     source_wins: bool,
@@ -51,7 +59,7 @@ def merge(
 
     Args:
         trees: the store that holds the trees.
-        base: the common ancestor.
+        base: what both came from.
         source: the tree whose changes since the base are merged.
         destination: the tree they are merged into.
         source_wins: whether conflicts take the source's side; otherwise they keep the
@@ -60,23 +68,24 @@ def merge(
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    if source in {base, destination}:
+    if source in {base.only_tree, destination}:
         return destination
-    before, theirs = (find_canonical(trees, tree) for tree in (base, source))
-    if destination == base:
+    theirs = find_canonical(trees, source)
+    if destination == base.only_tree:
         return source
     ours = canonical(trees, destination)  # only this tree has to be cut as lakecli does it
     application = Application(trees, bases=(ours, theirs))
-    for segment in segments(before, theirs, ours):
+    sides = Sides(trees, base, theirs, ours, load=partial(find_canonical, trees))
+    for segment in sides.segments():
         more = not segment.is_last
         if segment.keeps_destination:
             application.run(*segment.destination, (), more=more)
-        elif segment.base.is_same(segment.destination):
+        elif segment.takes_source:
             application.take(*segment.source, more=more)
         else:
             changes = (
                 (candidate.path, candidate.source)
-                for candidate in iter_candidates(trees, segment)
+                for candidate in sides.candidates(segment)
                 if source_wins or not candidate.is_conflict
             )
             application.run(*segment.destination, changes, more=more)
@@ -87,7 +96,7 @@ def merge(
 def refuse_conflicts(
     trees: TreeStore,
     *,
-    base: MetarangeId,
+    base: MergeBase,
     source: MetarangeId,
     destination: MetarangeId,
     hint: str,
@@ -98,12 +107,14 @@ def refuse_conflicts(
         MergeConflict: there are conflicts; it has the hint.
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    if source in {base, destination} or destination == base:
+    if source in {base.only_tree, destination} or destination == base.only_tree:
         return
     conflicts = Conflicts()
-    for segment in segments(*(find_canonical(trees, each) for each in (base, source, destination))):
+    load = partial(find_canonical, trees)
+    sides = Sides(trees, base, load(source), load(destination), load=load)
+    for segment in sides.segments():
         if segment.is_contested:
-            for candidate in iter_candidates(trees, segment):
+            for candidate in sides.candidates(segment):
                 if candidate.is_conflict:
                     conflicts.add(candidate.path, unlike_checksums=may_be_none(candidate))
     conflicts.check(hint=hint)
@@ -124,47 +135,163 @@ class Slice(NamedTuple):
         """Return whether both hold the same ranges."""
         return self.last - self.first == other.last - other.first and self.ids() == other.ids()
 
+    def is_within(self, start: bytes, stop: bytes) -> bool:
+        """Return whether no range holds keys before `start`, or from `stop` on."""
+        return self.first == self.last or (
+            self.tree.record(self.first).min_key >= start and self.tree.keys[self.last - 1] < stop
+        )
+
 
 class Segment(NamedTuple):
-    """The three trees in one interval of keys."""
+    """The three trees in one interval of keys.
+
+    Attributes:
+        is_decided: whether `base` is the base here; otherwise it is one of several trees, of which
+            each may have the base's content at a path.
+    """
 
     base: Slice
     source: Slice
     destination: Slice
+    is_decided: bool = True
 
     @property
     def keeps_destination(self) -> bool:
         """Whether the source changed nothing here, or made the same change as the destination."""
-        return self.source.is_same(self.base) or self.source.is_same(self.destination)
+        return self.source.is_same(self.destination) or (
+            self.is_decided and self.source.is_same(self.base)
+        )
+
+    @property
+    def takes_source(self) -> bool:
+        """Whether the destination changed nothing here."""
+        return self.is_decided and self.base.is_same(self.destination)
 
     @property
     def is_contested(self) -> bool:
         """Whether all three differ, so that their records must be compared."""
-        return not (self.keeps_destination or self.base.is_same(self.destination))
+        return not (self.keeps_destination or self.takes_source)
 
     @property
     def is_last(self) -> bool:
-        """Whether no tree has ranges after this segment."""
-        return all(
-            side.last == len(side.tree) for side in (self.base, self.source, self.destination)
-        )
+        """Whether neither side has ranges after this segment."""
+        return all(side.last == len(side.tree) for side in (self.source, self.destination))
+
+    @property
+    def end(self) -> bytes:
+        """The last key of the ranges."""
+        return max(side.tree.keys[side.last - 1] for side in self[:3] if side.last > side.first)
 
 
 class Candidate(NamedTuple):
     """A path where the source differs from the base and from the destination.
 
     Values are encoded entries, ``None`` where the path is absent.
+
+    Attributes:
+        bases: the value of the base; any other number than one if it is undecided.
     """
 
     path: bytes
-    base: bytes | None
+    bases: Sequence[bytes | None]
     source: bytes | None
     destination: bytes | None
 
     @property
     def is_conflict(self) -> bool:
-        """Whether the destination changed the path too."""
-        return not is_same(self.destination, self.base)
+        """Whether the destination changed the path too, or the base is undecided."""
+        return len(self.bases) != 1 or not is_same(self.destination, self.bases[0])
+
+
+class Sides:
+    """The three sides of a merge, read only where they differ.
+
+    Args:
+        trees: the store that holds the trees.
+        base: what both sides came from.
+        source: the tree to merge.
+        destination: the tree to merge into.
+        load: returns a tree of the base; ``None``: as it is in the store.
+    """
+
+    def __init__(
+        self,
+        trees: TreeStore,
+        base: MergeBase,
+        source: Metarange,
+        destination: Metarange,
+        *,
+        load: Callable[[MetarangeId], Metarange] | None = None,
+    ) -> None:
+        self._trees = trees
+        self._base = base
+        self._source = source
+        self._destination = destination
+        self._load = cache(load or trees.metarange)
+        self._finders: dict[MetarangeId, _Finder] = {}
+
+    def segments(self, *, start: bytes = b"", stop: bytes | None = None) -> Iterator[Segment]:
+        """Cut the sides into segments, in key order, as the function of this name does."""
+        first = self._load(next(iter(self._base.trees), EMPTY_TREE))
+        found = segments(first, self._source, self._destination, start=start, stop=stop)
+        if self._base.only_tree is not None:
+            yield from found
+            return
+        for segment in found:
+            after = segment.end + b"\0"
+            yield self._with_base(segment, start, after)
+            start = after
+
+    def _with_base(self, segment: Segment, start: bytes, stop: bytes) -> Segment:
+        """Return a segment with the ranges of the base if comparing ranges tells which they are."""
+        if segment.source.is_same(segment.destination):
+            return segment
+        found = self._base.resolve(partial(self._slice, start, stop), Slice.is_same)
+        if len(found) != 1 or not found[0].is_within(start, stop):
+            return segment._replace(is_decided=False)
+        return segment._replace(base=found[0])
+
+    def _slice(self, start: bytes, stop: bytes, tree: MetarangeId) -> Slice:
+        """Return the ranges of a tree that may hold keys from `start` to before `stop`."""
+        found = self._load(tree)
+        return Slice(found, found.find(start), end_position(found, stop))
+
+    def candidates(
+        self, segment: Segment, *, start: bytes = b"", stop: bytes | None = None
+    ) -> Iterator[Candidate]:
+        """Yield the paths of a segment where the source differs from base and destination.
+
+        Args:
+            segment: the part of the trees to read.
+            start: paths before it are left out.
+            stop: paths from it on are left out.
+
+        Raises:
+            IntegrityError: a table that had to be read is missing or damaged.
+        """
+        base, source, destination = (
+            Cursor(self._trees, side.tree, first=side.first, last=side.last, start=start, stop=stop)
+            for side in segment[:3]
+        )
+        if segment.is_decided:
+            finder = _Finder(self._trees, segment.destination)
+            for path, before, after in iter_pairs(base, source):
+                ours = finder.find(path)
+                if not is_same(after, ours):
+                    yield Candidate(path, (before,), after, ours)
+            return
+        for path, ours, after in iter_pairs(destination, source):
+            bases = self._base.resolve(partial(self._value, path), is_same)
+            if len(bases) != 1 or not is_same(after, bases[0]):
+                yield Candidate(path, bases, after, ours)
+
+    def _value(self, path: bytes, tree: MetarangeId) -> bytes | None:
+        """Return what a tree of the base has at a path; paths must ascend."""
+        finder = self._finders.get(tree)
+        if finder is None:
+            found = self._load(tree)
+            finder = self._finders[tree] = _Finder(self._trees, Slice(found, 0, len(found)))
+        return finder.find(path)
 
 
 def segments(
@@ -189,7 +316,8 @@ def segments(
         key = _pass_common(cursors)
         if key is None:
             key = _pass_different(cursors)
-        yield Segment(*[cursor.cut() for cursor in cursors])
+        before, theirs, ours = (cursor.cut() for cursor in cursors)
+        yield Segment(before, theirs, ours)
         if stop is not None and key >= stop:
             return
 
@@ -252,31 +380,6 @@ def _pass_different(cursors: Sequence[_RangeCursor]) -> bytes:
         passed = [cursor.passes(key) for cursor in cursors]  # a list: every cursor must move
         if all(passed):
             return key
-
-
-def iter_candidates(
-    trees: TreeStore, segment: Segment, *, start: bytes = b"", stop: bytes | None = None
-) -> Iterator[Candidate]:
-    """Yield the paths of a segment where the source differs from base and destination.
-
-    Args:
-        trees: the store that holds the trees.
-        segment: the part of the trees to read.
-        start: paths before it are left out.
-        stop: paths from it on are left out.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
-    """
-    base, source = (
-        Cursor(trees, side.tree, first=side.first, last=side.last, start=start, stop=stop)
-        for side in (segment.base, segment.source)
-    )
-    finder = _Finder(trees, segment.destination)
-    for path, before, after in iter_pairs(base, source):
-        destination = finder.find(path)
-        if not is_same(after, destination):
-            yield Candidate(path, before, after, destination)
 
 
 class _Finder:
@@ -377,12 +480,8 @@ class Conflicts:
 
 def may_be_none(conflict: Candidate) -> bool:
     """Return whether the bytes of two sides of a conflict may be the same."""
-    _, base, source, destination = conflict
-    return (
-        have_unlike_checksums(source, destination)
-        or have_unlike_checksums(source, base)
-        or have_unlike_checksums(destination, base)
-    )
+    values = (conflict.source, conflict.destination, *conflict.bases)
+    return any(have_unlike_checksums(*pair) for pair in combinations(values, 2))
 
 
 def have_unlike_checksums(left: bytes | None, right: bytes | None) -> bool:

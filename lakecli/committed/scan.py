@@ -93,7 +93,7 @@ class Cursor:
         self._start = start
         self._stop = stop
         last = len(tree) if last is None else last
-        self._last = last if stop is None else min(last, _end_position(tree, stop))
+        self._last = last if stop is None else min(last, end_position(tree, stop))
         self._position = max(first, tree.find(start)) if start else first
         self._record: RangeRecord | None = None
         self._table: SSTable | None = None
@@ -200,7 +200,7 @@ class Cursor:
         return bool(count)
 
 
-def _end_position(tree: Metarange, stop: bytes) -> int:
+def end_position(tree: Metarange, stop: bytes) -> int:
     """Return the position after the last range that may hold keys less than `stop`."""
     position = tree.find(stop)
     return position + (position < len(tree) and tree.record(position).min_key < stop)

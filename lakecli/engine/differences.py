@@ -12,8 +12,9 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import Difference, RangeId
 from lakecli.committed.diff import compare, diff
-from lakecli.committed.merge import Segment, Slice, segments
-from lakecli.committed.metaranges import Metarange, range_id_of
+from lakecli.committed.merge import Segment, Sides, Slice
+from lakecli.committed.merge_base import MergeBase
+from lakecli.committed.metaranges import range_id_of
 from lakecli.committed.scan import prefix_end
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.runner import Runner, StoreLocation
@@ -49,29 +50,20 @@ class _Unit(NamedTuple):
 
 
 def intervals(
-    base: Metarange,
-    source: Metarange,
-    destination: Metarange,
-    *,
-    entries: int,
-    start: bytes = b"",
-    stop: bytes | None = None,
+    sides: Sides, *, entries: int, start: bytes = b"", stop: bytes | None = None
 ) -> Iterator[DiffInterval]:
     """Yield the intervals in which a source differs from its base and the destination, in order.
 
-    Together they contain every such key from `start` to before `stop`, each once. To compare two
-    trees, pass the left one as both base and destination.
+    Together they contain every such key from `start` to before `stop`, each once.
 
     Args:
-        base: the common ancestor.
-        source: the tree whose changes are wanted.
-        destination: the tree that may have the same changes.
+        sides: the trees; to compare two, the left one is both base and destination.
         entries: approximate number of entries in one interval; a single range may hold more.
         start: the first key to consider.
         stop: the first key after those; ``None``: there is none.
     """
     first, ranges, count = start, 0, 0
-    for segment in segments(base, source, destination, start=start, stop=stop):
+    for segment in sides.segments(start=start, stop=stop):
         if segment.keeps_destination:
             continue
         for unit in _units(segment, entries):
@@ -89,20 +81,19 @@ def intervals(
 
 def _units(segment: Segment, entries: int) -> Iterator[_Unit]:
     """Yield a segment as one unit, or range by range if it is larger than a part."""
-    sides = {(side.tree.id, side.first, side.last): side for side in segment}
+    sides = {(side.tree.id, side.first, side.last): side for side in segment[:3]}
     counted = [(sum(_counts(side)), side.last - side.first, side) for side in sides.values()]
     ranges = sum(length for _, length, _ in counted)
     most, length, largest = max(counted, key=lambda each: each[:2])
-    end = max(side.tree.keys[side.last - 1] for _, length, side in counted if length)
     if most > entries and length > 1:
         others = ranges - length
         for position in range(largest.first, largest.last - 1):
             count = largest.tree.record(position).count
             yield _Unit(largest.tree.keys[position], 1, count)
         last = largest.tree.record(largest.last - 1)
-        yield _Unit(end, 1 + others, last.count)
+        yield _Unit(segment.end, 1 + others, last.count)
         return
-    yield _Unit(end, ranges, most)
+    yield _Unit(segment.end, ranges, most)
 
 
 def _counts(side: Slice) -> Iterator[int]:
@@ -126,9 +117,9 @@ def compare_by(
     task = partial(_compare, location=StoreLocation.of(repository), compared=compared)
     trees = repository.trees
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)
-    base = left if compared.base is None else trees.metarange(compared.base)
+    sides = Sides(trees, compared.base or MergeBase.of(left.id), right, left)
     start, stop = compared.prefix, prefix_end(compared.prefix)
-    found = intervals(base, right, left, entries=entries, start=start, stop=stop)
+    found = intervals(sides, entries=entries, start=start, stop=stop)
     with InOrder[list[Difference]]() as waiting:
         for (number, _), differences in runner.run(task, enumerate(found)):
             for ready in waiting.ready(number, differences):

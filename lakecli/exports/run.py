@@ -26,6 +26,8 @@ from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import as_directory
 from lakecli.committed.check import count_entries
+from lakecli.committed.merge import Sides
+from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.point_reads import find
 from lakecli.committed.scan import prefix_end, scan
 from lakecli.engine.differences import DiffInterval, intervals
@@ -244,8 +246,10 @@ def count_exported(
 def _intervals(
     repository: Repository, since_tree: MetarangeId, tree: MetarangeId, prefix: bytes
 ) -> Iterator[DiffInterval]:
-    old, new = map(repository.trees.metarange, (since_tree, tree))
-    return intervals(old, new, old, entries=PART_ENTRIES, start=prefix, stop=prefix_end(prefix))
+    trees = repository.trees
+    old, new = map(trees.metarange, (since_tree, tree))
+    sides = Sides(trees, MergeBase.of(since_tree), new, old)
+    return intervals(sides, entries=PART_ENTRIES, start=prefix, stop=prefix_end(prefix))
 
 
 def summarise(report: ExportReport) -> PartialFailure | None:

@@ -22,28 +22,20 @@ _COMMON = _LEFT | _RIGHT
 _BELOW = 4
 
 
-def merge_base(reader: CommitReader, left: CommitId, right: CommitId) -> Commit | None:
-    """Return the best common ancestor of two commits, or ``None`` if they share no history.
-
-    As in ``git merge-base``, no other common ancestor descends from the best one. If there are
-    several, it is the one with the highest generation, then the newest, then the smallest ID.
-
-    Raises:
-        DamagedHistory: the history between the two and the answer is broken.
-    """
-    return next(iter_merge_bases(reader, left, right), None)
-
-
 def iter_merge_bases(
     reader: CommitReader, left: CommitId, right: CommitId, *others: CommitId
 ) -> Iterator[Commit]:
     """Yield the best common ancestors: highest generation first, then newest, then smallest ID.
 
+    As in ``git merge-base --all``, no other common ancestor descends from one of them.
     With `others`, they are those of `left` and a merge of all the rest.
 
     A commit is visited after all of its descendants. If both sides reached it, but not through
     another common ancestor, no common ancestor descends from it. Once one side has no commits of
     its own left, the rest is reached by the other side alone, or is an ancestor of a base.
+
+    Raises:
+        DamagedHistory: the history between the two and the answer is broken.
     """
     frontier = _Frontier(reader)
     frontier.add(get_commit(reader, left), _LEFT)

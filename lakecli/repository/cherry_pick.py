@@ -10,6 +10,7 @@ from typing import Final
 
 from lakecli.base.model import Commit, MetarangeId
 from lakecli.committed.merge import merge, refuse_conflicts
+from lakecli.committed.merge_base import MergeBase
 from lakecli.errors import NotFound, NothingToDo, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
@@ -105,14 +106,14 @@ def apply_change(
     """
     head = view.commit.metarange_id
     trees = view.repository.trees
-    sides = {"base": before, "source": after, "destination": head}
     uri = f"{view.repository.uri}/{view.name}"
     hint = (
         f"{view.name} has other changes of these paths, which would be lost: change them there "
         f"by hand; see who made them: lakecli log --objects PATH {uri}"
     )
-    refuse_conflicts(trees, **sides, hint=hint)
-    merged = merge(trees, **sides, source_wins=False)
+    base = MergeBase.of(before)
+    refuse_conflicts(trees, base=base, source=after, destination=head, hint=hint)
+    merged = merge(trees, base=base, source=after, destination=head, source_wins=False)
     if merged == head and not allow_empty:
         raise NothingToDo(
             f"no effect on {view.name}: it already has this content",

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
 from lakecli.committed.diff import compare as compare_trees
 from lakecli.committed.diff import diff
+from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.point_reads import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.refs.ref_store import RefStore, get_parent
@@ -60,7 +61,7 @@ class TreesToCompare(NamedTuple):
         prefix: only paths that start with it.
     """
 
-    base: MetarangeId | None
+    base: MergeBase | None
     left: MetarangeId
     right: MetarangeId
     prefix: bytes
@@ -115,7 +116,7 @@ def diff_refs(
             points = find_merge_points(repository, txn, source=right, destination=left)
             yield compare(
                 TreesToCompare(
-                    base=points.base.metarange_id,
+                    base=points.base,
                     left=points.destination.metarange_id,
                     right=points.source.metarange_id,
                     prefix=prefix,

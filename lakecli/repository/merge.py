@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from lakecli.base.model import ChangeType, Commit, Difference, MergeStrategy
@@ -63,8 +64,8 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
             points = _points(repository, view, source, options)
             head = claim_head(view)
             merged_commit = claim_commit(view.txn, repository, points.source)
+            base, trees = points.base, repository.trees
             sides = {
-                "base": points.base.metarange_id,
                 "source": points.source.metarange_id,
                 "destination": points.destination.metarange_id,
             }
@@ -74,9 +75,9 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
                     "let one side win with --strategy source-wins or dest-wins; see all changes: "
                     f"lakecli merge --dry-run {refs}"
                 )
-                refuse_conflicts(repository.trees, **sides, hint=hint)
+                refuse_conflicts(trees, base=base, **sides, hint=hint)
             source_wins = options.strategy == MergeStrategy.SOURCE_WINS
-            tree = merge_trees(repository.trees, **sides, source_wins=source_wins)
+            tree = merge_trees(trees, base=base, **sides, source_wins=source_wins)
         parents = [head] if options.squash else [head, merged_commit]
         metadata = {MERGE_STRATEGY: str(options.strategy), **(options.metadata or {})}
         commit = attempt.move(
@@ -101,12 +102,22 @@ def _points(repository: Repository, view: View, source: str, options: MergeOptio
             hint=f"a merge takes commits; changes that are not committed: lakecli status "
             f"{repository.uri}",
         )
-    if not options.allow_empty and points.source.metarange_id == points.base.metarange_id:
+    if not options.allow_empty and _brings_nothing(repository, points):
         raise NothingToDo(
             f"{source} brings nothing new to {view.name}",
             hint="record a merge anyway: --allow-empty",
         )
     return points
+
+
+def _brings_nothing(repository: Repository, points: MergePoints) -> bool:
+    """Return whether the source has nowhere anything else than the base."""
+    base, source = points.base, points.source.metarange_id
+    if base.only_tree is not None:
+        return source == base.only_tree
+    # Where it has, it also differs from one of the trees of which the base is merged.
+    changes = (compare(repository.trees, base=base, left=tree, right=source) for tree in base.trees)
+    return bool(base.trees) and next(chain.from_iterable(changes), None) is None
 
 
 @contextmanager
@@ -128,7 +139,7 @@ def preview(
         points = _points(repository, view, source, options)
         changes = compare(
             repository.trees,
-            base=points.base.metarange_id,
+            base=points.base,
             left=points.destination.metarange_id,
             right=points.source.metarange_id,
         )

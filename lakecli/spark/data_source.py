@@ -37,6 +37,8 @@ from pyspark.sql.types import StructType
 from lakecli.base.model import Difference, MetarangeId
 from lakecli.base.uri import as_directory, parse, parse_path, ref_of
 from lakecli.committed.diff import compare
+from lakecli.committed.merge import Sides
+from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.scan import prefix_end
 from lakecli.committed.values import decode_entry
 from lakecli.engine.differences import intervals
@@ -251,7 +253,7 @@ class Trees(NamedTuple):
     """The trees of two refs; `base` is their merge base for three dots, else the left tree."""
 
     location: StoreLocation
-    base: MetarangeId
+    base: MergeBase
     left: MetarangeId
     right: MetarangeId
     window: Window
@@ -274,11 +276,10 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
         location = StoreLocation.of(repository)
         if dots == "..":
             before, after = (commit_at(repository, txn, ref).metarange_id for ref in (left, right))
-            return Trees(location, before, before, after, window)
+            return Trees(location, MergeBase.of(before), before, after, window)
         points = find_merge_points(repository, txn, source=right, destination=left)
-        trees = (points.base, points.destination, points.source)
-        base, before, after = (each.metarange_id for each in trees)
-        return Trees(location, base, before, after, window)
+        before, after = points.destination.metarange_id, points.source.metarange_id
+        return Trees(location, points.base, before, after, window)
 
 
 class DiffReader(DataSourceReader):
@@ -294,10 +295,10 @@ class DiffReader(DataSourceReader):
         trees, (start, stop) = self._trees, self._trees.window
         with told():
             store = trees.location.trees()
-            found = map(store.metarange, (trees.base, trees.right, trees.left))
+            sides = Sides(store, trees.base, *map(store.metarange, (trees.right, trees.left)))
             return [
                 InputPartition(Window(each.start, each.stop))
-                for each in intervals(*found, entries=self._target, start=start, stop=stop)
+                for each in intervals(sides, entries=self._target, start=start, stop=stop)
             ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

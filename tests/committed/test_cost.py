@@ -8,6 +8,7 @@ import pytest
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed.diff import compare, diff
+from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.point_reads import find
 from lakecli.committed.writer import apply
 from lakecli.sstable.reader import Block, SSTable
@@ -250,7 +251,7 @@ def test_ranges_that_both_sides_share_are_not_read(trees: TreeStore, tree: Metar
     assert build(trees, changed(MODEL, common)) == other
     source, destination = sides(trees, other, {key(9000): value(-1)}, {key(11000): value(-2)})
     fresh = reopened(trees)
-    found = compare(fresh, base=tree, left=destination, right=source)
+    found = compare(fresh, base=MergeBase.of(tree), left=destination, right=source)
     assert [each.path for each in found] == [key(9000)]
     assert fresh.counts.ranges_opened <= 3
 

@@ -9,6 +9,7 @@ import pytest
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed.diff import compare, diff
+from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import Mismatch, RangeRecord, WrongTable, iter_runs
 from lakecli.committed.point_reads import find
 from lakecli.committed.scan import scan
@@ -56,7 +57,7 @@ READS: dict[str, Callable[[TreeStore, MetarangeId], object]] = {
     "compare": lambda trees, tree: list(
         compare(
             trees,
-            base=build(trees, {MIDDLE: value(-1)}),
+            base=MergeBase.of(build(trees, {MIDDLE: value(-1)})),
             left=tree,
             right=build(trees, {MIDDLE: value(-2)}),
         )

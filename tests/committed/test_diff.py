@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, MetarangeId
 from lakecli.committed.diff import compare, diff, differs_at, new_entries, new_ranges
+from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.values import encode_entry
 from tests.committed.trees import (
     Changes,
@@ -120,7 +121,7 @@ def test_compare(
     left, right = changed(base, left_step), changed(base, right_step)
     found = compare(
         trees,
-        base=build(trees, base),
+        base=MergeBase.of(build(trees, base)),
         left=build(trees, left),
         right=build(trees, right),
         prefix=prefix,
@@ -134,7 +135,7 @@ def test_compare(
 def test_compare_of_unrelated_trees(base: Model, left: Model, right: Model) -> None:
     trees = new_trees()
     b, x, y = (build(trees, model) for model in (base, left, right))
-    found = list(compare(trees, base=b, left=x, right=y))
+    found = list(compare(trees, base=MergeBase.of(b), left=x, right=y))
     assert found == three_way(base, left, right)
 
 
@@ -179,7 +180,7 @@ def test_a_path_between_two_blocks_of_the_destination_is_added() -> None:
     table = trees.table(trees.metarange(ids[1]).record(0))
     ends = [table.block(number).keys[-1] for number in range(table.block_count - 1)]
     assert any(end < path <= table.separators[at] for at, end in enumerate(ends) for path in right)
-    found = compare(trees, base=ids[0], left=ids[1], right=ids[2])
+    found = compare(trees, base=MergeBase.of(ids[0]), left=ids[1], right=ids[2])
     assert [each.path for each in found] == [key(at) for at in range(1, 400, 2)]
 
 
@@ -188,11 +189,12 @@ def test_an_interval_is_compared_from_its_start_to_before_its_stop() -> None:
     base = large_model(100)
     left, right = base, changed(base, {key(at): value(-at) for at in range(10, 90)})
     old, new = build(trees, left), build(trees, right)
+    base_of = MergeBase.of(old)
     expected = of_models(left, right)
     for start, stop in ((key(20), key(40)), (b"", key(11)), (key(89), None), (key(40), key(40))):
         wanted = [e for e in expected if start <= e.path and (stop is None or e.path < stop)]
         assert list(diff(trees, old, new, start=start, stop=stop)) == wanted
-        three = compare(trees, base=old, left=old, right=new, start=start, stop=stop)
+        three = compare(trees, base=base_of, left=old, right=new, start=start, stop=stop)
         assert list(three) == wanted
     found = diff(trees, old, new, prefix=b"k0001", start=key(12), after=key(13), stop=key(15))
     assert [each.path for each in found] == [key(14)]

@@ -13,8 +13,9 @@ from lakecli.base.identity import commit_id
 from lakecli.base.model import Commit, CommitId, MetarangeId
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.values import decode_entry
-from lakecli.refs.graph import merge_base
+from lakecli.refs.graph import iter_merge_bases
 from lakecli.refs.history import iter_log
+from lakecli.repository.reading.merge_points import merge_base_of
 from lakecli.stores.contract import ABSENT
 from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import contents, new_trees
@@ -114,9 +115,9 @@ def test_differences_of_all_pairs(store: MemoryStore, commits: Commits) -> None:
     for left, right, kind, changes in expected()["diffs"]:
         trees_of = [commits[head(ref)].metarange_id for ref in (left, right)]
         if kind == "three_dot":
-            base = merge_base(commits, CommitId(head(left)), CommitId(head(right)))
-            assert base is not None
-            found = compare(trees, base=base.metarange_id, left=trees_of[0], right=trees_of[1])
+            bases = tuple(iter_merge_bases(commits, CommitId(head(left)), CommitId(head(right))))
+            base = merge_base_of(commits, bases)
+            found = compare(trees, base=base, left=trees_of[0], right=trees_of[1])
         else:
             found = diff(trees, *trees_of)
         assert [[each.type.value, os.fsdecode(each.path)] for each in found] == changes
@@ -129,6 +130,5 @@ def test_logs_and_merge_bases(commits: Commits) -> None:
         log = [commit.id for commit in iter_log(commits, CommitId(head(ref)))]
         assert log == log_children_first(expected(), ref)
     for left, right, base in expected()["merge_bases"]:
-        found = merge_base(commits, CommitId(head(left)), CommitId(head(right)))
-        assert found is not None
-        assert found.id == base
+        found = iter_merge_bases(commits, CommitId(head(left)), CommitId(head(right)))
+        assert [commit.id for commit in found] == [base]

@@ -316,16 +316,19 @@ def test_checksums_are_unlike_if_only_bytes_can_tell(
     assert have_unlike_checksums(right, left) == unlike
 
 
+@pytest.mark.parametrize("bases", [0, 1, 2])
 @pytest.mark.parametrize("place", [0, 1, 2, None])
 def test_a_conflict_may_be_none_if_two_of_its_sides_have_unlike_checksums(
-    place: int | None,
+    place: int | None, bases: int
 ) -> None:
     values = [entry(MD5, 1), entry(MD5, 2), entry(MD5, 3)]
     pairs = [(0, 1), (0, 2), (1, 2)]
     if place is not None:
         left, right = pairs[place]
         values[left] = entry(BLAKE3, right + 1)
-    assert may_be_none(Candidate(b"p", *values)) == (place is not None)
+    conflict = Candidate(b"p", [*[None] * (bases - 1), *values[2:]][:bases], *values[:2])
+    is_among = place is not None and (place == 0 or bases > 0)
+    assert may_be_none(conflict) == is_among
 
 
 def test_conflicts_are_collected_with_those_that_may_be_none() -> None:

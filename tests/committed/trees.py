@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lakecli.base.identity import h
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
 from lakecli.committed import merge as tree_merge
+from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import RangeRecord, encode_range_record, name_of_table
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import TreeStore
@@ -70,7 +71,7 @@ def merge(
     strategy: MergeStrategy,
 ) -> MetarangeId:
     """Merge as `lakecli.repository.merge` does it: without a strategy, conflicts are refused."""
-    sides = {"base": base, "source": source, "destination": destination}
+    sides = {"base": MergeBase.of(base), "source": source, "destination": destination}
     if strategy == MergeStrategy.FAIL:
         tree_merge.refuse_conflicts(trees, **sides, hint="")
     source_wins = strategy == MergeStrategy.SOURCE_WINS

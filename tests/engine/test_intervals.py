@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE
 from lakecli.committed.diff import compare, diff
+from lakecli.committed.merge import Sides
+from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.scan import prefix_end
 from lakecli.engine.differences import intervals
 from tests.committed.trees import (
@@ -27,10 +29,18 @@ from tests.committed.trees import (
 )
 
 if TYPE_CHECKING:
+    from lakecli.base.model import MetarangeId
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.engine.differences import DiffInterval
 
 prefixes = st.sampled_from([b"", b"k", b"k000", b"k0015", b"x", b"k00"])
 sizes = st.sampled_from([1, 20, 60, 10_000])
+
+
+def two(trees: TreeStore, left: MetarangeId, right: MetarangeId) -> Sides:
+    """Return the sides of a comparison of two trees."""
+    old, new = trees.metarange(left), trees.metarange(right)
+    return Sides(trees, MergeBase.of(left), new, old)
 
 
 def check(found: list[DiffInterval], prefix: bytes) -> None:
@@ -53,8 +63,7 @@ def test_of_two_trees(model: Model, step: Changes, prefix: bytes, size: int, num
         build(trees, left),
         build(new_trees(trees.store, range_entries=number), changed(left, step)),
     )
-    old, new = trees.metarange(a), trees.metarange(b)
-    found = list(intervals(old, new, old, entries=size, start=prefix, stop=prefix_end(prefix)))
+    found = list(intervals(two(trees, a, b), entries=size, start=prefix, stop=prefix_end(prefix)))
     check(found, prefix)
     parts = [
         difference
@@ -70,25 +79,27 @@ def test_of_three_trees(
     model: Model, left_step: Changes, right_step: Changes, prefix: bytes, size: int
 ) -> None:
     trees = new_trees()
-    base = model | {key(at): value(at) for at in range(60, 200)}
-    b = build(trees, base)
-    x, y = build(trees, changed(base, left_step)), build(trees, changed(base, right_step))
-    three = map(trees.metarange, (b, y, x))
-    found = list(intervals(*three, entries=size, start=prefix, stop=prefix_end(prefix)))
+    before = model | {key(at): value(at) for at in range(60, 200)}
+    b = build(trees, before)
+    x, y = build(trees, changed(before, left_step)), build(trees, changed(before, right_step))
+    base = MergeBase.of(b)
+    three = Sides(trees, base, trees.metarange(y), trees.metarange(x))
+    found = list(intervals(three, entries=size, start=prefix, stop=prefix_end(prefix)))
     check(found, prefix)
     parts = [
         difference
         for each in found
-        for difference in compare(trees, base=b, left=x, right=y, start=each.start, stop=each.stop)
+        for difference in compare(
+            trees, base=base, left=x, right=y, start=each.start, stop=each.stop
+        )
     ]
-    assert parts == list(compare(trees, base=b, left=x, right=y, prefix=prefix))
+    assert parts == list(compare(trees, base=base, left=x, right=y, prefix=prefix))
 
 
 def test_a_tree_is_cut_at_its_ranges() -> None:
     trees = new_trees()
     tree = trees.metarange(build(trees, large_model(2_000)))
-    nothing = trees.metarange(EMPTY_TREE)
-    found = list(intervals(nothing, tree, nothing, entries=200))
+    found = list(intervals(two(trees, EMPTY_TREE, tree.id), entries=200))
     assert sum(each.entries for each in found) == 2_000
     assert sum(each.ranges for each in found) == len(tree)
     assert 7 <= len(found) <= 10
@@ -104,7 +115,7 @@ def test_each_range_is_read_once_and_equal_ones_never() -> None:
     old, new = trees.metarange(a), trees.metarange(b)
     different = {each[2:66] for each in old.values} ^ {each[2:66] for each in new.values}
     opened = 0
-    for each in intervals(old, new, old, entries=100):
+    for each in intervals(two(trees, a, b), entries=100):
         mine = reopened(trees)
         list(diff(mine, a, b, start=each.start, stop=each.stop))
         opened += mine.counts.ranges_opened

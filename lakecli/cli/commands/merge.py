@@ -39,13 +39,15 @@ from lakecli.repository.reading.merge_points import find_merge_base as library_f
 
 
 class MergeBaseJson(TypedDict):
-    """The common ancestor of two commits.
+    """The common ancestors of two commits.
 
     Attributes:
-        base_commit_id: the best common ancestor.
+        base_commit_id: the first of the best common ancestors.
+        base_commit_ids: all best common ancestors; a merge starts from what they merge to.
     """
 
     base_commit_id: CommitId
+    base_commit_ids: list[CommitId]
     source_commit_id: CommitId
     destination_commit_id: CommitId
 
@@ -180,7 +182,9 @@ def find_merge_base(
 ) -> None:
     """Show the commit that a merge of two refs would start from.
 
-    This is their best common ancestor, as git merge-base defines it.
+    This is their best common ancestor, as git merge-base defines it. Two branches that were merged
+    into each other at the same time have several: each has a line, and a merge starts from what
+    they merge to (see `lakecli help revisions`).
 
     Examples:
         lakecli find-merge-base lakefs://demo/experiment lakefs://demo/main
@@ -191,8 +195,16 @@ def find_merge_base(
         ref_of(source),
         ref_of(destination),
     )
-    base, from_, into = points.base.id, points.source.id, points.destination.id
+    bases = [base.id for base in points.bases]
+    from_, into = points.source.id, points.destination.id
     context.out.emit(
-        {"base_commit_id": base, "source_commit_id": from_, "destination_commit_id": into},
-        text=lambda: [f'Found base "{base}" when merging "{from_}" into "{into}".'],
+        {
+            "base_commit_id": bases[0],
+            "base_commit_ids": bases,
+            "source_commit_id": from_,
+            "destination_commit_id": into,
+        },
+        text=lambda: [
+            f'Found base "{base}" when merging "{from_}" into "{into}".' for base in bases
+        ],
     )

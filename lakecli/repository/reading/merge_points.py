@@ -1,26 +1,43 @@
-"""The best common ancestor of two refs, from which a merge and a diff of two refs start."""
+"""What two refs have in common, from which a merge and a diff of two refs start."""
 
-from typing import NamedTuple
+from itertools import combinations
+from typing import Final, NamedTuple
 
-from lakecli.base.model import Commit
+from lakecli.base.model import EMPTY_TREE, Commit, CommitId
+from lakecli.committed.merge_base import Ancestors, MergeBase
 from lakecli.errors import Refused
 from lakecli.kv.local_store import ReadTransaction
-from lakecli.refs.graph import merge_base
-from lakecli.refs.ref_store import RefStore
+from lakecli.refs.graph import iter_merge_bases
+from lakecli.refs.ref_store import CommitReader, DamagedHistory, RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at
 
+MAX_BASES: Final = 16
+"""Best common ancestors of two commits that are merged; with more, all is undecided."""
+
+MAX_PAIRS: Final = 128
+"""Pairs of commits whose best common ancestors are looked for; between others it is undecided.
+
+A history may have been made to have any number. Near ones come first.
+"""
+
 
 class MergePoints(NamedTuple):
-    """The three commits of a merge."""
+    """The commits of a merge.
 
-    base: Commit
+    Attributes:
+        bases: the best common ancestors: highest generation first, then newest, then smallest ID.
+        base: the trees of these, and how they are merged.
+    """
+
+    bases: tuple[Commit, ...]
+    base: MergeBase
     source: Commit
     destination: Commit
 
 
 def find_merge_base(repository: Repository, source: str, destination: str) -> MergePoints:
-    """Return the commits that two ref expressions name, and their best common ancestor.
+    """Return the commits that two ref expressions name, and their best common ancestors.
 
     Raises:
         NotFound: one of them names nothing.
@@ -36,7 +53,50 @@ def find_merge_points(
     """Return what `find_merge_base` does, within a transaction."""
     from_commit = commit_at(repository, txn, source)
     into_commit = commit_at(repository, txn, destination)
-    base = merge_base(RefStore(txn, repository.key), from_commit.id, into_commit.id)
-    if base is None:
+    refs = RefStore(txn, repository.key)
+    bases = tuple(iter_merge_bases(refs, from_commit.id, into_commit.id))
+    if not bases:
         raise Refused(f"{source} and {destination} have no common ancestor")
-    return MergePoints(base, from_commit, into_commit)
+    return MergePoints(bases, merge_base_of(refs, bases), from_commit, into_commit)
+
+
+def merge_base_of(reader: CommitReader, bases: tuple[Commit, ...]) -> MergeBase:
+    """Return the base that best common ancestors make, with what is needed to merge them.
+
+    A commit that is missing below them makes what it would decide undecided.
+
+    Args:
+        reader: finds their ancestors.
+        bases: the best common ancestors, in the order of `iter_merge_bases`.
+    """
+    pairs: list[tuple[CommitId, CommitId]] = []
+    ancestors = [_ancestors(bases, pairs)]
+    for left, right in pairs:  # grows
+        try:
+            below = tuple(iter_merge_bases(reader, left, right))
+        except DamagedHistory:
+            ancestors.append(Ancestors((), {}))
+        else:
+            ancestors.append(_ancestors(below, pairs))
+    return MergeBase(tuple(ancestors))
+
+
+def _ancestors(commits: tuple[Commit, ...], pairs: list[tuple[CommitId, CommitId]]) -> Ancestors:
+    """Return the trees of commits that no other one of them reaches; note their pairs."""
+    trees = tuple(commit.metarange_id for commit in commits)
+    if not trees:
+        return Ancestors((EMPTY_TREE,), {})
+    if len(set(trees)) == 1:
+        return Ancestors(trees[:1], {})
+    if len(trees) > MAX_BASES:
+        return Ancestors((), {})
+    below = {}
+    for one, other in combinations(range(len(trees)), 2):
+        pair = commits[one].id, commits[other].id
+        if trees[one] == trees[other]:
+            continue
+        if pair not in pairs and len(pairs) < MAX_PAIRS:
+            pairs.append(pair)
+        if pair in pairs:
+            below[one, other] = 1 + pairs.index(pair)
+    return Ancestors(trees, below)
