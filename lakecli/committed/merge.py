@@ -135,12 +135,6 @@ class Slice(NamedTuple):
         """Return whether both hold the same ranges."""
         return self.last - self.first == other.last - other.first and self.ids() == other.ids()
 
-    def is_within(self, start: bytes, stop: bytes) -> bool:
-        """Return whether no range holds keys before `start`, or from `stop` on."""
-        return self.first == self.last or (
-            self.tree.record(self.first).min_key >= start and self.tree.keys[self.last - 1] < stop
-        )
-
 
 class Segment(NamedTuple):
     """The three trees in one interval of keys.
@@ -243,11 +237,14 @@ class Sides:
             start = after
 
     def _with_base(self, segment: Segment, start: bytes, stop: bytes) -> Segment:
-        """Return a segment with the ranges of the base if comparing ranges tells which they are."""
+        """Return a segment with the ranges of the base if comparing ranges tells which they are.
+
+        They may reach beyond the segment, where the ranges of both sides have nothing.
+        """
         if segment.source.is_same(segment.destination):
             return segment
         found = self._base.resolve(partial(self._slice, start, stop), Slice.is_same)
-        if len(found) != 1 or not found[0].is_within(start, stop):
+        if len(found) != 1:
             return segment._replace(is_decided=False)
         return segment._replace(base=found[0])
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
+from lakecli.committed import merge as tree_merge
 from lakecli.committed.diff import compare, diff
-from lakecli.committed.merge_base import MergeBase
+from lakecli.committed.merge_base import Ancestors, MergeBase
 from lakecli.committed.point_reads import find
 from lakecli.committed.writer import apply
 from lakecli.sstable.reader import Block, SSTable
@@ -263,6 +264,30 @@ def test_a_branch_of_new_ranges_is_merged_unread(trees: TreeStore, tree: Metaran
     merge(fresh, base=tree, source=source, destination=destination, strategy=FAIL)
     assert fresh.counts.ranges_opened <= 4  # the tail that the new ranges begin in
     assert fresh.counts.ranges_written <= 2
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_of_several_bases_no_more_is_read_than_of_one(
+    trees: TreeStore, tree: MetarangeId, at: int
+) -> None:
+    """They differ in two thirds of all ranges; each side has changed one of any kind."""
+    paths = inner_keys(trees, tree)
+    one: Changes = dict.fromkeys(paths[::3], value(-1))
+    other: Changes = dict.fromkeys(paths[1::3], value(-2))
+    bases = [change(trees, tree, each) for each in (one, other)]
+    joined = change(trees, bases[0], other)
+    source, destination = sides(
+        trees, joined, {paths[30 + at]: value(-3)}, {paths[90 + at]: value(-4)}
+    )
+    base = MergeBase((Ancestors(tuple(bases), {(0, 1): 1}), Ancestors((tree,), {})))
+    fresh = reopened(trees)
+    found = compare(fresh, base=base, left=destination, right=source)
+    assert [each.path for each in found] == [paths[30 + at]]
+    assert fresh.counts.metaranges_opened == 4 + (at < 2)  # the last only where bases differ
+    assert fresh.counts.ranges_opened == 2
+    fresh = reopened(trees)
+    tree_merge.merge(fresh, base=base, source=source, destination=destination, source_wins=False)
+    assert (fresh.counts.ranges_opened, fresh.counts.ranges_written) == (0, 0)
 
 
 def test_a_merge_onto_an_unchanged_destination_writes_nothing(

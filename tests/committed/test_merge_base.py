@@ -246,3 +246,22 @@ def test_a_missing_tree_below_the_bases_decides_nothing() -> None:
     trees.store.delete([f"_lakefs/{base.trees[1]}"])
     with pytest.raises(MissingTable):
         list(compare(reopened(trees), base=base, left=ours, right=theirs))
+
+
+@pytest.mark.parametrize("sizes", [(10, 10, 15), (15, 10, 10), (10, 15, 10), (10, 10, 7)])
+def test_ranges_that_reach_beyond_those_of_the_sides(sizes: tuple[int, int, int]) -> None:
+    """Such a range has the base's content, and more that is not of this part of the trees."""
+    trees = new_trees()
+    before = large_model(60)
+    bases = [changed(before, {key(55): D}), changed(before, {key(3): D})]
+    joined = changed(bases[0], {key(3): D})
+    sides = changed(joined, {key(4): D}), changed(joined, {key(5): D, key(33): D})
+    old, one, other = (
+        put_foreign(trees.store, model, size=size)
+        for model, size in zip([before, *bases], sizes, strict=True)
+    )
+    ours, theirs = (put_foreign(trees.store, model, size=10) for model in sides)
+    base = crossed([one, other], old)
+    found = list(compare(trees, base=base, left=ours, right=theirs))
+    assert found == expected_of(bases, before, *sides)
+    check(trees, base, ours, theirs)

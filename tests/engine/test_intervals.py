@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakecli.base.model import EMPTY_TREE
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import Sides
-from lakecli.committed.merge_base import MergeBase
+from lakecli.committed.merge_base import Ancestors, MergeBase
 from lakecli.committed.scan import prefix_end
 from lakecli.engine.differences import intervals
 from tests.committed.trees import (
@@ -120,3 +120,30 @@ def test_each_range_is_read_once_and_equal_ones_never() -> None:
         list(diff(mine, a, b, start=each.start, stop=each.stop))
         opened += mine.counts.ranges_opened
     assert opened == len(different)
+
+
+@settings(max_examples=40, deadline=None)
+@given(models(300), st.lists(edits(300), min_size=4, max_size=4), prefixes, sizes)
+def test_of_a_base_of_several_trees(
+    model: Model, steps: list[Changes], prefix: bytes, size: int
+) -> None:
+    trees = new_trees()
+    before = model | {key(at): value(at) for at in range(60, 200)}
+    one, other = changed(before, steps[0]), changed(before, steps[1])
+    joined = changed(one, steps[1])
+    b, c, d, x, y = (
+        build(trees, each)
+        for each in (before, one, other, changed(joined, steps[2]), changed(joined, steps[3]))
+    )
+    base = MergeBase((Ancestors((c, d), {(0, 1): 1}), Ancestors((b,), {})))
+    three = Sides(trees, base, trees.metarange(y), trees.metarange(x))
+    found = list(intervals(three, entries=size, start=prefix, stop=prefix_end(prefix)))
+    check(found, prefix)
+    parts = [
+        difference
+        for each in found
+        for difference in compare(
+            trees, base=base, left=x, right=y, start=each.start, stop=each.stop
+        )
+    ]
+    assert parts == list(compare(trees, base=base, left=x, right=y, prefix=prefix))

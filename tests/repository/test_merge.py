@@ -10,8 +10,10 @@ from lakecli.errors import DirtyBranch, NotFound, NothingToDo, Refused, UsageErr
 from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
+from lakecli.repository.diff import diff_refs
 from lakecli.repository.log import show_commit
 from lakecli.repository.merge import MergeOptions, merge, preview
+from lakecli.repository.reading.merge_points import find_merge_base
 from lakecli.repository.revert import revert
 from tests.support.lakes import checksums, read, stage
 
@@ -214,3 +216,98 @@ def test_unrelated_histories_cannot_be_merged(forked: Repository) -> None:
         refs.put_branch(Branch("island", other.id, token))
     with pytest.raises(Refused, match="no common ancestor"):
         merge(forked, "island", "main", ME)
+
+
+@pytest.fixture
+def crossed(repository: Repository) -> Repository:
+    """``side`` and ``main``, merged into each other from where each stood before."""
+    put(repository, "main", {b"kept": b"0", b"old": b"0"})
+    branch.create(repository, "side", source="main")
+    put(repository, "main", {b"main": b"1", b"old": b"1"})
+    put(repository, "side", {b"side": b"1"})
+    cross(repository)
+    return repository
+
+
+def cross(repository: Repository, options: MergeOptions = ME) -> None:
+    """Merge the heads of ``side`` and ``main`` into each other."""
+    before = show_commit(repository, "main").id
+    merge(repository, "side", "main", options)
+    merge(repository, before, "side", options)
+
+
+def test_what_was_deleted_after_a_crossing_stays_deleted(crossed: Repository) -> None:
+    put(crossed, "main", {b"main": None, b"old": b"0"})
+    put(crossed, "side", {b"side": b"2"})
+    found = find_merge_base(crossed, "side", "main")
+    assert {each.message for each in found.bases} == {"m"}
+    assert len(found.bases) == 2
+    with preview(crossed, "side", "main", ME) as changes:
+        assert [(each.type, each.path) for each in changes] == [(ChangeType.CHANGED, b"side")]
+    with diff_refs(crossed, "main", "side") as changes:
+        assert [each.path for each in changes] == [b"side"]
+    with diff_refs(crossed, "side", "main") as changes:
+        assert [(each.type, each.path) for each in changes] == [
+            (ChangeType.REMOVED, b"main"),
+            (ChangeType.CHANGED, b"old"),
+        ]
+    merge(crossed, "side", "main", ME)
+    assert read(crossed, "main") == checksums({b"kept": b"0", b"old": b"0", b"side": b"2"})
+    merge(crossed, "main", "side", ME)
+    assert read(crossed, "side") == read(crossed, "main")
+
+
+@pytest.mark.parametrize("strategy", MergeStrategy)
+def test_what_both_sides_resolved_differently_is_a_conflict(
+    repository: Repository, strategy: MergeStrategy
+) -> None:
+    put(repository, "main", {b"a": b"0", b"b": b"0"})
+    branch.create(repository, "side", source="main")
+    put(repository, "main", {b"a": b"main", b"b": b"main"})
+    put(repository, "side", {b"a": b"side", b"b": b"side"})
+    cross(repository, MergeOptions("me", strategy=MergeStrategy.DEST_WINS))
+    put(repository, "main", {b"b": b"agreed"})
+    put(repository, "side", {b"b": b"agreed"})
+    options = MergeOptions("me", strategy=strategy)
+    with preview(repository, "side", "main", options) as changes:
+        found = [(each.type, each.path) for each in changes]
+    if strategy == MergeStrategy.FAIL:
+        assert found == [(ChangeType.CONFLICT, b"a")]
+        with pytest.raises(MergeConflict) as caught:
+            merge(repository, "side", "main", options)
+        assert caught.value.paths == (b"a",)
+        return
+    wins = strategy == MergeStrategy.SOURCE_WINS
+    assert found == [(ChangeType.CHANGED, b"a")] * wins
+    merge(repository, "side", "main", options)
+    expected = b"side" if wins else b"main"
+    assert read(repository, "main") == checksums({b"a": expected, b"b": b"agreed"})
+
+
+def test_a_side_that_only_has_what_the_bases_merge_to_brings_nothing(crossed: Repository) -> None:
+    head = show_commit(crossed, "main").id
+    for source, destination in (("side", "main"), ("main", "side")):
+        with pytest.raises(NothingToDo, match="brings nothing new"):
+            merge(crossed, source, destination, ME)
+        with pytest.raises(NothingToDo), preview(crossed, source, destination, ME):
+            pass
+    assert show_commit(crossed, "main").id == head
+    put(crossed, "main", {b"old": None})
+    with pytest.raises(NothingToDo):
+        merge(crossed, "side", "main", ME)
+    made = merge(crossed, "side", "main", MergeOptions("me", allow_empty=True))
+    assert len(made.parents) == 2
+    assert read(crossed, "main") == checksums({b"kept": b"0", b"main": b"1", b"side": b"1"})
+
+
+def test_crossings_one_after_the_other(crossed: Repository) -> None:
+    """The bases of each have the ones before as theirs."""
+    for number in range(3):
+        put(crossed, "main", {b"main": b"%d" % number})
+        put(crossed, "side", {b"side": b"%d" % number})
+        cross(crossed)
+    put(crossed, "main", {b"side": None})
+    put(crossed, "side", {b"kept": b"1"})
+    made = merge(crossed, "side", "main", MergeOptions("me", squash=True))
+    assert len(made.parents) == 1
+    assert read(crossed, "main") == checksums({b"kept": b"1", b"main": b"2", b"old": b"1"})

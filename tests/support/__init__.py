@@ -20,6 +20,7 @@
     forge, forgeries             namespaces written byte for byte by an attacker
     canaries                     files of every name that a program could load, which say so
     jail                         buckets in memory, and a record of what a command touched
+    git_merges                   trees that are dicts in a Git repository, and its merges of them
     graphs, histories            commit graphs from a line of text; histories of many commits
     collection                   states of garbage collection
     recorded_progress            a `Progress` that adds up what was reported

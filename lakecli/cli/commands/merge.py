@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypedDict
 
 from lakecli.base.model import ChangeType, CommitId, Difference, MergeStrategy
@@ -47,7 +47,7 @@ class MergeBaseJson(TypedDict):
     """
 
     base_commit_id: CommitId
-    base_commit_ids: list[CommitId]
+    base_commit_ids: Sequence[CommitId]
     source_commit_id: CommitId
     destination_commit_id: CommitId
 
@@ -80,7 +80,8 @@ def merge(
     All changes of the source since the common ancestor are applied to the branch in one merge
     commit, or none are. A path that both sides changed differently is a conflict: conflicts are
     listed and nothing is merged, unless --strategy chooses a side. The branch must have no
-    uncommitted changes; those of the source are ignored.
+    uncommitted changes; those of the source are ignored. Several best common ancestors are merged
+    first: `lakecli help revisions`.
 
     lakeFS records the MD5 of an object, lakecli the BLAKE3. If the two sides have objects of equal
     size at a path, one with an MD5 and one with a BLAKE3, they may be identical. Such a path is

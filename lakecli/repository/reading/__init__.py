@@ -3,7 +3,7 @@
 ::
 
     view            a ref as one tree: its commit, and staging on top
-    merge_points    two refs and their best common ancestor
+    merge_points    two refs and what they have in common
     reader          the same for many paths, opened once
     addresses       from an entry to the store and the key of its bytes; addresses of one version;
                     places outside the namespace, and which of them this user allows

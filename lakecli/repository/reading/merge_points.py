@@ -12,10 +12,10 @@ from lakecli.refs.ref_store import CommitReader, DamagedHistory, RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at
 
-MAX_BASES: Final = 16
+MAX_BASES: Final = 8
 """Best common ancestors of two commits that are merged; with more, all is undecided."""
 
-MAX_PAIRS: Final = 128
+MAX_PAIRS: Final = 32
 """Pairs of commits whose best common ancestors are looked for; between others it is undecided.
 
 A history may have been made to have any number. Near ones come first.

@@ -112,6 +112,44 @@ def test_find_merge_base_prints_the_ancestor(cli: Cli, forked: Demo, golden: Gol
     )
 
 
+def test_find_merge_base_prints_all_ancestors_of_branches_that_crossed(
+    cli: Cli, demo: Demo, golden: Golden
+) -> None:
+    demo.commit("first", {"a": "1", "customers": "secret"})
+    demo.branch("dev")
+    demo.commit("on dev", {"d": "4"}, "dev")
+    before = demo.commit("on main", {"a": "main"})
+    cli.ok("merge", DEV, MAIN)
+    cli.ok("merge", f"lakefs://demo/{before}", DEV)
+    demo.commit("delete", {"a": "main", "customers": None})
+    demo.commit("more", {"d": "5"}, "dev")
+    golden(
+        "find_merge_base_crossed",
+        cli("find-merge-base", DEV, MAIN),
+        cli("find-merge-base", DEV, MAIN, "--json"),
+        cli("diff", MAIN, DEV),
+        cli("diff", DEV, MAIN),
+        cli("merge", DEV, MAIN, "--dry-run"),
+    )
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_merges_the_bases_of_branches_that_crossed(
+    cli: Cli, demo: Demo, spark: object
+) -> None:
+    demo.commit("first", {f"p/{number:03}": "1" for number in range(100)})
+    demo.branch("dev")
+    demo.commit("on dev", {f"p/{number:03}": "2" for number in range(0, 100, 3)}, "dev")
+    before = demo.commit("on main", {f"p/{number:03}": "3" for number in range(1, 100, 3)})
+    cli.ok("merge", DEV, MAIN)
+    cli.ok("merge", f"lakefs://demo/{before}", DEV)
+    demo.commit("delete", {f"p/{number:03}": None for number in range(0, 100, 4)})
+    demo.commit("more", {f"p/{number:03}": "5" for number in range(0, 100, 7)}, "dev")
+    expected = cli("diff", MAIN, DEV, "--json")
+    assert expected.stdout.count('"type"') > 10
+    assert cli("diff", MAIN, DEV, "--json", "--engine", "spark").stdout == expected.stdout
+
+
 def test_engine_options_are_checked(cli: Cli, forked: Demo, golden: Golden) -> None:
     refs = (MAIN, DEV)
     assert cli.ok("diff", *refs, "--engine", "local").stdout == cli.ok("diff", *refs).stdout
