@@ -39,8 +39,8 @@ class MergeBase(NamedTuple):
     """What two commits have in common; it holds IDs only, so it can be sent to other processes.
 
     Attributes:
-        ancestors: first those of the two commits, then those of their ancestors. Each stands before
-            those that it refers to.
+        ancestors: first those of the two commits, then those of pairs of ancestors. What one refers
+            to are ancestors of earlier generations, so nothing leads back to it.
     """
 
     ancestors: tuple[Ancestors, ...]

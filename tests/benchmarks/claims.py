@@ -53,6 +53,7 @@ ADD: Final = "git add + git commit"
 STATUS: Final = "git status"
 COMMIT: Final = "git commit -a"
 ONE_MILLION: Final = "the same at one million"
+ONE_BASE: Final = "the same with one base"
 RCLONE: Final = "rclone copy"
 OBSTORE: Final = "obstore"
 LMDB: Final = "LMDB, one transaction"
@@ -72,6 +73,7 @@ CLAIMS: Final = {
     "upload of 4 large files": Claim(1.3, COPY),
     "ten million": Claim(1.25, ONE_MILLION),
     "commit of one change in a million": Claim(2.5, LIST),
+    "merge with two bases": Claim(2, ONE_BASE, Kind.PROCESSOR),
     "local status of 100,000 files": Claim(2, STATUS, Kind.PROCESSOR),  # Git has several threads
     "local commit of one of them": Claim(3, COMMIT, Kind.PROCESSOR),
     "checkout of 10,000 files": Claim(3, COPY),

@@ -19,6 +19,7 @@ from lakecli.repository.commit_attempts import Draft, clean_attempt
 from lakecli.repository.contract import DEFAULT_MEMORY_SIZE, Home, Runtime
 from lakecli.repository.guard import claim_head
 from lakecli.repository.handle.lake import Lake
+from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.staged.stager import Stager
 from tests.benchmarks import dataset
 from tests.support.lakes import unclaimed
@@ -119,9 +120,9 @@ class Large:
         with self.open() as repository:
             commit(repository, on, message=f"Round {number}", committer="benchmark")
 
-    def part(self, number: int) -> None:
-        """Let branches ``left`` and ``right`` diverge from main, by a commit of one change each."""
-        for name, path in (("left", number), ("right", 1000 + number)):
+    def part(self, number: int, *, names: tuple[str, str] = ("left", "right")) -> None:
+        """Let two branches diverge from main, by a commit of one change each."""
+        for name, path in zip(names, (number, 1000 + number), strict=True):
             with self.open() as repository:
                 try:
                     branch.delete(repository, name)
@@ -129,3 +130,36 @@ class Large:
                     assert number == 0
                 branch.create(repository, name, source=MAIN)
             self.commit(path, on=name)
+
+    def cross(
+        self, number: int, *, names: tuple[str, str], changes: int, at_once: bool = True
+    ) -> None:
+        """Let two branches diverge, be merged into each other, and diverge again.
+
+        Args:
+            number: of the round.
+            names: of the branches.
+            changes: paths that each changes before; afterwards each changes as many again.
+            at_once: whether each is merged as it was before, so that they have two best common
+                ancestors; otherwise the first one is merged into the second one after that into it.
+        """
+        self.part(number, names=names)
+        left, right = names
+        with self.open() as repository:
+            for at, name in enumerate(names):
+                self._change(repository, name, 10 * number + at, changes)
+            before = branch.show(repository, left).commit_id
+            merge(repository, right, left, MergeOptions("benchmark"))
+            merge(repository, before if at_once else left, right, MergeOptions("benchmark"))
+            for at, name in enumerate(names, 2):
+                self._change(repository, name, 10 * number + at, changes)
+
+    def _change(self, repository: Repository, name: str, place: int, count: int) -> None:
+        """Commit changes of paths that no other place has."""
+        step = self.count // count
+        changes = (
+            (dataset.key_of(at * step + place % step), dataset.changed_value(urandom(16)))
+            for at in range(count)
+        )
+        Stager(repository, name).write(unclaimed(changes), kind="upload")
+        commit(repository, name, message=f"Place {place}", committer="benchmark")

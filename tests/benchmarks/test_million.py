@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.benchmarks.claims import LIST, ONE_MILLION
+from tests.benchmarks.claims import LIST, ONE_BASE, ONE_MILLION
 from tests.benchmarks.lake import MAIN, Large
 from tests.benchmarks.measure import LAKECLI, compare
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from tests.benchmarks.claims import Report
-    from tests.benchmarks.measure import Machine
+    from tests.benchmarks.measure import Machine, Usage
 
 ROUNDS = 21
 PAGE = "1000"
@@ -85,6 +85,35 @@ def test_one_million(
         report.check(f"{name} in a million", compared)
     else:
         report.note_ratio(f"{name} at a million", compared, LIST)
+
+
+@pytest.mark.parametrize(("changes", "rounds"), [(1, ROUNDS), (30, 7)])
+def test_merge_with_two_bases(  # noqa: PLR0917 - fixtures
+    benchmark: BenchmarkFixture,
+    report: Report,
+    machine: Machine,
+    million: Large,
+    changes: int,
+    rounds: int,
+) -> None:
+    crossed, in_line = ("crossed-left", "crossed-right"), ("line-left", "line-right")
+
+    def prepare(number: int) -> None:
+        million.cross(number, names=crossed, changes=changes)
+        million.cross(number, names=in_line, changes=changes, at_once=False)
+
+    def merge(names: tuple[str, str]) -> Callable[[int], Usage]:
+        into, source = (f"{million.uri}/{name}" for name in names)
+        return lambda _: machine.run(LAKECLI, "merge", source, into)
+
+    compared = compare(
+        benchmark,
+        rounds=rounds,
+        prepare=prepare,
+        subject=merge(crossed),
+        baselines={ONE_BASE: merge(in_line)},
+    )
+    report.check("merge with two bases", compared, of=f"{changes:,} changed on each side")
 
 
 @pytest.mark.nightly

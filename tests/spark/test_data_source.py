@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException
 
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
+from lakecli.repository.merge import MergeOptions, merge
 from tests.support.lakes import entry_of, read, stage
 
 if TYPE_CHECKING:
@@ -97,6 +98,24 @@ def test_filters_of_one_query_do_not_change_another(
     assert none.count() == 0
     assert none.union(frame).count() == frame.count() == 502
     assert load(f"{URI}/main/t/", prefix="00", entriesPerPartition=50).count() == 100
+
+
+def test_differences_of_branches_that_crossed(filled: Repository, load: Callable[..., Any]) -> None:
+    """They have two merge bases; what main deleted afterwards is no change of dev."""
+    branch.create(filled, "dev", source="main")
+    paths = [b"t/%04d" % number for number in range(500)]
+    for name, changed in (("main", paths[::7]), ("dev", paths[3::7])):
+        stage(filled, name, dict.fromkeys(changed, name.encode()))
+        commit(filled, name, message="Before", committer="test")
+    before = branch.show(filled, "main").commit_id
+    merge(filled, "dev", "main", MergeOptions("test"))
+    merge(filled, before, "dev", MergeOptions("test"))
+    stage(filled, "main", dict.fromkeys(paths[:200]))
+    commit(filled, "main", message="Deleted", committer="test")
+    stage(filled, "dev", {b"t/0007": b"dev", b"t/0300": b"dev"})
+    commit(filled, "dev", message="Changed", committer="test")
+    rows = load(URI, diff="main...dev", entriesPerPartition=100).collect()
+    assert [(row.path, row.type) for row in rows] == [("t/0007", "conflict"), ("t/0300", "changed")]
 
 
 def test_commits_refs_and_differences(filled: Repository, load: Callable[..., Any]) -> None:
