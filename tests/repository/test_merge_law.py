@@ -9,7 +9,7 @@ than two ancestors are merged by Git in an order, by lakecli in none: no other d
 from __future__ import annotations
 
 from datetime import timedelta
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -174,10 +174,14 @@ class History:
             lost = {path for pair in self.pairs(asked.bases) for path in inner[pair].conflicts}
             only_here = set(asked.conflicts) - set(git.conflicts)
             assert only_here <= lost
-            if not only_here:
-                theirs = {path: self.models[asked.source].get(path) for path in asked.conflicts}
-                left = {path: each for path, each in theirs.items() if path not in asked.merged}
-                assert git.tree == self.git.tree(changed(asked.merged, left))
+            source, into = (self.models[each] for each in (asked.source, asked.destination))
+            left = {path: into.get(path) or source.get(path) for path in git.conflicts}
+            possible = [
+                {path: each.get(path) for path, each in zip(only_here, chosen, strict=True)}
+                for chosen in product((source, into), repeat=len(only_here))
+            ]
+            trees = {self.git.tree(changed(asked.merged, left | each)) for each in possible}
+            assert git.tree in trees
 
     def pairs(self, bases: Sequence[Commit]) -> list[tuple[CommitId, CommitId]]:
         """Return the pairs of ancestors that are merged with each other for a merge base."""
@@ -210,7 +214,7 @@ def git(tmp_path_factory: pytest.TempPathFactory) -> GitMerges:
     return GitMerges(tmp_path_factory.mktemp("merges") / "git")
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(1_000, marks=pytest.mark.meetings)])
+@pytest.mark.parametrize("count", [20, pytest.param(1_000, marks=pytest.mark.meetings)])
 def test_merges_are_git_s(git: GitMerges, count: int) -> None:
     seen: list[int] = []
 
@@ -228,4 +232,4 @@ def test_merges_are_git_s(git: GitMerges, count: int) -> None:
 
     law()
     assert sum(number == 1 for number in seen) > count
-    assert sum(number > 1 for number in seen) > count // 4, "too few crossings"
+    assert sum(number > 1 for number in seen) > count // 8, "too few crossings"
