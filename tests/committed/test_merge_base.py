@@ -33,7 +33,7 @@ from tests.committed.trees import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lakecli.base.model import MetarangeId
     from lakecli.committed.tree_store import TreeStore
@@ -51,7 +51,7 @@ def crossed(
     return MergeBase((Ancestors(tuple(trees), below), Ancestors((before,), {})))
 
 
-def resolve(base: MergeBase, content: dict[str, bytes | None]) -> bytes | str | None:
+def resolve(base: MergeBase, content: Mapping[str, bytes | None]) -> bytes | str | None:
     found = base.resolve(content.__getitem__, lambda left, right: left == right)
     return found[0] if len(found) == 1 else UNDECIDED
 
@@ -173,7 +173,7 @@ def check(trees: TreeStore, base: MergeBase, left: MetarangeId, right: Metarange
         assert made in {left, right, build(new_trees(), expected)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(models(300), st.lists(edits(300), min_size=2, max_size=3), edits(300), edits(300))
 def test_only_what_the_bases_have_differently_is_merged_otherwise(
     model: Model, steps: list[Changes], left: Changes, right: Changes
@@ -194,7 +194,7 @@ def test_only_what_the_bases_have_differently_is_merged_otherwise(
     check(trees, base, ours, theirs)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(models(60), min_size=5, max_size=5), st.integers(0, 31))
 def test_trees_that_are_cut_otherwise(five: list[Model], foreign: int) -> None:
     trees = new_trees()

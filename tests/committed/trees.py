@@ -71,11 +71,11 @@ def merge(
     strategy: MergeStrategy,
 ) -> MetarangeId:
     """Merge as `lakecli.repository.merge` does it: without a strategy, conflicts are refused."""
-    sides = {"base": MergeBase.of(base), "source": source, "destination": destination}
+    sides = {"source": source, "destination": destination}
     if strategy == MergeStrategy.FAIL:
-        tree_merge.refuse_conflicts(trees, **sides, hint="")
+        tree_merge.refuse_conflicts(trees, base=MergeBase.of(base), **sides, hint="")
     source_wins = strategy == MergeStrategy.SOURCE_WINS
-    return tree_merge.merge(trees, **sides, source_wins=source_wins)
+    return tree_merge.merge(trees, base=MergeBase.of(base), **sides, source_wins=source_wins)
 
 
 def changed(model: Model, changes: Changes) -> Model:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.base.model import CommitId, MetarangeId
-    from tests.committed.trees import Model
+    from tests.committed.trees import Changes, Model
 
 PATHS = (b"a", b"b", b"c", b"d")
 BRANCHES = ("main", "dev", "third")
@@ -134,7 +134,7 @@ class History:
             if how == "fail":
                 return into
             theirs = {path: self.models[source].get(path) for path in asked.conflicts}
-            by_hand = dict.fromkeys(asked.conflicts, value(3))
+            by_hand: Changes = dict.fromkeys(asked.conflicts, value(3))
             result = changed(result, {"source": theirs, "hand": by_hand}.get(how, {}))
         return self.commit(result, [into] if squash else [into, source])
 
@@ -147,8 +147,10 @@ class History:
             each = value(number % 3) if how != "fail" else None
             self.heads[name] = self.commit(changed(self.models[head], {path: each}), [head])
         elif kind == "cross":
-            made = self.take(name, other, how), self.take(other, name, "destination")
-            self.heads[name], self.heads[other] = made
+            here, there = self.take(name, other, how), self.take(other, name, "destination")
+            self.heads |= {name: here, other: there}
+        elif kind == "cross all":
+            self.cross_all(how)
         elif kind in {"merge", "squash"}:
             self.heads[name] = self.take(name, other, how, squash=kind == "squash")
         else:
@@ -162,6 +164,17 @@ class History:
                 conflicts, result = self.merged(base, after, head)
                 if not conflicts:
                     self.heads[name] = self.commit(result, [head])
+
+    def cross_all(self, how: str) -> None:
+        """Merge into each branch the heads from before of both others."""
+        before, after = dict(self.heads), {}
+        for name in BRANCHES:
+            self.heads = dict(before)
+            for other in BRANCHES:
+                if other != name:
+                    self.heads[name] = self.take(name, other, how)
+            after[name] = self.heads[name]
+        self.heads = after
 
     def check_against_git(self) -> None:
         """Hold every merge against Git's own."""
@@ -195,7 +208,10 @@ class History:
         return list(found)
 
 
-KINDS = ("edit", "edit", "edit", "cross", "cross", "merge", "revert", "cherry-pick", "squash")
+KINDS = (
+    *("edit", "edit", "edit", "edit", "cross", "cross", "cross all"),
+    *("merge", "revert", "cherry-pick", "squash"),
+)
 steps = st.lists(
     st.tuples(
         st.sampled_from(KINDS),
@@ -232,4 +248,5 @@ def test_merges_are_git_s(git: GitMerges, count: int) -> None:
 
     law()
     assert sum(number == 1 for number in seen) > count
-    assert sum(number > 1 for number in seen) > count // 8, "too few crossings"
+    assert sum(number == 2 for number in seen) > count // 8, "too few crossings"
+    assert sum(number == 3 for number in seen) > count // 40, "too few crossings of all branches"
