@@ -13,12 +13,12 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at
 
 MAX_BASES: Final = 8
-"""Best common ancestors of two commits that are merged; with more, all is undecided."""
+"""Best common ancestors of two commits that are merged; with more, every path is undecided."""
 
 MAX_PAIRS: Final = 32
-"""Pairs of commits whose best common ancestors are looked for; between others it is undecided.
+"""Pairs of ancestors that are merged, the nearest first: a history can be made to have any number.
 
-A history may have been made to have any number. Near ones come first.
+A path that another pair would have to decide is undecided.
 """
 
 
