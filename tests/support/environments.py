@@ -17,7 +17,7 @@ import lakecli
 from tests.support.tools import require_tool
 
 NEEDED: Final = (
-    "blake3", "cramjam", "google-crc32c", "lmdb", "numpy", "pathspec", "pyarrow", "tomlkit",
+    "blake3", "cramjam", "google-crc32c", "lmdb", "numpy", "pyarrow", "tomlkit",
 )  # fmt: skip
 """Distributions that parts import where the namespace is a directory."""
 

@@ -49,6 +49,7 @@ PLACES = {
     "repository/lakefs/test_bad_dumps.py": "meetings",
     "repository/lakefs/test_crashes.py": "meetings",
     "repository/test_meetings.py": "meetings",
+    "repository/transfer/test_patterns_against_git.py": "meetings",
     "repository/undo/test_law.py": "meetings",
     "stores/test_hostile_servers.py": "meetings",
     "gc/test_forged.py": "meetings",

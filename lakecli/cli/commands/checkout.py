@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TypedDict
 
 from lakecli.base.uri import SCHEME, parse_ref, ref_of
@@ -18,8 +17,9 @@ from lakecli.cli.parsers import absolute, relative_path
 from lakecli.errors import UsageError
 from lakecli.repository import branch
 from lakecli.repository.reading.view import commit_at
-from lakecli.repository.transfer.ignore_patterns import Ignore, IgnoreMatch
+from lakecli.repository.transfer.ignore_patterns import IgnoreMatch
 from lakecli.worktree.checkout import restore as restore_paths
+from lakecli.worktree.worktree import Worktree
 
 
 class IgnoredJson(TypedDict):
@@ -27,7 +27,7 @@ class IgnoredJson(TypedDict):
 
     Attributes:
         path: path as given.
-        ignored: whether the path is left alone, unless the ref has it.
+        ignored: whether the path is left alone.
         file: the .lakefsignore with the pattern, relative to the working directory; null if none
             matches.
         line: number of the pattern in it; null if none matches.
@@ -130,17 +130,25 @@ def check_ignore(
     """List the files that .lakefsignore excludes.
 
     A file .lakefsignore has patterns as in .gitignore, and may be in any directory of a linked
-    directory. A file that the ref has already is never excluded. The exit code is 0 if a file is
+    directory. What is below an excluded directory is excluded, whatever later patterns say. A file
+    of the commit that the directory is at is never excluded. The exit code is 0 if a file is
     excluded, and 13 if none is.
 
     Examples:
         lakecli check-ignore build/output.log
         lakecli check-ignore --why *
     """
-    root, _ = find_worktree(context)
-    ignore = Ignore(os.fsencode(root))
-    paths = [relative_path(root, file) + b"/" * absolute(file).is_dir() for file in files]
-    found = [(file, ignore.match(path)) for file, path in zip(files, paths, strict=True)]
+    root, link = find_worktree(context)
+    worktree = Worktree(context.repository(link.src), root, link)
+    paths = [relative_path(root, file) for file in files]
+    worktree.follow_back()
+
+    def match(file: str, path: bytes) -> IgnoreMatch | None:
+        if not path or worktree.index.find(path) is not None:
+            return None
+        return worktree.ignore.match(path + b"/" * absolute(file).is_dir())
+
+    found = [(file, match(file, path)) for file, path in zip(files, paths, strict=True)]
     ignored = [(file, match) for file, match in found if match is not None and match.ignores]
     context.out.stream(
         found if why or context.out.json else ignored,

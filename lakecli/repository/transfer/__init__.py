@@ -5,6 +5,7 @@
     walk                files of a directory, and opening them
     ignore_patterns     which of them: `.lakefsignore`, ``--include`` and ``--exclude``; names that
                         are never data: those of Git, of lakecli and of the system
+    git_patterns        a pattern of those, read as Git reads it
     plan                what a transfer would do, and its totals
     parallel            many objects at once, in bounded memory
     ingest              files and streams brought into the namespace, durable and claimed

@@ -1,26 +1,22 @@
 """Which files are left out: by patterns, and by names that are never data.
 
-The patterns of a `.lakefsignore`, of ``--include`` and of ``--exclude`` are as in ``.gitignore``,
-and may come from a namespace that others write to. With the library pathspec a line such as
-``*?*?*?*?*?*?*?*?*?*?b`` takes minutes for one long name, and ``local status`` would not end. Here
-a match takes time that grows with the path times the pattern.
+The patterns of a `.lakefsignore`, of ``--include`` and of ``--exclude`` mean what they mean in a
+``.gitignore``, byte for byte; a test holds them against Git. They may come from a namespace that
+others write to. With the library pathspec a line such as ``*?*?*?*?*?*?*?*?*?*?b`` takes minutes
+for one long name, and ``local status`` would not end; and it differs from Git. Here a match takes
+time that grows with the path times the pattern.
 
 `Patterns` is a list of them; `Selection` chooses the objects of a recursive transfer. `Ignore`
-reads the `.lakefsignore` of a directory and of those above, which mean what they mean to git: they
-count for files that are not in the base yet; a deeper file has the last word, and within a file the
-last pattern that matches.
+reads the `.lakefsignore` of a directory and of those above, which count for files that are not in
+the base yet; a deeper file has the last word, and within a file the last pattern that matches.
 
-A pattern is matched against the path relative to the transferred directory. ``*`` and ``?`` do not
-match a slash, ``**`` does. A pattern without a slash, except at its end, matches at any depth, any
-other from the root. A pattern that matches a directory matches everything below it. The last
-pattern that matches decides; ``!`` before a pattern reverses it. An object is selected if it is
-included and not excluded. Without include patterns, every object is included.
-
-A pattern becomes a regular expression in which nothing is tried twice. What stands between two
-``*`` of a component is searched from the left in an atomic group: if anything matches, the first
-occurrence does, since the next ``*`` takes whatever follows. The same holds for the components
-between two ``**``, and a component is an atomic group itself, because no ``*`` leaves it. So each
-group moves on along the path, and never goes back behind what an earlier one has found.
+A pattern is matched against the path relative to the transferred directory. ``*``, ``?`` and
+``[…]`` do not match a slash, ``**/`` does. A pattern without a slash, except at its end, matches at
+any depth, any other from the root. The directories of a path are asked first, from the top: what
+is below a directory that is taken is taken, whatever other patterns say. Of the patterns that match
+the directory or file itself, the last one decides; ``!`` before a pattern reverses it. An object is
+selected if it is included and not excluded. Include patterns are those of a sparse checkout of Git:
+the object itself is asked first, then the directories above it. Without any, all are included.
 
 Never data are the files of Git, of lakecli itself, and of the system. `is_own` knows them in
 directories of users. A namespace that could write ``.git`` would run commands on the machines of
@@ -35,72 +31,143 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
-from collections.abc import Iterable, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from lakecli.base.visibility import IGNORABLE
 from lakecli.errors import UsageError
+from lakecli.repository.transfer.git_patterns import Pattern, parse
 
 IGNORE_FILE: Final = b".lakefsignore"
 
 MAX_FILE_SIZE: Final = 1 << 20
 """Bytes of a `.lakefsignore`, at most."""
 
-_END: Final = "\\Z"
 MAX_PATTERNS: Final = 10_000
-MAX_SIZE: Final = 4096
-"""Characters of a pattern, at most."""
+_MAX_REMEMBERED: Final = 10_000
+"""Directories whose answers are remembered, at most."""
+
+
+class _Rules(NamedTuple):
+    """Patterns of one place, and the number of components above it."""
+
+    depth: int
+    patterns: Sequence[Pattern]
+
+
+_Found = tuple[_Rules, Pattern]
+
+
+def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | None:
+    """Return the pattern that decides about a path, or ``None``.
+
+    Args:
+        rules: those of the deepest directory first.
+        path: of a directory, if it ends in a slash.
+        above: ask the directories above it, too; otherwise none of them is taken.
+    """
+    is_directory = path.endswith(b"/")
+    components = path.removesuffix(b"/").split(b"/")
+    last = 1 << (len(components) - 1)
+    undecided = 2 * last - 1 if above else last
+    taken, final = None, None
+    for each in rules:
+        for pattern in each.patterns:
+            wanted = undecided & ~last if pattern.is_directory and not is_directory else undecided
+            if not wanted >> each.depth:
+                continue
+            found = pattern.levels(components[each.depth :], wanted >> each.depth) << each.depth
+            if not found:
+                continue
+            undecided &= ~found
+            if found & last:
+                final = each, pattern
+            if pattern.takes:
+                taken = each, pattern
+                undecided &= (found & -found) - 1  # what is below does not count any more
+            if not undecided:
+                return taken or final
+    return taken or final
+
+
+class _Memory:
+    """What has been decided about the directories that paths are in."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, _Found | None] = {}
+
+    def decide(self, path: bytes, rules: Callable[[bytes], Iterable[_Rules]]) -> _Found | None:
+        """Return the pattern that decides about a path, by the rules for a path."""
+        parent = path.removesuffix(b"/").rpartition(b"/")[0]
+        if parent:
+            known = self._known
+            if parent not in known:
+                found = _decide(rules(parent), parent + b"/", above=True)
+                if len(known) >= _MAX_REMEMBERED:
+                    known = self._known = {}
+                known[parent] = found
+            else:
+                found = known[parent]
+            if found is not None and found[1].takes:
+                return found
+        return _decide(rules(path), path, above=False)
 
 
 class Patterns:
-    """A list of patterns, of which the last one that matches decides; one for files before others.
+    """A list of patterns, of which the last one that matches decides; threads may share it.
 
     Args:
-        lines: the patterns; comments and empty lines match nothing.
+        lines: the patterns; comments, empty lines, and what Git cannot read match nothing.
 
     Raises:
-        UsageError: there are too many, or one is too long or ends in a lone backslash.
+        UsageError: there are too many, or one is too long.
     """
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._patterns: list[tuple[int, bool, re.Pattern[str]]] = []
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        patterns: list[Pattern] = []
         for index, line in enumerate(lines):
-            translated = _translate(line)
-            if translated is None:
-                continue
-            if len(self._patterns) == MAX_PATTERNS:
+            patterns += parse(index, line)
+            if len(patterns) > MAX_PATTERNS:
                 raise UsageError(f"more than {MAX_PATTERNS:,} patterns")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # of "[[]", which is meant so
-                try:
-                    compiled = re.compile(translated[1], re.DOTALL)
-                except re.error:
-                    continue  # such as [z-a], which matches nothing in Git either
-            self._patterns.append((index, translated[0], compiled))
-        self._patterns.reverse()
+        self.last_first: Final = patterns[::-1]
+        self._rules: Final = [_Rules(0, self.last_first)]
+        self._memory: Final = _Memory()
 
     def __len__(self) -> int:
         """Return the number of patterns that can match something."""
-        return len(self._patterns)
+        return len(self.last_first)
 
-    def match(self, path: str) -> tuple[int, bool] | None:
-        """Return the index of the line that decides, and whether it takes the path; or ``None``."""
-        found = None
-        for index, takes, pattern in self._patterns:
-            matched = pattern.match(path)
-            if matched is None:
-                continue
-            if matched.group("below") is None:
-                return index, takes
-            if found is None:
-                found = index, takes
-        return found
+    def match(self, path: bytes) -> tuple[int, bool] | None:
+        """Return the index of the line that decides, and whether it takes the path; or ``None``.
 
-    def takes(self, path: str) -> bool:
+        Args:
+            path: of a directory, if it ends in a slash.
+        """
+        found = self._memory.decide(path, lambda _: self._rules)
+        return None if found is None else (found[1].line, found[1].takes)
+
+    def takes(self, path: bytes) -> bool:
         """Return whether a path is taken."""
         found = self.match(path)
         return found is not None and found[1]
+
+    def includes(self, path: bytes) -> bool:
+        """Return whether a path is included, as in a sparse checkout of Git.
+
+        The path itself is asked first, then the directories above it, from the bottom.
+        """
+        is_directory = path.endswith(b"/")
+        components = path.removesuffix(b"/").split(b"/")
+        last = 1 << (len(components) - 1)
+        wanted, taken = 2 * last - 1, False
+        for pattern in self.last_first:
+            asked = wanted & ~last if pattern.is_directory and not is_directory else wanted
+            levels = pattern.levels(components, asked) if asked else 0
+            if levels:
+                taken = pattern.takes
+                wanted &= -1 << levels.bit_length()
+        return taken
 
 
 class Selection:
@@ -120,24 +187,22 @@ class Selection:
 
     def takes(self, relative: bytes) -> bool:
         """Return whether an object is selected, by its path below the root."""
-        if self._include is None and self._exclude is None:
-            return True
-        path = os.fsdecode(relative)
-        if self._include is not None and not self._include.takes(path):
+        if self._include is not None and not self._include.includes(relative):
             return False
-        return self._exclude is None or not self._exclude.takes(path)
+        return self._exclude is None or not self._exclude.takes(relative)
 
 
 def _compiled(patterns: Sequence[str]) -> Patterns | None:
     if not patterns:
         return None
-    for pattern in patterns:
-        if len(pattern.splitlines()) != 1 or not Patterns([pattern]):
+    lines = [os.fsencode(pattern) for pattern in patterns]
+    for line in lines:
+        if b"\n" in line or not Patterns([line]):
             raise UsageError(
-                f"a pattern that matches nothing: {pattern!r}",
+                f"a pattern that matches nothing: {os.fsdecode(line)!r}",
                 hint="as in .gitignore: *.csv, /top/, **/raw/*; \\# for a leading #",
             )
-    return Patterns(patterns)
+    return Patterns(lines)
 
 
 EVERYTHING = Selection()
@@ -159,9 +224,8 @@ class IgnoreMatch(NamedTuple):
     ignores: bool
 
 
-class _Rules(NamedTuple):
-    below: bytes
-    lines: Sequence[str]
+class _IgnoreFile(NamedTuple):
+    lines: Sequence[bytes]
     patterns: Patterns
 
 
@@ -174,7 +238,8 @@ class Ignore:
 
     def __init__(self, root: bytes) -> None:
         self._root = root
-        self._read: dict[bytes, _Rules | None] = {}
+        self._read: dict[bytes, _IgnoreFile | None] = {}
+        self._memory = _Memory()
 
     def match(self, relative: bytes) -> IgnoreMatch | None:
         """Return the pattern that decides about a file, or ``None`` if none matches.
@@ -182,30 +247,34 @@ class Ignore:
         Args:
             relative: the path of a file, or that of a directory with a slash at its end.
         """
-        parents = relative.rstrip(b"/").split(b"/")[:-1]
-        for depth in range(len(parents), -1, -1):
-            below = b"".join(each + b"/" for each in parents[:depth])
-            rules = self._rules(below)
-            if rules is None:
-                continue
-            found = rules.patterns.match(os.fsdecode(relative[len(below) :]))
-            if found is not None:
-                index, ignores = found
-                return IgnoreMatch(below + IGNORE_FILE, index + 1, rules.lines[index], ignores)
-        return None
+        found = self._memory.decide(relative, self._rules)
+        if found is None:
+            return None
+        (depth, _), pattern = found
+        below = b"".join(each + b"/" for each in relative.split(b"/")[:depth])
+        file = self._read[below]
+        assert file is not None
+        line = os.fsdecode(file.lines[pattern.line])
+        return IgnoreMatch(below + IGNORE_FILE, pattern.line + 1, line, pattern.takes)
 
     def ignores(self, relative: bytes) -> bool:
         """Return whether a file that is not in the base is ignored."""
-        found = self.match(relative)
-        return found is not None and found.ignores
+        found = self._memory.decide(relative, self._rules)
+        return found is not None and found[1].takes
 
-    def _rules(self, below: bytes) -> _Rules | None:
-        if below not in self._read:
-            self._read[below] = _load(os.path.join(self._root, below, IGNORE_FILE), below)
-        return self._read[below]
+    def _rules(self, path: bytes) -> Iterator[_Rules]:
+        """Yield the rules for a path, those of the deepest directory first."""
+        parents = path.removesuffix(b"/").split(b"/")[:-1]
+        for depth in range(len(parents), -1, -1):
+            below = b"".join(each + b"/" for each in parents[:depth])
+            if below not in self._read:
+                self._read[below] = _load(os.path.join(self._root, below, IGNORE_FILE))
+            file = self._read[below]
+            if file is not None:
+                yield _Rules(depth, file.patterns.last_first)
 
 
-def _load(file: bytes, below: bytes) -> _Rules | None:
+def _load(file: bytes) -> _IgnoreFile | None:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(file, flags)
@@ -219,104 +288,11 @@ def _load(file: bytes, below: bytes) -> _Rules | None:
     shown = os.fsdecode(file)
     if len(data) > MAX_FILE_SIZE:
         raise UsageError(f"more than {MAX_FILE_SIZE:,} bytes of patterns: {shown}")
-    lines = os.fsdecode(data).split("\n")
+    lines = [line.removesuffix(b"\r") for line in data.removeprefix(BOM_UTF8).split(b"\n")]
     try:
-        return _Rules(below, lines, Patterns(lines))
+        return _IgnoreFile(lines, Patterns(lines))
     except UsageError as error:
         raise UsageError(f"{error.message}, in {shown}") from error
-
-
-def _translate(line: str) -> tuple[bool, str] | None:
-    """Return whether a pattern takes what it matches, and a regular expression; or ``None``."""
-    text = line if line.endswith("\\ ") else line.rstrip()
-    if not text or text.startswith("#") or text == "/":
-        return None
-    if len(text) > MAX_SIZE:
-        raise UsageError(f"a pattern of more than {MAX_SIZE:,} characters: {text[:40]!r}…")
-    takes = not text.startswith("!")
-    components = text.removeprefix("!").split("/")
-    is_directory = len(components) > 1 and not components[-1]
-    if is_directory:
-        components.pop()
-    if components and not components[0]:
-        del components[0]
-    elif len(components) == 1:
-        components.insert(0, "**")
-    if not components or not all(components):
-        return None
-    has_all_below = components[-1] == "**"
-    while components and components[-1] == "**":
-        components.pop()
-    try:
-        if has_all_below or is_directory:
-            return takes, _below(components, is_marked=is_directory)
-        return takes, f"{_path(components, _END)}|{_path(components, '/')}(?P<below>)"
-    except _Unclosed:
-        return None
-
-
-def _below(components: list[str], *, is_marked: bool) -> str:
-    """Return the regular expression of what is below a path; of everything without components."""
-    mark = "(?P<below>)" if is_marked else "(?P<below>(?!))?"
-    if components:
-        return _path(components, "/") + mark
-    return f"[^/]*/{mark}" if is_marked else mark
-
-
-class _Unclosed(Exception):
-    """A bracket that is not closed: such a pattern matches nothing."""
-
-
-def _path(components: list[str], end: str) -> str:
-    """Return the regular expression of components, the last of which is not ``**``."""
-    regex = ""
-    run: list[str] = []
-    is_free = False
-    for each in [*components, None]:
-        if each is not None and each != "**":
-            run.append(_component(each))
-            continue
-        if run:
-            body = "/".join(run) + (end if each is None else "/")
-            regex += f"(?>(?:[^/]*+/)*?{body})" if is_free else f"(?>{body})"
-        run, is_free = [], True
-    return regex
-
-
-def _component(text: str) -> str:
-    """Return the regular expression of one component."""
-    if text == "*":
-        return "[^/]++"
-    pieces = [""]
-    at = 0
-    while at < len(text):
-        char = text[at]
-        at += 1
-        if char == "*":
-            pieces.append("")
-        elif char == "?":
-            pieces[-1] += "[^/]"
-        elif char == "[":
-            stop = at + (text[at : at + 1] in {"!", "^"} and 1)
-            stop = text.find("]", stop + (text[stop : stop + 1] == "]"))
-            if stop == -1:
-                raise _Unclosed
-            inside = text[at:stop]
-            lead = "^" if inside[:1] in {"!", "^"} else ""
-            pieces[-1] += f"[{lead}{inside[len(lead) :]}]".replace("\\", "\\\\")
-            at = stop + 1
-        elif char == "\\":
-            if at == len(text):
-                raise UsageError(f"a pattern ends in a lone backslash: {text!r}")
-            pieces[-1] += re.escape(text[at])
-            at += 1
-        else:
-            pieces[-1] += re.escape(char)
-    first, *rest = pieces
-    if not rest:
-        return first
-    middle = "".join(f"(?>[^/]*?{each})" for each in rest[:-1] if each)
-    return f"(?>{first}{middle}[^/]*{rest[-1]}(?=/|\\Z))"
 
 
 LINK_FILE: Final = b".lakefs_ref.yaml"

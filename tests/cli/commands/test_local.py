@@ -198,6 +198,17 @@ def test_ignored_files_are_named(
     )
 
 
+def test_check_ignore_answers_as_status(
+    cli: Cli, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, {".lakefsignore": "a\nsecrets/\n!*.md\nx\\\n", "secrets/key.md": "k", "n.md": "n"})
+    write(root, {"a": "mine"})
+    monkeypatch.chdir(root)
+    assert cli.ok("check-ignore", "a", "secrets/key.md", "n.md", ".").stdout == "secrets/key.md\n"
+    listed = cli.ok("local", "status", "--local", "--json").json_lines
+    assert {each["path"] for each in listed} == {".lakefsignore", "a", "n.md"}
+
+
 def test_a_malformed_link_is_listed_and_refused(cli: Cli, root: Path) -> None:
     (root / ".lakefs_ref.yaml").write_text("src: [1]\n")
     assert cli("local", "status", root).exit_code == 8

@@ -1,0 +1,243 @@
+"""A pattern of a ``.gitignore``, read as Git reads it, and matched in bounded time.
+
+A pattern is a list of components, each a regular expression for one component of a path, and the
+set of those before which any number of other components may stand. A path is followed by one pass
+over its components, with the set of those of the pattern that may come next. Within a component
+nothing is tried twice: what stands between two ``*`` is searched from the left in an atomic group,
+since the next ``*`` takes whatever follows the first occurrence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from lakecli.errors import UsageError
+
+MAX_SIZE: Final = 4096
+"""Bytes of a pattern, at most."""
+
+
+class Pattern(NamedTuple):
+    """A pattern, or one of two that it stands for.
+
+    Attributes:
+        line: the number of its line, from 0.
+        takes: what matches is taken; if not, the pattern begins with ``!``.
+        is_directory: only directories match.
+        tests: of a component, and the positions of the pattern, as bits, where it has to pass.
+        free: the positions before which any components may stand.
+        end: the position behind the last one.
+    """
+
+    line: int
+    takes: bool
+    is_directory: bool
+    tests: Sequence[tuple[Callable[[bytes], object], int]]
+    free: int
+    end: int
+
+    def levels(self, components: Sequence[bytes], wanted: int) -> int:
+        """Return which of the paths that these components make up match, as far as wanted.
+
+        Bit N stands for the path that ends with component N.
+        """
+        first = 0
+        if self.free == 1 and self.end == 1 << 1:  # no slash: only the last component matters
+            first = (wanted & -wanted).bit_length() - 1
+        found, next_ones = 0, 1
+        for level in range(first, wanted.bit_length()):
+            component = components[level]
+            passed = 0
+            for test, positions in self.tests:
+                if positions & next_ones and test(component):
+                    passed |= positions
+            next_ones = (next_ones & passed) << 1 | next_ones & self.free
+            if next_ones & self.end:
+                next_ones ^= self.end
+                found |= 1 << level
+            if not next_ones:
+                break
+        return found & wanted
+
+
+_WILDCARD: Final = re.compile(rb"[*?\[\\]")
+_ANY_DIRECTORIES: Final = re.compile(rb"\*\*+(\\?/|\Z)")
+_TOKEN: Final = re.compile(
+    rb"(?P<bracket>\[)|(?P<slash>\\?/)|\\.|[^\\]",
+    re.DOTALL,
+)
+_STAR: Final = b"*"
+_WILDCARDS: Final = {b"*": _STAR, b"?": b"."}
+
+_CLASSES: Final = {
+    b"alnum": rb"0-9A-Za-z",
+    b"alpha": rb"A-Za-z",
+    b"blank": rb" \t",
+    b"cntrl": rb"\x00-\x1f\x7f",
+    b"digit": rb"0-9",
+    b"graph": rb"!-~",
+    b"lower": rb"a-z",
+    b"print": rb" -~",
+    b"punct": rb"!-/:-@\[-`{-~",
+    b"space": rb" \t\n\r",
+    b"upper": rb"A-Z",
+    b"xdigit": rb"0-9A-Fa-f",
+}
+"""What Git takes named classes for: ASCII only, and no vertical tab or form feed."""
+
+
+class _MatchesNothing(Exception):
+    """Git reads the pattern as one that matches nothing."""
+
+
+def parse(number: int, line: bytes) -> list[Pattern]:
+    """Return the pattern of a line; two, where Git matches the rest behind a literal by itself."""
+    line = line.partition(b"\0")[0]
+    text = line.rstrip(b" ")
+    if len(text) < len(line) and (len(text) - len(text.rstrip(b"\\"))) % 2:
+        text += b" "
+    if text.startswith(b"#"):
+        return []
+    if len(text) > MAX_SIZE:
+        raise UsageError(f"a pattern of more than {MAX_SIZE:,} bytes: {os.fsdecode(text[:40])!r}…")
+    takes = not text.startswith(b"!")
+    text = text.removeprefix(b"!")
+    is_directory = text.endswith(b"/")
+    text = text.removesuffix(b"/")
+    found = []
+    for way in _ways(text) if b"/" in text else [b"**/" + text]:
+        try:
+            components, free = _components(way)
+        except _MatchesNothing:
+            continue
+        positions: dict[bytes, int] = {}
+        for position, regex in enumerate(components):
+            positions[regex] = positions.get(regex, 0) | 1 << position
+        tests = [(re.compile(key, re.DOTALL).fullmatch, bits) for key, bits in positions.items()]
+        end = 1 << len(components)
+        found.append(Pattern(number, takes, is_directory, tests, free, end))
+    return found
+
+
+def _ways(text: bytes) -> Iterator[bytes]:
+    """Yield the ways to read a pattern with a slash.
+
+    Git compares the bytes before the first wildcard, and matches the rest as if it were all: what
+    ``foo**/bar`` has behind ``foo`` matches as ``**/bar`` does.
+    """
+    text = text.removeprefix(b"/")
+    literal = _WILDCARD.split(text, 1)[0]
+    rest = text[len(literal) :]
+    while literal and not literal.endswith(b"/") and (stars := _ANY_DIRECTORIES.match(rest)):
+        rest = rest[stars.end() :]
+        if not stars[1]:
+            yield literal + b"*"
+            rest = b"*"
+        if rest:
+            yield literal + b"*/**/" + rest
+        if stars[1] != b"/":
+            return
+    yield literal + rest
+
+
+def _components(text: bytes) -> tuple[list[bytes], int]:
+    """Return the regular expressions of a pattern's components, and which of them are free."""
+    found: list[bytes] = []
+    free = at = 0
+    tokens: list[bytes] = []
+
+    def end() -> None:
+        if not tokens:
+            raise _MatchesNothing  # no path has an empty component
+        found.append(_regex(tokens))
+        tokens.clear()
+
+    while at < len(text):
+        stars = None if tokens else _ANY_DIRECTORIES.match(text, at)
+        if stars is not None:
+            at = stars.end()
+            found += [_regex([_STAR])] if stars[1] == b"\\/" else []
+            free |= 1 << len(found)
+            tokens += [] if stars[1] else [_STAR]
+            continue
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise _MatchesNothing  # a lone backslash at the end
+        at, kind = token.end(), token.lastgroup
+        if kind == "slash":
+            end()
+        elif kind == "bracket":
+            regex, at = _class(text, at)
+            tokens.append(regex)
+        else:
+            tokens.append(_WILDCARDS.get(token[0]) or re.escape(token[0][-1:]))
+    end()
+    return found, free
+
+
+def _regex(tokens: list[bytes]) -> bytes:
+    """Return the regular expression of one component."""
+    pieces = [b""]
+    for token in tokens:
+        if token == _STAR:
+            pieces.append(b"")
+        else:
+            pieces[-1] += token
+    first, *rest = pieces
+    regex = first
+    if rest:
+        regex += b"".join(b"(?>.*?%b)" % each for each in rest[:-1] if each) + b".*" + rest[-1]
+    return regex
+
+
+def _class(text: bytes, at: int) -> tuple[bytes, int]:
+    """Return the regular expression of a class, and where it ends, as Git's ``wildmatch`` reads it.
+
+    Args:
+        text: of the pattern.
+        at: behind the opening bracket.
+    """
+    is_negated = text[at : at + 1] in {b"!", b"^"}
+    at += is_negated
+    members = [b"[^" if is_negated else b"["]
+    before = None
+    """The byte with which a range may begin."""
+    is_first = True
+    while is_first or text[at : at + 1] != b"]":
+        is_first = False
+        char, after = text[at : at + 1], text[at + 1 : at + 2]
+        if char == b"-" and before is not None and after not in {b"", b"]"}:
+            at += 1 + (after == b"\\")
+            last = _byte(text, at)
+            if before <= last:
+                members.append(b"\\x%02x-\\x%02x" % (before, last))
+            before = None
+        elif char == b"[" and after == b":" and (name := _class_name(text, at + 2)) is not None:
+            if name not in _CLASSES:
+                raise _MatchesNothing
+            members.append(_CLASSES[name])
+            at += len(name) + 3
+            before = None
+        else:
+            at += char == b"\\"
+            before = _byte(text, at)
+            members.append(b"\\x%02x" % before)
+        at += 1
+    return b"".join(members) + b"]", at + 1
+
+
+def _byte(text: bytes, at: int) -> int:
+    if at >= len(text):
+        raise _MatchesNothing  # the bracket is not closed
+    return text[at]
+
+
+def _class_name(text: bytes, at: int) -> bytes | None:
+    """Return the name of a class that begins here; ``None`` if its bracket is a byte as others."""
+    end = text.find(b"]", at)
+    if end == -1:
+        raise _MatchesNothing
+    return text[at : end - 1] if end > at and text[end - 1 : end] == b":" else None
