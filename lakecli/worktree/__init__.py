@@ -7,6 +7,7 @@ base), and the ref now. Contents decide: a file is changed when its bytes are, w
 
     link           `.lakefs_ref.yaml`, which links a directory with a path of a ref
     index          the state of each file that was seen to have its object's contents
+    obstacles      what is in the way of a file
     scan           how the files differ from the base
     worktree       `Worktree`: a linked directory, opened and locked
     status         how the files, the base and the ref differ: `status` and `diff`

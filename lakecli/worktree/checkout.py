@@ -25,6 +25,7 @@ from lakecli.repository.upload import UploadOptions
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled
 from lakecli.worktree.kept_for_undo import RESTORE, keep
 from lakecli.worktree.linked_files import restore_objects
+from lakecli.worktree.obstacles import InTheWay
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree
 from lakecli.worktree.writer import Expected, WantedFile, Writer, WriteReport
@@ -65,6 +66,7 @@ class Brought:
         failures: (path, reason) of objects that could not be fetched; if there are any, the
             directory is still on its way to the commit.
         kept: the number of files that were overwritten or removed on request, and kept for undo.
+        blocked: those of the conflicts where the user's file or directory is in the way of another.
     """
 
     commit: Commit
@@ -76,11 +78,21 @@ class Brought:
     left_out: list[bytes] = field(default_factory=list)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
     kept: int = 0
+    blocked: list[bytes] = field(default_factory=list)
 
-    def take(self, report: WriteReport, worktree: Worktree) -> None:
-        """Add what a writer did in the directory."""
+    def take(self, report: WriteReport, worktree: Worktree, tree: MetarangeId) -> None:
+        """Add what a writer did in the directory, with files of a tree.
+
+        What other files of the tree are in the way of cannot be a file here; the user's are a
+        conflict.
+        """
+        for path, reason in report.blocked:
+            if worktree.excludes(tree, path):
+                report.impossible.append((path, reason))
+            else:
+                self.blocked.append(path)
         self.downloaded, self.removed, self.size = report.downloaded, report.removed, report.size
-        self.conflicts = sorted([*self.conflicts, *report.kept])
+        self.conflicts = sorted({*self.conflicts, *self.blocked, *report.kept})
         self.impossible = sorted(report.impossible)
         self.left_out = sorted(worktree.own)
         self.failures = sorted(report.failures)
@@ -156,13 +168,19 @@ class _Bringing:
                 changes = worktree.scan_all().changes
         self._changes = changes
         self._fates: dict[bytes, _Fate] = {}
-        self._more: list[bytes] = []
+        self._left_out = worktree.free | worktree.blocked
+        self._more = sorted(self._left_out)
         """Paths outside of the difference of the trees that are written too."""
+        self._in_the_way: list[bytes] = []
+        """Files that are removed, since others take the places of their directories."""
+        self._blocked: set[bytes] = set()
+        """Paths that the user's files are in the way of."""
 
     def run(self, operation: str, src: LakeUri | None) -> Brought:
         worktree = self._worktree
         overwritten = self._decide()
         conflicts = [path for path, fate in self._fates.items() if fate is _Fate.CONFLICT]
+        conflicts = sorted({*conflicts, *self._blocked})
         if conflicts and self._policy is Policy.REFUSE:
             count = f"{len(conflicts)} changed files" if conflicts[1:] else "a changed file"
             raise WorktreeConflict(
@@ -170,7 +188,7 @@ class _Bringing:
                 hint="commit the changes first, or overwrite them: --force",
                 paths=conflicts[:MAX_LISTED],
             )
-        brought = Brought(self._target, conflicts=conflicts)
+        brought = Brought(self._target, conflicts=conflicts, blocked=sorted(self._blocked))
         if overwritten:
             self._on_step("keep")
             uploading = UploadOptions(parallelism=self._options.parallelism)
@@ -210,28 +228,55 @@ class _Bringing:
     def _decide(self) -> list[bytes]:
         """Decide about each changed file; return the user's files that will be overwritten."""
         if self._policy is Policy.DISCARD:
-            self._more = sorted(self._changes)
+            self._more = sorted({*self._more, *self._changes})
         elif self._policy is Policy.FORCE:
-            self._more = [path for path in self._worktree.link.unresolved if path in self._changes]
+            unresolved = (path for path in self._worktree.link.unresolved if path in self._changes)
+            self._more = sorted({*self._more, *unresolved})
         overwritten: list[bytes] = []
         if not self._changes:
             return overwritten
+        removed: set[bytes] = set()
         forces = self._policy in {Policy.FORCE, Policy.DISCARD}
         for path, value in self._paths():
             change = self._changes.get(path)
             if change is None:
                 continue
-            if self._worktree.equals(path, change, value):
-                self._fates[path] = _Fate.SAME
-            elif self._is_half_way(path, change):
-                self._fates[path] = _Fate.WRITE
-            elif forces and not self._worktree.is_link(path):
-                self._fates[path] = _Fate.WRITE
-                if change.state is not None:
+            fate = self._fates[path] = self._fate_of(path, change, value, forces=forces)
+            if fate is _Fate.WRITE and change.state is not None:
+                if not self._is_half_way(path, change):
                     overwritten.append(path)
+                if value is None:
+                    removed.add(path)
+        self._decide_about_obstacles(removed, forces=forces)
+        return sorted({*overwritten, *self._in_the_way})
+
+    def _fate_of(
+        self, path: bytes, change: LocalChange, value: bytes | None, *, forces: bool
+    ) -> _Fate:
+        if self._worktree.equals(path, change, value):
+            return _Fate.SAME
+        if self._is_half_way(path, change):
+            return _Fate.WRITE
+        return _Fate.WRITE if forces and not self._worktree.is_link(path) else _Fate.CONFLICT
+
+    def _decide_about_obstacles(self, going: set[bytes], *, forces: bool) -> None:
+        """Decide about the user's files that are in the way, besides those that are going."""
+        worktree = self._worktree
+        in_the_way = InTheWay(
+            path
+            for path, change in self._changes.items()
+            if change.state is not None and path not in going
+        )
+        removed: set[bytes] = set()
+        for path, value in self._steps():
+            found = in_the_way.of(path) if value is not None else []
+            if not found or worktree.excludes(self._target.metarange_id, path):
+                continue
+            if forces and not any(map(worktree.is_link, found)):
+                removed.update(found)
             else:
-                self._fates[path] = _Fate.CONFLICT
-        return overwritten
+                self._blocked.add(path)
+        self._in_the_way = sorted(removed)
 
     def _is_half_way(self, path: bytes, change: LocalChange) -> bool:
         """Return whether a file has the bytes of the target of an interrupted command."""
@@ -249,10 +294,12 @@ class _Bringing:
         for path, value in self._steps() if self._trees != [EMPTY_TREE] else ():
             if value is None:
                 writer.remove(path, _expected(self._worktree, self._changes, path))
+        for path in self._in_the_way:
+            writer.remove(path, _expected(self._worktree, self._changes, path))
         for path, value in self._steps():
-            if value is not None:
+            if value is not None and path not in self._blocked:
                 self._add(writer, path, value)
-        brought.take(writer.finish(), self._worktree)
+        brought.take(writer.finish(), self._worktree, self._target.metarange_id)
 
     def _steps(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield (path, encoded entry or ``None``) of what is to be written or removed."""
@@ -289,14 +336,15 @@ class _Bringing:
             fate = self._fates.get(path)
             if fate is None or fate is _Fate.WRITE:
                 continue
-            if value is None:
+            if value is None or path in self._blocked or path in self._worktree.blocked:
                 index.drop(path)
                 continue
             unseen, digest = worktree.unseen(value)
             state = self._changes[path].state
             is_sure = fate is _Fate.SAME and state is not None and is_settled(state, at_ns=at_ns)
             index.put(path, state if is_sure and state is not None else unseen, digest)
-        left_out = {path for path, _ in brought.impossible}
+        still_blocked = {path for path in worktree.blocked if path in brought.conflicts}
+        left_out = {path for path, _ in brought.impossible} | {*brought.blocked} | still_blocked
         for path in left_out:
             index.drop(path)
         unresolved = {*brought.conflicts}
@@ -311,7 +359,7 @@ class _Bringing:
             active="",
             target=None,
             unresolved=tuple(brought.conflicts),
-            left_out=tuple(sorted({*worktree.link.left_out, *left_out})),
+            left_out=tuple(sorted({*worktree.link.left_out} - self._left_out | left_out)),
         )
         worktree.retarget(self._target.metarange_id)
         self._on_step("settle")
@@ -390,13 +438,17 @@ def restore(
                 options=uploading,
                 resolves=source is None,
             )
-        _write(worktree, wanted, changes, brought, options)
+        _write(worktree, wanted, changes, brought, tree=tree, options=options)
         brought.count_kept(overwritten)
         if source is None and not brought.failures:
-            worktree.index.save(worktree.index_file)
+            find = worktree.index.find
+            before = worktree.link
+            left_out = tuple(path for path in before.left_out if find(path) is None)
+            worktree.link = before._replace(left_out=left_out)
+            worktree.retarget(tree)
             resolved = wanted.keys() - {*brought.conflicts}
             left = [path for path in worktree.link.unresolved if path not in resolved]
-            if tuple(left) != worktree.link.unresolved:
+            if before != worktree.link._replace(unresolved=tuple(left)):
                 worktree.relink(unresolved=tuple(left))
         return brought
 
@@ -409,6 +461,10 @@ def _wanted(
     for each, change in changes.items():
         value = worktree.find(tree, each) if _is_at(path, each) else None
         if value is not None and not worktree.equals(each, change, value):
+            yield each, value
+    for each in worktree.free:
+        value = worktree.find(tree, each) if _is_at(path, each) else None
+        if value is not None and each not in changes:
             yield each, value
     for difference in worktree.differences(worktree.base_tree, tree):
         each = difference.path[prefix:]
@@ -426,6 +482,8 @@ def _write(
     wanted: dict[bytes, bytes | None],
     changes: dict[bytes, LocalChange],
     brought: Brought,
+    *,
+    tree: MetarangeId,
     options: DownloadOptions,
 ) -> None:
     writer = Writer(worktree, options, keeps_bit=True)
@@ -435,4 +493,4 @@ def _write(
             writer.remove(path, expected)
         else:
             writer.add(WantedFile(path, decode_entry(value), expected))
-    brought.take(writer.finish(), worktree)
+    brought.take(writer.finish(), worktree, tree)

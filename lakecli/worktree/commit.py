@@ -27,6 +27,7 @@ from lakecli.worktree.checkout import MAX_LISTED, Brought, Policy, WorktreeConfl
 from lakecli.worktree.index import state_of
 from lakecli.worktree.kept_for_undo import claimed_files
 from lakecli.worktree.linked_files import restore_objects
+from lakecli.worktree.obstacles import InTheWay
 from lakecli.worktree.scan import LocalChange, Scan
 from lakecli.worktree.worktree import Worktree
 
@@ -108,6 +109,9 @@ class _Committing:
         self._left: list[tuple[bytes, str]] = []
         self._values: dict[bytes, bytes | None] = {}
         """What the commit changes, by path in the repository, in path order."""
+        self._files = InTheWay(())
+        self._replaced: set[bytes] = set()
+        """Paths of the branch that files of the directory exclude, below or above them."""
         self._same_there: set[bytes] = set()
         """Those of its paths that have these contents on the branch already."""
 
@@ -174,7 +178,10 @@ class _Committing:
                 hint="leave out links and special files: --skip; follow links: --follow",
                 paths=[each.path for each in problems[:MAX_LISTED]],
             )
+        self._files = InTheWay(path for path, change in chosen.items() if change.state is not None)
         unresolved = [path for path in worktree.link.unresolved if path in chosen]
+        unresolved += [path for path in worktree.blocked if self._files.of(path)]
+        unresolved = sorted({*unresolved})
         if unresolved and not self._options.ours:
             raise WorktreeConflict(
                 f"unresolved conflict: {_count(unresolved)} changed both in {worktree.root} and on "
@@ -264,8 +271,9 @@ class _Committing:
             raise _conflict(
                 self._relative(lost), f"changed both in {self._worktree.root} and on {self._branch}"
             )
+        values = {**self._values, **dict.fromkeys(self._replaced)}
         changes = {
-            path: value for path, value in self._values.items() if path not in self._same_there
+            path: value for path, value in sorted(values.items()) if path not in self._same_there
         }
         staged = list(self._staged(view))
         if staged:
@@ -289,17 +297,22 @@ class _Committing:
         return [path[prefix:] for path in paths]
 
     def _changed_there(self, view: View) -> list[bytes]:
-        """Return the paths to commit that the branch has otherwise than base and directory.
+        """Return the paths that the branch has otherwise than base and directory, and new ones.
 
-        Where the branch has the same contents, its entry stays, whatever its content type.
+        New ones count that cannot be files beside those of the directory. Where the branch has the
+        same contents, its entry stays, whatever its content type.
         """
         worktree = self._worktree
         lost = []
         self._same_there.clear()
+        self._replaced.clear()
         for change in worktree.differences(worktree.base_tree, view.commit.metarange_id):
             if change.path not in self._values:
-                continue
-            if _has_same_contents(self._values[change.path], change.right):
+                (relative,) = self._relative([change.path])
+                if change.right is not None and self._files.of(relative):
+                    lost.append(change.path)
+                    self._replaced.add(change.path)
+            elif _has_same_contents(self._values[change.path], change.right):
                 self._same_there.add(change.path)
             else:
                 lost.append(change.path)

@@ -31,6 +31,7 @@ from lakecli.staging import area
 from lakecli.worktree.index import FileState, root_of, state_of
 from lakecli.worktree.link import read_link
 from lakecli.worktree.linked_files import permissions_of
+from lakecli.worktree.obstacles import InTheWay, parents_of
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree, identity_of, index_file_of, lock
 from lakecli.worktree.writer import Expected, WantedFile, Writer, WriteReport
@@ -261,13 +262,13 @@ def restore_kept(
                 raise _gone(repository, operation)
             return None
         writer = Writer(worktree, options)
-        back = _write_back(worktree, operation, writer)
+        back, removed = _write_back(worktree, operation, writer)
         # The index is not saved: these files differ from the base.
         written = writer.finish()
         back |= {each.path for each in writer.published}
         on_step = repository.lake.runtime.on_step
         on_step("settle")
-        if again := _resolved(operation, back):
+        if again := _resolved(operation, back) | removed:
             worktree.relink(unresolved=tuple(sorted({*worktree.link.unresolved, *again})))
         on_step("tidy")
         with repository.lake.kv.write() as txn:
@@ -280,12 +281,22 @@ def restore_kept(
         return written
 
 
-def _write_back(worktree: Worktree, operation: Operation, writer: Writer) -> set[bytes]:
-    """Write the kept files that have not changed since; return those that are there already."""
+def _write_back(
+    worktree: Worktree, operation: Operation, writer: Writer
+) -> tuple[set[bytes], set[bytes]]:
+    """Write the kept files that have not changed since.
+
+    Files of the commit that the operation has brought go, where they are in the way.
+
+    Returns:
+        Those that are there already, and those that were in the way.
+    """
     prefix = worktree.link.prefix
     changes = worktree.scan().changes
     tree = _tree_of(worktree, operation)
-    back = set()
+    back: set[bytes] = set()
+    removed: set[bytes] = set()
+    is_at_commit = worktree.base_tree == tree
     for staged in operation.staging:
         with worktree.repository.lake.kv.read() as txn:
             kept = list(area.scan(txn, StagingToken(staged.token), prefix=prefix))
@@ -306,8 +317,20 @@ def _write_back(worktree: Worktree, operation: Operation, writer: Writer) -> set
             else:
                 writer.report.kept.append(relative)
                 continue
+            for each in _tracked_in_the_way(worktree, relative) if is_at_commit else ():
+                if each not in changes:
+                    writer.remove(each, Expected.BASE)
+                    removed.add(each)
             writer.add(WantedFile(relative, decode_entry(value), expected))
-    return back
+    return back, removed
+
+
+def _tracked_in_the_way(worktree: Worktree, path: bytes) -> list[bytes]:
+    """Return the files of the base where a directory of a path would be, or below the path."""
+    above = [each for each in parents_of(path) if worktree.index.find(each) is not None]
+    if above or not Path(os.fsdecode(worktree.path_of(path))).is_dir():
+        return above
+    return [each for each in worktree.index.paths() if each.startswith(path + b"/")]
 
 
 def _resolved(operation: Operation, paths: set[bytes]) -> set[bytes]:
@@ -373,14 +396,21 @@ def overwrite_again(
                 writer.remove(path, state)
             else:
                 writer.add(WantedFile(path, decode_entry(value), state))
+        blocked = {*worktree.link.unresolved} - wanted.keys()
+        was_in_the_way = InTheWay(path for path, (value, _) in wanted.items() if value is None)
+        for path in blocked:
+            value = worktree.find(tree, path) if was_in_the_way.of(path) else None
+            if value is not None:
+                writer.add(WantedFile(path, decode_entry(value), Expected.ABSENT))
         written = writer.finish()
         on_step("index")
         if is_at_commit:
             worktree.index.save(worktree.index_file)
         on_step("settle")
-        failed = [path for path, _ in (*written.failures, *written.impossible)]
+        failed = [path for path, _ in (*written.failures, *written.impossible, *written.blocked)]
         done |= wanted.keys() - {*written.kept, *failed}
         done = _resolved(operation, done)
+        done |= blocked.intersection(each.path for each in writer.published)
         left = tuple(path for path in worktree.link.unresolved if path not in done)
         if left != worktree.link.unresolved:
             worktree.relink(unresolved=left)

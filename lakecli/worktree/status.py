@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lakecli.base.model import ChangeType, Commit, CommitId, Difference, Entry
+from lakecli.base.model import ChangeType, Commit, CommitId, Difference, Entry, MetarangeId
 from lakecli.committed.values import encode_entry
 from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.worktree.linked_files import problems_of
-from lakecli.worktree.scan import ScanProblem, hash_file
+from lakecli.worktree.scan import Scan, ScanProblem, hash_file
 from lakecli.worktree.worktree import Worktree
 
 
@@ -79,6 +79,18 @@ def _entry_of(worktree: Worktree, path: bytes) -> bytes | None:
     return encode_entry(Entry("", status.st_size, digest, now))
 
 
+def _left_out(worktree: Worktree, tree: MetarangeId, found: Scan) -> Iterator[ChangedPath]:
+    """Yield the paths of a tree that were left out, and that can be files by now."""
+    for path in worktree.free:
+        value = worktree.find(tree, path)
+        change = found.changes.get(path)
+        if value is not None and change is None:
+            yield ChangedPath(path, None, ChangeType.ADDED)
+        elif value is not None and change is not None:
+            is_same = worktree.equals(path, change, value)
+            yield ChangedPath(path, change.type, ChangeType.ADDED, is_conflict=not is_same)
+
+
 def status(worktree: Worktree, *, local: bool, selection: Selection) -> Status:
     """Compare the files, the base and the ref now.
 
@@ -111,9 +123,17 @@ def status(worktree: Worktree, *, local: bool, selection: Selection) -> Status:
                 continue
             is_same = worktree.equals(path, change, difference.right)
             items[path] = ChangedPath(path, change.type, difference.type, is_conflict=not is_same)
-    for path in worktree.link.unresolved:
+    if not local:
+        added = _left_out(worktree, head.metarange_id, found)
+        items.update((item.path, item) for item in added if selection.takes(item.path))
+    for path in {*worktree.link.unresolved, *worktree.blocked} - worktree.free:
         if path in items:
             items[path] = items[path]._replace(is_conflict=True)
-    problems = sorted([*found.problems, *problems_of(worktree, found.changes)])
+    impossible = (
+        ScanProblem(path, f"cannot be a file here: {reason}")
+        for path, reason in worktree.impossible.items()
+        if worktree.find(base, path) is not None
+    )
+    problems = sorted([*found.problems, *problems_of(worktree, found.changes), *impossible])
     problems = [each for each in problems if selection.takes(each.path)]
     return Status(worktree.link.at_head, head, [items[path] for path in sorted(items)], problems)

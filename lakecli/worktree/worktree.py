@@ -47,6 +47,7 @@ from lakecli.worktree.index import (
     state_of,
 )
 from lakecli.worktree.link import Link, read_link, write_link
+from lakecli.worktree.obstacles import obstacle_at, parents_of
 from lakecli.worktree.scan import LocalChange, Scan, Scanner, hash_file, is_possible
 
 _SETTLED_AT_ONCE: Final = 1 << 16
@@ -80,6 +81,9 @@ class Worktree:
     Attributes:
         scanned_ns: when the files were compared last, in unix nanoseconds.
         own: paths of the compared trees whose names are Git's, lakecli's or the system's own.
+        free: those of the paths that are left out where a file can be by now, as last scanned.
+        blocked: those that files of the user are in the way of.
+        impossible: the others, and the reasons.
     """
 
     def __init__(
@@ -99,6 +103,9 @@ class Worktree:
         self.scanned_ns = 0
         self._index: Index | None = None
         self.own: set[bytes] = set()
+        self.free: set[bytes] = set()
+        self.blocked: set[bytes] = set()
+        self.impossible: dict[bytes, str] = {}
 
     # -- the link ----------------------------------------------------------------------------
 
@@ -233,6 +240,17 @@ class Worktree:
         """Return the encoded entry that a tree has at a path below the prefix, or ``None``."""
         return find(self.repository.trees, tree, self.link.prefix + relative)
 
+    def excludes(self, tree: MetarangeId, relative: bytes) -> bool:
+        """Return whether a tree has an object above a path, or below it, besides one at it."""
+        above = filter(self.takes, parents_of(relative))
+        if any(self.find(tree, each) is not None for each in above):
+            return True
+        below = self.link.prefix + relative + b"/"
+        return any(
+            self.takes(path[len(self.link.prefix) :])
+            for path, _ in scan(self.repository.trees, tree, prefix=below)
+        )
+
     def unseen(self, value: bytes) -> TrackedFile:
         """Return what the index has of an encoded entry that no file was compared with."""
         try:
@@ -301,21 +319,41 @@ class Worktree:
         return found
 
     def scan_all(self) -> Scan:
-        """Return how the files differ from the base, and save what the index has learnt."""
+        """Return how the files differ from the base, and save what the index has learnt.
+
+        A path that files of the user are in the way of is a removed file.
+        """
         self.scanned_ns = self.clock_ns()
+        self._look_at_left_out()
         found = Scanner(
             os.fsencode(self.root),
             self.index,
             ignore=self.ignore,
             selection=self.selection,
-            left_out=self.link.left_out,
+            left_out=self.blocked | self.impossible.keys(),
             links=self.links,
             clock_ns=self.clock_ns,
             is_same=self._equals_base,
         ).run()
         if self.index.has_changed and not self.link.active:
             self.index.save(self.index_file)
+        if self.blocked:
+            removed = dict.fromkeys(self.blocked, LocalChange(ChangeType.REMOVED, None))
+            found.changes = dict(sorted({**found.changes, **removed}.items()))
         return found
+
+    def _look_at_left_out(self) -> None:
+        """Sort the paths that are left out by what is in their way now."""
+        self.free, self.blocked, self.impossible = set(), set(), {}
+        root, tree = os.fsencode(self.root), self.base_tree if self.link.left_out else EMPTY_TREE
+        for path in self.link.left_out:
+            obstacle = obstacle_at(root, path)
+            if obstacle is None:
+                self.free.add(path)
+            elif obstacle.can_go and not self.excludes(tree, path):
+                self.blocked.add(path)
+            else:
+                self.impossible[path] = obstacle.reason
 
     def clock_ns(self) -> int:
         """Return the present in unix nanoseconds."""

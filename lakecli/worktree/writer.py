@@ -58,6 +58,7 @@ from lakecli.worktree.linked_files import (
     reflink,
     unsupported,
 )
+from lakecli.worktree.obstacles import A_DIRECTORY, ANOTHER_CASE, has_name, remove_empty
 from lakecli.worktree.scan import hash_file
 from lakecli.worktree.worktree import LinkMode, Worktree, unseen_file
 
@@ -119,6 +120,7 @@ class WriteReport:
         removed: the number of files removed.
         size: bytes of the files written.
         kept: paths of files that changed meanwhile, or were not known; they are as they were.
+        blocked: (path, reason) of objects with another file or directory in their way.
         impossible: (path, reason) of objects that cannot be files here.
         failures: (path, reason) of objects that could not be fetched.
         can_repeat: whether the store has refused some of these, or did not answer, so that a
@@ -130,6 +132,7 @@ class WriteReport:
     removed: int = 0
     size: int = 0
     kept: list[bytes] = field(default_factory=list)
+    blocked: list[tuple[bytes, str]] = field(default_factory=list)
     impossible: list[tuple[bytes, str]] = field(default_factory=list)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
     can_repeat: bool = False
@@ -256,7 +259,10 @@ class Writer:
                         for each in files:
                             self._publish_file(each, descriptor, incoming)
                 except UnsafeName as error:
-                    self.report.impossible += [(each.path, error.message) for each in files]
+                    # Without a cause, a component is no directory; else the disk refuses a name.
+                    report = self.report
+                    stay = report.blocked if error.__cause__ is None else report.impossible
+                    stay += [(each.path, error.message) for each in files]
                 else:
                     self._touched.add(directory)
 
@@ -268,17 +274,16 @@ class Writer:
         except FileNotFoundError:
             found = None
         if found is not None and stat.S_ISDIR(found.st_mode):
-            self.report.impossible.append((path, "a directory has this name"))
-            return
+            if not remove_empty(name, directory):
+                self.report.blocked.append((path, A_DIRECTORY))
+                return
+            found = None
         if found is not None and not self._is_expected(path, found, wanted.expected):
-            with os.scandir(directory) as listing:
-                is_named_so = any(os.fsencode(each.name) == name for each in listing)
-            if is_named_so:
+            if has_name(directory, name):
                 self.report.kept.append(path)
                 self._states.append((path, *unseen_file(entry)))
             else:
-                reason = "a file has this name, but for upper and lower case"
-                self.report.impossible.append((path, reason))
+                self.report.impossible.append((path, ANOTHER_CASE))
             return
         if is_executable(entry) or (self._keeps_bit and _may_get_bit(found, temporary, incoming)):
             make_executable(temporary, dir_fd=incoming)

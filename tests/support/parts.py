@@ -65,6 +65,7 @@ PLACES = {
     "repository/undo/test_all_or_nothing.py": "meetings",
     "sstable/test_damage.py": "meetings",
     "worktree/test_crashes.py": "meetings",
+    "worktree/test_obstacles.py": "meetings",
     "test_forged.py": "meetings",
     "test_fuzz.py": "meetings",
     "mutants": "quality",

@@ -486,9 +486,15 @@ def test_what_could_not_be_replaced_is_left_out(repository: Repository, root: Pa
     (root / "d").rename(outside)
     (root / "d").symlink_to(outside)
     commit_contents(repository, {"d/c": "theirs"})
-    assert [path for path, _ in pull(reopen(repository, root)).impossible] == [b"d/c"]
+    assert pull(reopen(repository, root)).conflicts == [b"d/c"]
     (root / "d").unlink()
-    assert set(items(reopen(repository, root))) == {"d/x"}
+    found = items(reopen(repository, root))
+    assert {path: (item.here, item.there) for path, item in found.items()} == {
+        "d/c": (None, ChangeType.ADDED),
+        "d/x": (ChangeType.REMOVED, None),
+    }
+    assert pull(reopen(repository, root)).conflicts == []
+    assert files(root)["d/c"] == "theirs"
     assert files(outside) == {"c": "3", "x": "4"}
 
 
@@ -644,11 +650,13 @@ def test_nothing_is_written_through_a_link(repository: Repository, root: Path) -
     (root / "l").symlink_to(outside)
     commit_contents(repository, {"l/x": "evil", "ok": "o"})
     brought = pull(reopen(repository, root))
-    assert [path for path, _ in brought.impossible] == [b"l/x"]
+    assert (brought.conflicts, brought.impossible) == ([b"l/x"], [])
     assert list(outside.iterdir()) == []
-    # What is left out is not taken for deleted.
+    # What is left out is not taken for deleted, and comes when nothing is in its way.
     (root / "l").unlink()
-    assert items(reopen(repository, root)) == {}
+    assert items(reopen(repository, root))["l/x"].there is ChangeType.ADDED
+    pull(reopen(repository, root))
+    assert files(root)["l/x"] == "evil"
 
 
 def test_paths_that_exclude_each_other_are_left_out(repository: Repository, root: Path) -> None:

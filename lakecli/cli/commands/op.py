@@ -399,7 +399,7 @@ def _bring_back(context: Context, repository: Repository, operation: Operation) 
 def _warn_of_rest(context: Context, written: WriteReport, verb: str) -> None:
     for path in written.kept:
         context.out.warn(f"{quote_path(path)} has changed since, and stays as it is")
-    for path, why in [*written.impossible, *written.failures]:
+    for path, why in [*written.blocked, *written.impossible, *written.failures]:
         context.out.warn(f"cannot {verb} {quote_path(path)}: {why}")
 
 

@@ -85,6 +85,11 @@ def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None
             f"anyway: lakecli config set local.link {HARDLINK_ROOT}"
         )
     note_left_out(context, brought.left_out)
+    for path in brought.blocked:
+        context.out.warn(
+            f"{quote_path(path)} is not here: a file or directory of yours is in its way; move it "
+            "away and pull again, or overwrite it with --force"
+        )
     for path, why in brought.impossible:
         context.out.warn(f"{quote_path(path)} cannot be a file here, and is left out: {why}")
     if brought.kept:

@@ -1,0 +1,99 @@
+"""What is in the way of a file: another thing at its place, or a file above it.
+
+A path that `.lakefs_ref.yaml` lists as left out is looked at by each command. It is *free* if a
+file can be there by now, *blocked* if files of the user stand in its way, which is a conflict, and
+else it cannot be a file here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from lakecli.repository.transfer.walk import OPEN_DIRECTORY, open_below
+from lakecli.stores.local.files import closing
+
+A_DIRECTORY: Final = "a directory has this name"
+A_FILE_ABOVE: Final = "a file or a symbolic link has the name of its directory"
+ANOTHER_CASE: Final = "a file has this name, but for upper and lower case"
+
+
+class Obstacle(NamedTuple):
+    """Why no file can have a path.
+
+    Attributes:
+        reason: in words.
+        can_go: whether it is a file or directory, which could be removed.
+    """
+
+    reason: str
+    can_go: bool
+
+
+def obstacle_at(root: bytes, relative: bytes) -> Obstacle | None:
+    """Return what is in the way of a file below a working directory; ``None``: nothing.
+
+    A file that has the path already is not in the way.
+    """
+    parent, _, name = relative.rpartition(b"/")
+    try:
+        with closing(open_below(root, parent, OPEN_DIRECTORY)) as directory:
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                return Obstacle(A_DIRECTORY, can_go=True)
+            return None if has_name(directory, name) else Obstacle(ANOTHER_CASE, can_go=False)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in {errno.ENOTDIR, errno.ELOOP}:
+            return Obstacle(A_FILE_ABOVE, can_go=True)
+        return Obstacle((error.strerror or str(error)).lower(), can_go=False)
+
+
+def has_name(directory: int, name: bytes) -> bool:
+    """Return whether an opened directory has a name exactly so, not but for case."""
+    with os.scandir(directory) as listing:
+        return any(os.fsencode(each.name) == name for each in listing)
+
+
+def remove_empty(name: bytes, directory: int) -> bool:
+    """Remove a directory that has no files below it; return whether it is gone."""
+    with suppress(OSError):
+        for _, names, files, descriptor in os.fwalk(name, topdown=False, dir_fd=directory):
+            if files:
+                return False
+            for each in names:
+                os.rmdir(each, dir_fd=descriptor)
+        os.rmdir(name, dir_fd=directory)
+        return True
+    return False
+
+
+class InTheWay:
+    """Files of the user, asked which of them are in the way of others.
+
+    Args:
+        files: their paths.
+    """
+
+    def __init__(self, files: Iterable[bytes]) -> None:
+        self._files = {*files}
+        self._directories: dict[bytes, list[bytes]] = {}
+        for path in self._files:
+            for above in parents_of(path):
+                self._directories.setdefault(above, []).append(path)
+
+    def of(self, path: bytes) -> list[bytes]:
+        """Return those that stand where a directory of the path would be, or below the path."""
+        above = [each for each in parents_of(path) if each in self._files]
+        return above or sorted(self._directories.get(path, ()))
+
+
+def parents_of(path: bytes) -> list[bytes]:
+    """Return the paths of the directories above a path, the nearest last."""
+    names = path.split(b"/")[:-1]
+    return [b"/".join(names[:count]) for count in range(1, len(names) + 1)]
