@@ -38,6 +38,7 @@ from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep
 from lakecli.stores.contract import ObjectInfo, ObjectStore
 from lakecli.stores.uri import is_local
+from lakecli.worktree.obstacles import parents_of
 
 REPORTED_FAILURES: Final = 10_000
 """Failures that the report lists, at most; all are counted."""
@@ -306,7 +307,12 @@ class _Export:
 
     def _export(self, item: ExportItem, entry: Entry, found: ObjectInfo | None) -> None:
         outcome = self.outcome
-        state = self.target.state_of(item, found)
+        try:
+            state = self.target.state_of(item, found)
+        except UnsafeName:
+            if not (self._job.dry_run and self._makes_room(item)):
+                raise
+            state = FileComparison.MISSING
         if state is FileComparison.SAME:
             self._hands.progress.advance(size=entry.size)
             with self._lock:
@@ -323,6 +329,15 @@ class _Export:
                 outcome.by_store.add(entry.size)
         action = PathAction.NEW if state is FileComparison.MISSING else PathAction.CHANGED
         self._list(action, item.path, entry.size)
+
+    def _makes_room(self, item: ExportItem) -> bool:
+        """Return whether a file that is deleted stands where a directory of an object would be."""
+        job, trees = self._job, self._hands.trees
+        above = (job.prefix + each for each in parents_of(item.name))
+        return any(
+            find(trees, job.since_tree, each) is not None and find(trees, job.tree, each) is None
+            for each in above
+        )
 
     def _list(self, action: PathAction, path: bytes, size: int = 0, error: str = "") -> None:
         """Record what would be done with a path, if that is asked for."""

@@ -16,11 +16,12 @@ from lakecli.base.model import CLIENT_METADATA_PREFIX, Account, Entry
 from lakecli.engine.runner import open_by_uri
 from lakecli.errors import Refused, UsageError
 from lakecli.repository.reading.contents import digest_of
-from lakecli.repository.transfer.destination import Destination, FileComparison
+from lakecli.repository.transfer.destination import Destination, FileComparison, is_marker
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.contract import ANY, Attributes, ObjectInfo, ObjectNotFound, ObjectStore
 from lakecli.stores.streams import ReadStream
 from lakecli.stores.uri import is_local, parse
+from lakecli.worktree.obstacles import obstacle_at
 
 IDENTITY: Final = "lakecli-identity"
 """The metadata key with the identity of the entry that an object was exported from."""
@@ -123,6 +124,7 @@ class DirectoryTarget:
     """A directory of this machine, or one that all machines share."""
 
     def __init__(self, root: bytes, check: Callable[[], None]) -> None:
+        self._root = root
         self._destination = Destination(root)
         self._check = check
 
@@ -130,14 +132,14 @@ class DirectoryTarget:
         """Compare a file with its object, by its bytes where their digest is known."""
         del found
         assert item.entry is not None
-        if item.name.endswith(b"/"):
+        if is_marker(item.name, item.entry.size):
             return FileComparison.MISSING
         return self._compare(item.name, item.entry)
 
     def write(self, item: ExportItem, pieces: Iterator[bytes]) -> bool:
-        """Write a file, or create a directory for a name that ends in a slash; return ``True``."""
+        """Write a file, or create the directory that a marker stands for; return ``True``."""
         assert item.entry is not None
-        if item.name.endswith(b"/"):
+        if is_marker(item.name, item.entry.size):
             self._destination.make_directory(item.name[:-1])
         else:
             self._destination.write(item.name, pieces, mtime=item.entry.file_mtime)
@@ -146,13 +148,15 @@ class DirectoryTarget:
     def is_there(self, item: ExportItem, found: ObjectInfo | None) -> bool:
         """Compare a file with what the earlier export wrote; return whether it is there.
 
+        It is not where a directory has its name by now, or a file that of its directory.
+
         Raises:
             Changed: the file is another one.
         """
         del found
         assert item.old is not None
-        if item.name.endswith(b"/"):
-            return False  # a directory goes with the last file in it
+        if obstacle_at(self._root, item.name) is not None or item.name.endswith(b"/"):
+            return False  # a marker's directory goes with the last file in it
         state = self._compare(item.name, item.old)
         if state is FileComparison.DIFFERENT:
             raise Changed

@@ -168,7 +168,10 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
                     name = place.name(below)
                     if withdirs:
                         _add_parents(found, path, name)
-                    if not below.endswith(b"/"):
+                    if below.endswith(b"/") and entry.size:
+                        why = "no file can have a name that ends in a slash"
+                        warnings.warn(f"left out: {name}/: {why}", LakeWarning, stacklevel=2)
+                    elif not below.endswith(b"/"):
                         found[name] = _file(repository, name, entry)
                 own = reader.find(place.path) if place.path and not found else None
                 if own is not None:

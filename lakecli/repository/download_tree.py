@@ -41,6 +41,7 @@ from lakecli.repository.transfer.destination import (
     NoRoom,
     UnsafeName,
     UnwritableFile,
+    is_marker,
 )
 from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
@@ -87,8 +88,8 @@ def download_tree(
 ) -> DownloadReport:
     """Download every object below a directory; report those that fail, and write the others.
 
-    A directory marker (a path that ends in a slash) becomes a directory. Nothing is written outside
-    `target`, whatever the paths are and whatever symbolic links it holds.
+    A directory marker (an empty object whose path ends in a slash) becomes a directory. Nothing is
+    written outside `target`, whatever the paths are and whatever symbolic links it holds.
 
     With `options.deletes`, the other files of the directory are deleted afterwards, unless an
     object fails. A file that is in the way of an object is deleted before that object is
@@ -278,7 +279,7 @@ class _TreeDownload:
         path, entry = item
         name = path[len(self._below) :]
         try:
-            if not name or name.endswith(b"/"):
+            if is_marker(name, entry.size):
                 if name:
                     self._sink.make_directory(name[:-1])
                 return

@@ -28,6 +28,7 @@ from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreach
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import values_on
+from lakecli.repository.transfer.destination import is_marker
 from lakecli.repository.transfer.ignore_patterns import Selection, is_own
 from lakecli.repository.transfer.ingest import SMALL, look
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
@@ -528,9 +529,9 @@ class _WalkedFiles:
             below: the prefix of the paths, which ends in a slash unless it is empty.
         """
         cut = len(below)
-        return [(path, value) for path, value in records if self._lacks(path[cut:])]
+        return [(path, value) for path, value in records if self._lacks(path[cut:], value)]
 
-    def _lacks(self, relative: bytes) -> bool:
+    def _lacks(self, relative: bytes, value: bytes) -> bool:
         if not relative or is_own(relative) or not self.takes(relative):
             return False
         name = b"/" + relative.removesuffix(b"/")
@@ -543,7 +544,9 @@ class _WalkedFiles:
         except OSError as error:
             return error.errno == errno.ENAMETOOLONG  # else it may be there
         # A directory is no file of this name, but a marker of it stays.
-        return stat.S_ISDIR(status.st_mode) and not relative.endswith(b"/")
+        return stat.S_ISDIR(status.st_mode) and not (
+            relative.endswith(b"/") and is_marker(relative, decode_entry(value).size)
+        )
 
 
 def _names(found: Iterable[WalkedFile]) -> Iterator[bytes]:

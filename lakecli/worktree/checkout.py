@@ -93,7 +93,8 @@ class Brought:
                 self.blocked.append(path)
         self.downloaded, self.removed, self.size = report.downloaded, report.removed, report.size
         self.conflicts = sorted({*self.conflicts, *self.blocked, *report.kept})
-        self.impossible = sorted(report.impossible)
+        nameless = [(path, "no file can have this name") for path in worktree.nameless]
+        self.impossible = sorted([*report.impossible, *nameless])
         self.left_out = sorted(worktree.own)
         self.failures = sorted(report.failures)
 
@@ -344,7 +345,8 @@ class _Bringing:
             is_sure = fate is _Fate.SAME and state is not None and is_settled(state, at_ns=at_ns)
             index.put(path, state if is_sure and state is not None else unseen, digest)
         still_blocked = {path for path in worktree.blocked if path in brought.conflicts}
-        left_out = {path for path, _ in brought.impossible} | {*brought.blocked} | still_blocked
+        left_out = {path for path, _ in brought.impossible} - worktree.nameless
+        left_out |= still_blocked.union(brought.blocked)
         for path in left_out:
             index.drop(path)
         unresolved = {*brought.conflicts}

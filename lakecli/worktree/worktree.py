@@ -33,7 +33,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.contents import content_digest, digest_of
 from lakecli.repository.reading.view import commit_at
-from lakecli.repository.transfer.destination import has_digest
+from lakecli.repository.transfer.destination import has_digest, is_marker
 from lakecli.repository.transfer.ignore_patterns import Ignore, Selection, is_own
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy, SpecialFile
 from lakecli.worktree.index import (
@@ -81,6 +81,7 @@ class Worktree:
     Attributes:
         scanned_ns: when the files were compared last, in unix nanoseconds.
         own: paths of the compared trees whose names are Git's, lakecli's or the system's own.
+        nameless: those that no file can have, such as one that ends in a slash.
         free: those of the paths that are left out where a file can be by now, as last scanned.
         blocked: those that files of the user are in the way of.
         impossible: the others, and the reasons.
@@ -103,6 +104,7 @@ class Worktree:
         self.scanned_ns = 0
         self._index: Index | None = None
         self.own: set[bytes] = set()
+        self.nameless: set[bytes] = set()
         self.free: set[bytes] = set()
         self.blocked: set[bytes] = set()
         self.impossible: dict[bytes, str] = {}
@@ -235,6 +237,10 @@ class Worktree:
                 yield change
             elif change.right is not None and is_own(relative):
                 self.own.add(relative)
+            elif change.right is not None and not is_possible(relative):
+                size = self.unseen(change.right).state.size
+                if self.selection.takes(relative) and not is_marker(relative, size):
+                    self.nameless.add(relative)
 
     def find(self, tree: MetarangeId, relative: bytes) -> bytes | None:
         """Return the encoded entry that a tree has at a path below the prefix, or ``None``."""

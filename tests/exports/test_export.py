@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -451,3 +452,74 @@ def test_threads_export_the_same(repository: Repository, tmp_path: Path) -> None
     )
     assert report.outcome.new.count == len(PARTITIONS)
     assert files(tmp_path / "out") == PARTITIONS
+
+
+def _remove(target: Path) -> None:
+    (target / "d/f").unlink()
+
+
+def _put_directory(target: Path) -> None:
+    (target / "d/f").unlink()
+    (target / "d/f").mkdir()
+    (target / "d/f/mine").write_text("mine")
+
+
+def _put_file_above(target: Path) -> None:
+    shutil.rmtree(target / "d")
+    (target / "d").write_text("mine")
+
+
+_DESTINATION: dict[str, Callable[[Path], object]] = {
+    "as exported": lambda _target: 0,
+    "missing": _remove,
+    "changed": lambda target: (target / "d/f").write_text("mine"),
+    "directory": _put_directory,
+    "file above": _put_file_above,
+}
+_CHANGES: dict[str, dict[bytes, bytes | None]] = {
+    "none": {b"unrelated": b"u"},
+    "changed": {b"d/f": b"later"},
+    "deleted": {b"d/f": None},
+    "directory": {b"d/f": None, b"d/f/g": b"later"},
+    "file": {b"d/f": None, b"d/e": None, b"d": b"later"},
+}
+
+
+@pytest.mark.parametrize("change", _CHANGES)
+@pytest.mark.parametrize("found", _DESTINATION)
+def test_since_names_whatever_it_could_not_bring(
+    repository: Repository, tmp_path: Path, found: str, change: str
+) -> None:
+    """A table of what the destination has at a path, and what the branch did with it."""
+    first = put(repository, {b"d/f": b"1", b"d/e": b"1"})
+    target = tmp_path / "out"
+    run(repository, target)
+    _DESTINATION[found](target)
+    changes = _CHANGES[change]
+    put(repository, changes)
+    mine = {path for path, data in files(target).items() if data == b"mine"}
+    planned = run(repository, target, since=first, dry_run=True).outcome
+    for _ in range(2):  # repeating it does and says the same
+        outcome = run(repository, target, since=first).outcome
+        failed = {each.path for each in outcome.failures}
+        here = files(target)
+        for path, data in changes.items():
+            assert here.get(path) == data or path in failed
+        assert outcome.failed == len(failed)
+        assert {each.path for each in planned.failures} <= failed
+        assert found != "as exported" or not failed
+        kept = {path for path, data in files(target).items() if data == b"mine"}
+        # A file that has the path of a new object is replaced, as without --since.
+        assert kept == mine or (change, found) in {("changed", "changed"), ("file", "file above")}
+
+
+def test_an_object_with_bytes_whose_name_ends_in_a_slash_fails(
+    repository: Repository, tmp_path: Path
+) -> None:
+    put(repository, {b"d/": b"data", b"d/x": b"1", b"empty/": b""})
+    report = run(repository, tmp_path / "out")
+    assert [each.path for each in report.outcome.failures] == [b"d/"]
+    assert summarise(report) is not None
+    assert not (tmp_path / "out/_SUCCESS").exists()
+    assert (tmp_path / "out/empty").is_dir()
+    assert files(tmp_path / "out") == {b"d/x": b"1"}

@@ -31,6 +31,7 @@ from lakecli.repository import branch, tag
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.reading.addresses import remember
 from lakecli.repository.staged.stager import Stager, stage_entry
+from lakecli.repository.upload import UploadOptions, upload_stream
 from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
@@ -468,6 +469,18 @@ def test_a_new_directory_exists_for_its_instance_only(fs: LakeFileSystem) -> Non
         fs.rmdir(f"{MAIN}/x/z")
     fs.rm(f"{MAIN}/x", recursive=True)
     assert not fs.exists(f"{MAIN}/x")
+
+
+def test_an_object_with_bytes_whose_name_ends_in_a_slash_is_named(
+    fs: LakeFileSystem, tmp_path: Path
+) -> None:
+    with with_repository() as repository:
+        for path, data in {b"s/d/": b"data", b"s/empty/": b"", b"s/x": b"1"}.items():
+            source = io.BytesIO(data)
+            upload_stream(repository, "main", path, source=source, options=UploadOptions())
+    with pytest.warns(LakeWarning, match=r"left out: demo/main/s/d/: no file"):
+        fs.get(f"{MAIN}/s", str(tmp_path / "s"), recursive=True)
+    assert [path.name for path in (tmp_path / "s").rglob("*") if path.is_file()] == ["x"]
 
 
 def test_a_directory_has_no_urls(fs: LakeFileSystem) -> None:

@@ -15,9 +15,10 @@ from lakecli.base.model import CLIENT_MTIME, Entry
 from lakecli.committed.values import encode_entry
 from lakecli.errors import IntegrityError, NotFound, Unreachable, UsageError
 from lakecli.repository.download import DownloadOptions, download_object
-from lakecli.repository.download_tree import DownloadReport, download_tree
+from lakecli.repository.download_tree import DownloadReport, download_tree, plan_download
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.transfer.destination import NoRoom
+from lakecli.repository.transfer.plan import PathAction
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.contract import ANY
@@ -204,6 +205,17 @@ def test_directory_markers_become_directories(anywhere: Repository, tmp_path: Pa
     assert (tmp_path / "t/dir").is_dir()
     assert report.downloaded == 1
     assert [path for path, _ in report.failures] == [b"t/both/below"]
+
+
+def test_an_object_with_bytes_whose_name_ends_in_a_slash_fails(
+    anywhere: Repository, tmp_path: Path
+) -> None:
+    put(anywhere, {b"t/": b"data", b"t/x": b"1", b"t/dir/": b"more", b"t/empty/": b""})
+    report = download_tree(anywhere, "main", b"t", target=tmp_path / "t")
+    assert [path for path, _ in report.failures] == [b"t/", b"t/dir/"]
+    assert report.downloaded == 1
+    steps = list(plan_download(anywhere, "main", b"t", target=tmp_path / "t"))
+    assert [each.path for each in steps if each.action is PathAction.FAILED] == [b"t/", b"t/dir/"]
 
 
 def test_a_whole_ref_is_downloaded(anywhere: Repository, tmp_path: Path) -> None:

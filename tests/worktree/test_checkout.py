@@ -666,6 +666,16 @@ def test_paths_that_exclude_each_other_are_left_out(repository: Repository, root
     assert items(reopen(repository, root)) == {}
 
 
+def test_names_that_no_file_can_have_are_reported(repository: Repository, root: Path) -> None:
+    commit_contents(repository, {"s/": "data", "s/x": "1", "empty/": "", "a//b": "2"})
+    brought = pull(reopen(repository, root))
+    assert [path for path, _ in brought.impossible] == [b"a//b", b"s/"]
+    assert reopen(repository, root).link.left_out == ()
+    assert items(reopen(repository, root)) == {}
+    clone(repository, root.parent / "s", "lakefs://demo/main/s/")
+    assert files(root.parent / "s") == {"x": "1"}
+
+
 def test_a_damaged_object_stops_the_state_and_the_next_pull_goes_on(
     repository: Repository, root: Path
 ) -> None:

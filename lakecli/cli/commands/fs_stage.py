@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from lakecli.base.uri import path_of, ref_of
+from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import option
 from lakecli.cli.out.records import EntryJson, answers, entry_record
@@ -43,7 +44,8 @@ def fs_stage(
     object at PATH. It is read once to compute its checksum, and then copied inside the store to the
     place of the repository's data. After an interruption, run the same command again.
 
-    With --location, the branch refers to an object outside the repository's storage namespace.
+    With --location, the branch refers to an object outside the repository's storage namespace. If
+    PATH ends in a slash, the object keeps its name below PATH.
     Nothing is read or copied; if the object is changed or deleted there, it is lost here too.
 
     Examples:
@@ -54,7 +56,8 @@ def fs_stage(
     if (incoming is None) == (location is None):
         raise UsageError("give either --incoming or --location")
 
-    repository, branch, name = context.synced_repository(path), ref_of(path), path.path or b""
+    name = _path_for(path, location, size=size)
+    repository, branch = context.synced_repository(path), ref_of(path)
     if incoming is not None:
         surplus = [option for option, value in of_location.items() if value is not None]
         if surplus:
@@ -86,6 +89,24 @@ def fs_stage(
         entry_record(name, entry, physical_address=address),
         text=lambda: entry_lines(name, entry, physical_address=address),
     )
+
+
+def _path_for(path: LakeUri, location: str | None, *, size: int | None) -> bytes:
+    """Return the path to stage at; in a directory an object keeps the name that it has outside.
+
+    Raises:
+        UsageError: the object has no name of its own.
+    """
+    below = path.path or b""
+    own = "" if location is None else location.rpartition("/")[2]
+    if not below.endswith(b"/") or (location is not None and size == 0 and not own):
+        return below  # the latter stands for a directory, as outside
+    if not own:
+        raise UsageError(
+            f"{path} is a directory, and the object has no name of its own",
+            hint=f"give the whole path: {path}NAME",
+        )
+    return below + os.fsencode(own)
 
 
 def _moment(seconds: int) -> datetime:

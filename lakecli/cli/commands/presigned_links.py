@@ -362,6 +362,10 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
     branch, path = ref_of(uri), uri.path or b""
     check_branch_name(branch)
     check_path(path)
+    if path.endswith(b"/") and count == 1:
+        raise UsageError(
+            f"{uri} is a directory; the URL is for one object", hint=f"give its path: {uri}NAME"
+        )
     wanted = lifetime(context, asked)
     start = context.now()
     repository = context.synced_repository(uri)
@@ -376,7 +380,8 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
     warn_of_early_end(context, start + wanted, link.signed.expires_at, what="the URL expires")
     if not context.out.json:
         headers = "".join(f" -H '{name}: {value}'" for name, value in link.signed.headers.items())
-        place = shlex.quote(str(uri)) if is_visible(str(uri)) else "PATH"
+        whole = f"{uri}NAME" if path.endswith(b"/") else str(uri)
+        place = shlex.quote(whole) if is_visible(whole) else "PATH"
         context.out.note(f"to send a file: curl -f -T FILE{headers} 'URL'")
         context.out.note(f"then, to stage it: lakecli fs stage {place} --incoming ID")
 

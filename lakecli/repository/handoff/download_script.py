@@ -54,7 +54,7 @@ class ShellScript(Document):
 
     def link(self, link: ObjectLink) -> bytes:
         """Return the call that downloads an object."""
-        if not link.name:
+        if not link.name and not link.size:
             return b""  # the directory itself
         self._count += 1
         call = self._call(link).encode("ascii")
@@ -67,7 +67,7 @@ class ShellScript(Document):
         return call
 
     def _call(self, link: ObjectLink) -> str:
-        name, problem = shell_word(link.name), problem_of(link.name)
+        name, problem = shell_word(link.name), problem_of(link.name, link.size)
         if problem is not None:
             self.left_out.append((link.path, problem))
             return f"x '{name}' '{shell_word(problem.encode())}'\n"

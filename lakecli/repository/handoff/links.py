@@ -375,12 +375,12 @@ _SURROGATE_BYTES: Final = ("\udc80", "\udcff")
 """The first and the last surrogate that a byte which is not UTF-8 is decoded to."""
 
 
-def problem_of(name: bytes) -> str | None:
+def problem_of(name: bytes, size: int) -> str | None:
     """Return why the name of an object cannot be a file below a directory, or ``None`` if it can.
 
-    A trailing slash is allowed: such an object stands for a directory.
+    A trailing slash is allowed where the object is empty: it stands for a directory.
     """
-    components = name.removesuffix(b"/").split(b"/")
+    components = (name if size else name.removesuffix(b"/")).split(b"/")
     if name.startswith(b"/"):
         return "it is an absolute path"
     if b".." in components:

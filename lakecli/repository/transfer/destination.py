@@ -44,6 +44,14 @@ class NoRoom(Unreachable):
     """The disk is full."""
 
 
+def is_marker(name: bytes, size: int) -> bool:
+    """Return whether an object stands for a directory: an empty one whose name ends in a slash.
+
+    One with bytes has a name that no file can have, and is data that must not be passed over.
+    """
+    return not size and (not name or name.endswith(b"/"))
+
+
 class FileStamp(NamedTuple):
     """What tells whether a file is still the one that was seen."""
 

@@ -347,6 +347,8 @@ def test_count_prints_many_upload_urls(lake: Cli) -> None:
     assert len({record["id"] for record in records}) == 2
     assert all(record["id"] in record["url"] for record in records)
     assert SECRET_KEY not in asked.stdout
+    below = lake.ok("fs", "presign", "--put", f"{MAIN}/inbox/", "-n", "2").stderr
+    assert f"lakecli fs stage {MAIN}/inbox/NAME --incoming ID" in below
 
 
 # Elsewhere
@@ -363,6 +365,25 @@ def test_an_object_outside_is_staged(demo: Demo, golden: Golden) -> None:
         demo.cli("fs", "stat", f"{MAIN}/b.csv", "--json"),
         demo.cli("fs", "cat", f"{MAIN}/b.csv"),
     )
+
+
+def test_staging_at_a_directory_keeps_the_name_or_is_refused(demo: Demo) -> None:
+    options = ("--size", "5", "--checksum", h(b"hello").hex())
+    file = demo.cli.directory / "elsewhere.csv"
+    file.write_text("hello")
+    demo.cli.ok("fs", "stage", f"{MAIN}/in/", "--location", file, *options)
+    assert demo.cli.ok("fs", "cat", f"{MAIN}/in/elsewhere.csv").stdout == "hello"
+    empty = ("--size", "0", "--checksum", "e")
+    demo.cli.ok("fs", "stage", f"{MAIN}/in/", "--location", "s3://b/dir/", *empty)
+    assert demo.cli.ok("fs", "stat", f"{MAIN}/in/", "--json").json["size"] == 0
+    refused = [
+        demo.cli("fs", "stage", f"{MAIN}/in/", "--location", "s3://b/dir/", *options),
+        demo.cli("fs", "stage", f"{MAIN}/in/", "--incoming", "0" * 32),
+        demo.cli("fs", "presign", f"{MAIN}/in/", "--put"),
+    ]
+    for each in refused:
+        assert each.exit_code == ExitCode.USAGE
+        assert f"{MAIN}/in/NAME" in each.stderr
 
 
 def test_stage_refuses(demo: Demo, golden: Golden) -> None:
@@ -440,7 +461,7 @@ def test_contradicting_options_are_refused(demo: Demo, golden: Golden) -> None:
         demo.cli("fs", "presign", "--check", "x", "--expires", "1h"),
         demo.cli("fs", "presign", path, "--script", "x"),
         demo.cli("fs", "presign", path, "-n", "2"),
-        demo.cli("fs", "presign", path, "--put"),
+        demo.cli("fs", "presign", f"{path}x", "--put"),
         demo.cli("fs", "presign", "lakefs://demo/main~1/a", "--put"),
         demo.cli("fs", "presign", "-r", path, "--manifest", "x.txt"),
         demo.cli("fs", "presign", "-r", path, "--format", "csv", "--json"),

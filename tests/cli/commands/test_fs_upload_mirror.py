@@ -99,6 +99,12 @@ def test_what_is_left_out_and_markers_stay(cli: Cli, source: Path) -> None:
     assert paths(cli) == ["in/", "in/a", "in/sub.txt", "in/sub/", "in/sub/b"]
 
 
+def test_an_object_with_bytes_is_no_marker(cli: Cli, source: Path) -> None:
+    cli.ok("fs", "upload", "-s", "-", f"{MAIN}/in/sub/", stdin="data")
+    cli.ok("fs", "upload", "-r", source, f"{MAIN}/in/", "--delete")
+    assert "in/sub/" not in paths(cli)
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [

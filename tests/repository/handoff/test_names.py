@@ -24,7 +24,7 @@ NAMES = st.binary(min_size=1, max_size=40)
     [b"a", b"a/b.csv", b"a/", b"...", b"a..b", b"-rf", b" ", b"\n", b"\xff", b"a\\..\\b", b"~"],
 )
 def test_a_path_becomes_a_file_name(name: bytes) -> None:
-    assert problem_of(name) is None
+    assert problem_of(name, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -35,21 +35,26 @@ def test_a_path_becomes_a_file_name(name: bytes) -> None:
     ],
 )
 def test_a_path_that_cannot_be_a_file_is_refused(name: bytes) -> None:
-    problem = problem_of(name)
+    problem = problem_of(name, 0)
     assert problem
     assert problem.isprintable()
     assert "'" not in problem
 
 
+def test_a_name_with_a_slash_at_its_end_is_a_directory_only_without_bytes() -> None:
+    assert problem_of(b"a/", 0) is None
+    assert problem_of(b"a/", 1) == "one of its components is empty or ."
+
+
 @pytest.mark.parametrize("name", [b"a", b"-rf", b"a=1/b.csv", b"=/-c_d.E", b"a..b"])
 def test_a_plain_name_is_a_file_name_in_every_form(name: bytes) -> None:
-    assert problem_of(name) is None
+    assert problem_of(name, 0) is None
     assert shell_word(name) == name.decode()
 
 
 @given(NAMES)
 def test_an_accepted_name_stays_below_the_directory(name: bytes) -> None:
-    if problem_of(name) is None:
+    if problem_of(name, 0) is None:
         path = os.path.normpath(b"/root/" + name)
         assert path.startswith(b"/root/")
         assert path == b"/root/" + name.removesuffix(b"/")
