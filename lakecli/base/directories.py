@@ -8,6 +8,8 @@ from contextlib import suppress
 from os import PathLike
 from typing import Final
 
+from lakecli.base.os_errors import CANNOT_SYNC, MACHINE_HINTS
+
 StrPath = str | PathLike[str]
 
 PRIVATE: Final = 0o700
@@ -50,13 +52,34 @@ def _make(path: str, mode: int = PRIVATE) -> bool:
         if not os.path.isdir(path):
             raise
         return False
-    with suppress(OSError):  # it may not be readable, or be of a file system that cannot
-        descriptor = os.open(above or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    try:
+        sync_directory(above or ".")
+    except OSError:
+        with suppress(OSError):  # the next one makes it anew, and syncs it
+            os.rmdir(path)
+        raise
     return True
+
+
+def sync_directory(path: StrPath) -> None:
+    """Make the names in a directory durable, if it may be read and its file system can.
+
+    Raises:
+        OSError: some may be lost.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in MACHINE_HINTS:
+            raise
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in CANNOT_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def _close(path: StrPath) -> None:

@@ -47,7 +47,7 @@ MEANINGS: Final = {
     ),
     ExitCode.INTEGRITY: "damaged or mismatching data",
     ExitCode.PERMISSION: "missing credentials or permission, or an unwritable home directory",
-    ExitCode.UNREACHABLE: "store unreachable, or disk full",
+    ExitCode.UNREACHABLE: "store unreachable, disk full or failing, or too many open files",
     ExitCode.NOTHING_TO_DO: "nothing to do",
     ExitCode.OUTCOME_UNKNOWN: "unknown whether the change was made",
     ExitCode.DIFFERENCES: "differences were found (diff --exit-code, fs presign --check)",
@@ -69,8 +69,12 @@ _ERRNO_KINDS: Final = {
     errno.ELOOP: ErrorKind.REFUSED,
     errno.ENOSPC: ErrorKind.UNREACHABLE,
     errno.EDQUOT: ErrorKind.UNREACHABLE,
+    errno.EFBIG: ErrorKind.UNREACHABLE,
     errno.EIO: ErrorKind.UNREACHABLE,
     errno.ESTALE: ErrorKind.UNREACHABLE,
+    errno.EMFILE: ErrorKind.UNREACHABLE,
+    errno.ENFILE: ErrorKind.UNREACHABLE,
+    errno.ENOMEM: ErrorKind.UNREACHABLE,
 }
 
 

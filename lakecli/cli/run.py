@@ -304,13 +304,15 @@ def _translate(error: BaseException) -> tuple[str, LakeError]:
     if isinstance(error, LakeError):
         return error.kind, error
     if isinstance(error, OSError):
+        from lakecli.base.os_errors import MACHINE_HINTS
         from lakecli.cli.exit_codes import kind_of_os_error
 
         kind = kind_of_os_error(error)
         if kind != ErrorKind.UNEXPECTED:
             named = f": {os.fsdecode(error.filename)}" if error.filename else ""
             reason = error.strerror or str(error)
-            return kind, LakeError(reason[:1].lower() + reason[1:] + named)
+            hint = MACHINE_HINTS.get(error.errno or 0)
+            return kind, LakeError(reason[:1].lower() + reason[1:] + named, hint=hint)
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return ErrorKind.UNEXPECTED, LakeError(
         f"unexpected {text}", hint="run the command again with --verbose"

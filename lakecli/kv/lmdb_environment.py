@@ -43,7 +43,7 @@ from weakref import ref
 
 import lmdb
 
-from lakecli.base.directories import StrPath, make_private
+from lakecli.base.directories import StrPath, make_private, sync_directory
 from lakecli.errors import LakeError
 from lakecli.kv.store_errors import (
     damaged_store,
@@ -258,12 +258,7 @@ def _sync_names(directory: StrPath) -> None:
     """Make the directory entries of a new store's files, and of the directories above, durable."""
     above = os.path.abspath(directory)
     for _ in range(4):
-        with suppress(OSError):  # another user's directory, or a file system without support
-            descriptor = os.open(above, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        sync_directory(above)
         above = os.path.dirname(above)
 
 

@@ -8,6 +8,7 @@ import os
 import lmdb
 
 from lakecli.base.directories import StrPath
+from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.errors import IntegrityError, LakeError, PermissionDenied, Refused, Unreachable
 
 HOME_HINT = "set LAKECLI_HOME to a directory on a local disk that you may write"
@@ -135,6 +136,10 @@ def _from_errno(number: int | None, reason: str, directory: StrPath) -> LakeErro
         return PermissionDenied(
             f"cannot write to the local store: {reason.lower()}: {directory}", hint=HOME_HINT
         )
+    if number in MACHINE_HINTS:
+        return Unreachable(
+            f"cannot use the local store: {reason.lower()}: {directory}", hint=MACHINE_HINTS[number]
+        )
     return None
 
 
@@ -143,7 +148,7 @@ def _errno_of(error: lmdb.Error) -> int | None:
     code = getattr(error, "code", None)
     if isinstance(code, int) and code > 0:
         return code
-    known = (*_NO_ROOM, *_FORBIDDEN, errno.EIO)
+    known = (*_NO_ROOM, *_FORBIDDEN, *MACHINE_HINTS)
     return next((number for number in known if os.strerror(number) in str(error)), None)
 
 

@@ -69,6 +69,7 @@ from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.retry import Retries
 from lakecli.base.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
+from lakecli.stores.capabilities import settle
 from lakecli.stores.contract import (
     ABSENT,
     ANY,
@@ -346,13 +347,14 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
     except (ConditionFailed, Unreachable, ObjectNotFound) as error:
         try:
             now = look(store)
+            if now.state.write_id == after.write_id:
+                settle(store, GC_STATE)
+                return
         except Unreachable:
             raise OutcomeUnknown(
                 f"cannot find out whether garbage collection in {store.uri} is {after.phase} now",
                 hint="check the state: lakecli gc status lakefs://REPOSITORY",
             ) from error
-        if now.state.write_id == after.write_id:
-            return
         if (now.state, now.version) == (seen.state, seen.version):
             if not isinstance(error, ConditionFailed):
                 raise

@@ -50,6 +50,7 @@ from lakecli.remote.ref_records import (
     parse_moves,
     parse_ref,
 )
+from lakecli.stores.capabilities import settle
 from lakecli.stores.contract import (
     ABSENT,
     JSON,
@@ -485,6 +486,7 @@ def _judge(
 ) -> MoveResult | None:
     """Return the outcome of a move, or ``None`` if the ref still points at `Intent.before`."""
     if ref is not None and _is_among(store, intent, ref, since=since):
+        settle(store, ref_key(intent.kind, intent.name))
         return MoveResult(MoveOutcome.APPLIED, ref)
     position = None if ref is None else ref.commit_id
     return None if position == intent.before else MoveResult(MoveOutcome.LOST, ref)

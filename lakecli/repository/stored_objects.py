@@ -68,6 +68,8 @@ class ObjectIndex(ABC):
     def problem_of(self, key: str, size: int) -> str | None:
         """Return the defect of the object that an entry refers to, or ``None``.
 
+        What the index lacks may have been written since the listing, so the store is asked.
+
         Args:
             key: a physical address inside the namespace.
             size: the size in the entry, in bytes.
@@ -75,9 +77,11 @@ class ObjectIndex(ABC):
         if data_digest(key) is not None or key.startswith(DATA):
             present = self._find(key, size)
         elif is_old_key(key):
-            present = size_of(self._store, key)
+            present = None
         else:
             return "its physical address is no key of a data object"
+        if present != size:
+            present = size_of(self._store, key)
         if present is None:
             return "missing"
         if present != size:

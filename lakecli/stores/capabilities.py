@@ -9,6 +9,7 @@ capability            s3    gs    az    local    memory
 `CopiesFrom`          yes   yes   yes
 `OpensRanges`         yes
 `Renews`                          yes   yes
+`Settles`                               yes
 `ReportsAccess`       yes   yes   yes   yes
 `ShowsClock`          yes   yes   yes
 `WritesGarbled`             yes   yes
@@ -290,6 +291,28 @@ class Renews(Protocol):
         Raises:
             ObjectNotFound: no such object.
         """
+
+
+@runtime_checkable
+class Settles(Protocol):
+    """Answers reads with what a power cut may still take back."""
+
+    def settle(self, key: str) -> None:
+        """Make durable what a read has found, whoever wrote it.
+
+        Raises:
+            Unreachable: it may be lost.
+        """
+
+
+def settle(store: ObjectStore, key: str) -> None:
+    """Make durable what a read has found: a write of ours whose answer was lost, or an error.
+
+    Raises:
+        Unreachable: it may be lost.
+    """
+    if isinstance(store, Settles):
+        store.settle(key)
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ changed are conflicts, and the policy says what becomes of them.
 from __future__ import annotations
 
 import heapq
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -22,6 +23,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, IntegrityError, NotFound, Refused
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.upload import UploadOptions
+from lakecli.stores.local.files import closing, sync_file_system
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled
 from lakecli.worktree.kept_for_undo import RESTORE, keep
 from lakecli.worktree.linked_files import restore_objects
@@ -179,6 +181,7 @@ class _Bringing:
 
     def run(self, operation: str, src: LakeUri | None) -> Brought:
         worktree = self._worktree
+        was_interrupted = bool(worktree.link.active)
         overwritten = self._decide()
         conflicts = [path for path, fate in self._fates.items() if fate is _Fate.CONFLICT]
         conflicts = sorted({*conflicts, *self._blocked})
@@ -205,6 +208,9 @@ class _Bringing:
         self._write(brought)
         brought.count_kept(overwritten)
         if not brought.failures:
+            if was_interrupted:  # what the earlier command has written may not be durable yet
+                with closing(os.open(worktree.root, os.O_RDONLY | os.O_DIRECTORY)) as descriptor:
+                    sync_file_system(descriptor)
             self._land(brought, src)
         return brought
 

@@ -30,13 +30,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+from lakecli.base.directories import sync_directory
 from lakecli.base.model import CommitId
 from lakecli.base.parsing import Unparsable, parse_yaml
 from lakecli.base.uri import LakeUri, parse_path, ref_of
 from lakecli.base.validation import Invalid, Record, identifier, list_of, optional, or_empty, text
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
 from lakecli.repository.transfer.ignore_patterns import LINK_FILE
-from lakecli.stores.local.files import closing
 
 MAX_SIZE: Final = 64 << 20
 """Bytes of `.lakefs_ref.yaml`, at most, which can list many paths."""
@@ -301,8 +301,7 @@ def write_link(root: Path, link: Link) -> None:
         opened.flush()
         os.fsync(opened.fileno())
     temporary.replace(root / _NAME)
-    with closing(os.open(root, os.O_RDONLY | os.O_DIRECTORY)) as directory:
-        os.fsync(directory)
+    sync_directory(root)
 
 
 class Linked(NamedTuple):

@@ -5,7 +5,9 @@ import os
 
 import pytest
 
+from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.cli.exit_codes import EXIT_CODES, MEANINGS, ExitCode, kind_of_os_error
+from lakecli.cli.run import _translate
 from lakecli.errors import ErrorKind
 
 
@@ -46,9 +48,19 @@ def test_codes_are_the_promised_ones() -> None:
         (errno.EACCES, ErrorKind.PERMISSION),
         (errno.EROFS, ErrorKind.PERMISSION),
         (errno.ENOSPC, ErrorKind.UNREACHABLE),
+        (errno.EMFILE, ErrorKind.UNREACHABLE),
+        (errno.ENFILE, ErrorKind.UNREACHABLE),
+        (errno.EIO, ErrorKind.UNREACHABLE),
         (errno.EISDIR, ErrorKind.REFUSED),
         (errno.ECHILD, ErrorKind.UNEXPECTED),
     ],
 )
 def test_operating_system_errors_have_codes(number: int, kind: ErrorKind) -> None:
     assert kind_of_os_error(OSError(number, os.strerror(number))) == kind
+
+
+@pytest.mark.parametrize("number", sorted(MACHINE_HINTS))
+def test_what_every_file_would_meet_has_a_hint(number: int) -> None:
+    kind, error = _translate(OSError(number, os.strerror(number), "file"))
+    assert kind in {ErrorKind.UNREACHABLE, ErrorKind.PERMISSION}
+    assert error.hint == MACHINE_HINTS[number]

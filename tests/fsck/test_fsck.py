@@ -1,16 +1,18 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.layout import DATA, REPOSITORY, SSTABLES
+from lakecli.base.identity import h
+from lakecli.base.layout import DATA, REPOSITORY, SSTABLES, data_key
 from lakecli.base.model import CommitId
 from lakecli.committed.check import SMALLEST_ENTRY
 from lakecli.engine.runner import count_head_entries
 from lakecli.errors import IntegrityError
 from lakecli.fsck.check import fsck, summarise
 from lakecli.fsck.findings import FsckCounts
+from lakecli.fsck.index import hash_objects
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
@@ -18,15 +20,16 @@ from lakecli.repository.reading.view import open_view
 from lakecli.repository.stored_objects import DataIndex
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from tests.support.lakes import entry_of, stage_entries
+from tests.support.lakes import entry_of, stage, stage_entries
 from tests.support.recorded_progress import RecordedProgress
 from tests.support.stores import get_branch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
+    from lakecli.repository.stored_objects import Hashed
 
 
 @pytest.fixture
@@ -184,6 +187,23 @@ def test_a_namespace_of_another_repository_is_reported(
     (namespace / REPOSITORY).write_text("no JSON")
     (finding,) = fsck(repository)
     assert "is not a repository description" in finding.what
+
+
+def test_what_is_written_while_it_runs_is_no_problem(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has listed objects behind it when it stages a new one."""
+
+    def and_stage(*arguments: Any) -> Iterator[Hashed]:
+        yield from hash_objects(*arguments)
+        stage(repository, "main", {b"since": b"written since the listing"})
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lakecli.fsck.check.hash_objects", and_stage)
+        assert list(fsck(repository)) == []
+    missing = data_key(h(b"written since the listing").hex())
+    repository.store.delete([missing])
+    assert [(each.name, each.what) for each in fsck(repository)] == [(missing, "missing")]
 
 
 def test_the_index_finds_every_digest(repository: Repository, namespace: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -18,13 +20,16 @@ from lakecli.errors import LakeError, OutcomeUnknown, PermissionDenied, Unreacha
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs
 from lakecli.remote.refs import MoveOutcome, find_ref, look_up_move
 from lakecli.stores.contract import ANY, BucketNotFound
+from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, move_ref, write_id
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Wire
 from tests.support.counting import CountingStore
+from tests.support.disk import Disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from lakecli.remote.refs import Intent
     from lakecli.stores.contract import Version
@@ -280,6 +285,27 @@ def test_what_is_given_up_before_a_request_is_unknown_only_if_another_one_was_se
         assert result == (MoveOutcome.LOST, find_ref(bucket.store, RefKind.BRANCH, "main"))
     assert next(asked) == number + 1
     assert len(checked_moves(bucket.store)) == 1
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_a_move_in_a_directory_is_applied_only_once_it_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """One sync fails, as kernels report it: once. What the retry finds is synced by it."""
+    store = DirectoryStore(str(tmp_path))
+    disk = Disk(tmp_path, monkeypatch)
+    sync, calls = os.fsync, count(1)
+
+    def fail_once(descriptor: int) -> None:
+        if next(calls) == at:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail_once)
+    for name, before, after in (("one", None, commit(1)), ("two", commit(1), commit(2))):
+        result = move_ref(store, intent(name, before, after), retries=PATIENT)
+        assert result.outcome is MoveOutcome.APPLIED
+        disk.check(name)
 
 
 def test_a_refusal_is_final(bucket: Bucket) -> None:

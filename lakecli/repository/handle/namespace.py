@@ -52,7 +52,7 @@ from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.refs.names import is_branch_name
 from lakecli.repository.contract import Repository, Runtime
 from lakecli.repository.journal.operation_log import CLOCK_FIX, CLOCK_LIMIT, wrong_by
-from lakecli.stores.capabilities import access_of
+from lakecli.stores.capabilities import access_of, settle
 from lakecli.stores.contract import (
     ABSENT,
     ANY,
@@ -300,6 +300,7 @@ def _create(store: ObjectStore, key: str, body: bytes) -> None:
         except ConditionFailed:
             if not exists(store, key):
                 continue
+            settle(store, key)
         return
     raise _not_created(store, key)
 

@@ -185,9 +185,7 @@ def _missing_from_listing(
         for _ in index.fill():
             pass
         for item in chain(first, wanted):
-            # An object that is not listed yet may exist nevertheless.
-            is_listed = index.problem_of(item.key, item.size) is None
-            if not is_listed and _lost(repository.store, [item]):
+            if index.problem_of(item.key, item.size) is not None:
                 missing[item.path] = item
                 if len(missing) >= MAX_LISTED:
                     break

@@ -19,6 +19,7 @@ from itertools import chain, count
 from threading import Lock
 from typing import Final, NamedTuple, Self
 
+from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
 from lakecli.repository.reading.contents import PIECE, hasher_of
 from lakecli.stores.local.files import closing, open_below, write_all
@@ -41,7 +42,7 @@ class UnwritableFile(PermissionDenied):
 
 
 class NoRoom(Unreachable):
-    """The disk is full."""
+    """The disk is full or fails, or this process has too many open files."""
 
 
 def is_marker(name: bytes, size: int) -> bool:
@@ -370,7 +371,7 @@ class translated:  # noqa: N801 - as in contextlib
     Raises:
         UnsafeName: the name is too long, or a directory has it.
         UnwritableFile: this user may not write there.
-        NoRoom: the disk is full.
+        NoRoom: the disk is full or fails, or too many files are open.
     """
 
     __slots__ = ("_name",)
@@ -384,10 +385,11 @@ class translated:  # noqa: N801 - as in contextlib
         if not isinstance(error, OSError):
             return
         shown, reason = os.fsdecode(self._name), (error.strerror or str(error)).lower()
+        hint = MACHINE_HINTS.get(error.errno or 0)
         if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-            raise UnwritableFile(f"cannot write {shown!r}: {reason}") from error
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise NoRoom(f"no room to write {shown!r}", hint="free some space") from error
+            raise UnwritableFile(f"cannot write {shown!r}: {reason}", hint=hint) from error
+        if hint is not None:
+            raise NoRoom(f"cannot write {shown!r}: {reason}", hint=hint) from error
         if error.errno in _IMPOSSIBLE:
             raise UnsafeName(f"cannot write {shown!r}: {reason}") from error
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from lakecli.base.directories import make_private
+from lakecli.base.directories import make_private, sync_directory
 from lakecli.base.ids import CommitId
 from lakecli.base.model import NAMED_KINDS
 from lakecli.base.parsing import MAX_SIZE, Unparsable, parse_json
@@ -72,11 +72,7 @@ class OwedAnswer:
         """Write the content, and make it and the file's name durable."""
         os.write(self._descriptor, json.dumps({"moved": list(moved)}).encode("ascii"))
         os.fsync(self._descriptor)
-        directory = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(os.path.dirname(self._path))
 
     def moved(self) -> list[dict[str, Any]]:
         """Return the refs that were moved in the bucket; none if the content is damaged."""

@@ -21,6 +21,8 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
+from lakecli.base.directories import make_durable
+from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.errors import (
     LakeError,
     PermissionDenied,
@@ -41,7 +43,6 @@ from lakecli.stores.local.files import (
     object_status,
     open_below,
     status_of,
-    sync_names,
 )
 
 TEMPORARY = (b"_lakecli", b"tmp")
@@ -126,7 +127,8 @@ class RootDirectory:
             )
         if number == errno.EXDEV:
             return Unsupported(where, hint="a namespace must lie on one file system")
-        return Unreachable(where, hint="check the disk, then repeat the command")
+        hint = MACHINE_HINTS.get(number or 0, "check the disk, and repeat the command")
+        return Unreachable(where, hint=hint)
 
     def open_root(self) -> int:
         """Open the root directory.
@@ -150,18 +152,10 @@ class RootDirectory:
         Raises:
             BucketNotFound: a file has the name of one of them.
         """
-        above = []
-        path = self.root
-        while not os.path.lexists(path):
-            path = os.path.dirname(path)  # noqa: PTH120 - pathlib costs start-up time
-            above.append(path)
         with self.translated("the root"):
             with suppress(FileExistsError, NotADirectoryError):
-                os.makedirs(self.root, exist_ok=True)  # noqa: PTH103 - as above
+                make_durable(self.root)
             os.close(self.open_root())
-            for path in above:
-                with closing(os.open(path, OPEN_DIRECTORY)) as descriptor:
-                    sync_names(descriptor)
 
     def check_root(self) -> None:
         """Check that the root exists.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from lakecli.base.os_errors import CANNOT_SYNC
 from lakecli.stores.contract import ObjectInfo, Version
 
 _SYNCFS = "syncfs"
@@ -140,7 +141,7 @@ def sync_names(descriptor: int) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}:
+        if error.errno not in CANNOT_SYNC:
             raise SyncError(error.errno, error.strerror) from error
 
 
@@ -211,5 +212,10 @@ def open_below(parent: int, name: bytes, *, create: bool, sync: bool) -> int:
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=parent)
     if sync:
-        sync_names(parent)
+        try:
+            sync_names(parent)
+        except SyncError:
+            with suppress(OSError):  # the next writer makes it anew, and syncs it
+                os.rmdir(name, dir_fd=parent)
+            raise
     return os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)

@@ -137,10 +137,14 @@ class DirectoryStore:
         try:
             self.put(key, body, ABSENT)
         except ConditionFailed:
-            with self._directory.translated(key):
-                sync_published(self._directory.root, key)
+            self.settle(key)
             return False
         return True
+
+    def settle(self, key: str) -> None:
+        """Sync an object and its directories, which its writer may not have done."""
+        with self._directory.translated(key):
+            sync_published(self._directory.root, key)
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""

@@ -196,7 +196,11 @@ def test_files_are_written_by_many_threads(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("code", "error"),
-    [("EACCES", UnwritableFile), ("EROFS", UnwritableFile), ("ENOSPC", NoRoom), ("EDQUOT", NoRoom)],
+    [
+        ("EACCES", UnwritableFile),
+        ("EROFS", UnwritableFile),
+        *((code, NoRoom) for code in ("ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "EIO")),
+    ],
 )
 def test_a_disk_error_leaves_no_file(
     root: Path, monkeypatch: pytest.MonkeyPatch, code: str, error: type[Exception]

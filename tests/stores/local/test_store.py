@@ -44,7 +44,7 @@ from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.registry import prepare_namespace
 from tests.stores.contract import ODD_NAMES, ObjectStoreContract, SpoolContract
-from tests.support.disk import open_below
+from tests.support.disk import Disk, open_below
 from tests.support.tools import linux_only
 
 if TYPE_CHECKING:
@@ -494,6 +494,25 @@ class FailingDisk:
         monkeypatch.setattr(local_batch, "sync_file_system", fail)
 
 
+def test_a_directory_that_could_not_be_synced_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(root: Path) -> None:
+        DirectoryStore(str(root)).prepare()
+        DirectoryStore(str(root)).put("a/b/c", b"1", ANY)
+
+    root = tmp_path / "above" / "root"
+    for at in (1, 2, 3):
+        with monkeypatch.context() as patched:
+            disk = FailingDisk(patched, "fsync", at=at)
+            with pytest.raises(Unreachable):
+                write(root)
+            assert disk.calls == at
+    after = Disk(tmp_path, monkeypatch)
+    write(root)
+    after.check("made anew")
+
+
 @pytest.mark.parametrize(("name", "count"), [("fsync", 3), ("sync_file_system", 40)])
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_a_flush_after_a_failed_sync_publishes_nothing_of_it(
@@ -803,18 +822,12 @@ def test_the_directories_above_a_new_root_are_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
-    sync = files.sync_names
-
-    def sync_names(descriptor: int) -> None:
-        synced.append(str(Path(f"/dev/fd/{descriptor}").readlink()))
-        sync(descriptor)
-
-    monkeypatch.setattr("lakecli.stores.local.directory.sync_names", sync_names)
+    monkeypatch.setattr("lakecli.base.directories.sync_directory", synced.append)
     before = open_below(tmp_path)
     root = tmp_path / "a" / "b" / "c"
     directory.RootDirectory(str(root), clock_ns=lambda: 0).make_root()
     assert root.is_dir()
-    assert synced == [str(tmp_path / "a" / "b"), str(tmp_path / "a"), str(tmp_path)]
+    assert synced == [str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")]
     synced.clear()
     directory.RootDirectory(str(root), clock_ns=lambda: 0).make_root()
     assert synced == []
