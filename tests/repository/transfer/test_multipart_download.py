@@ -216,7 +216,7 @@ def test_a_full_disk_ends_the_download(
         repository, "main", b"sub/a", source=io.BytesIO(b"small"), options=UploadOptions()
     )
     monkeypatch.setattr(os, "pwrite", pwrite)
-    with pytest.raises(NoRoom, match="no room"):
+    with pytest.raises(NoRoom, match="no space left"):
         download_tree(repository, "main", b"", target=tmp_path / "t", options=ONE)
     assert (tmp_path / "t/sub/a").read_bytes() == b"small"
     monkeypatch.undo()

@@ -117,4 +117,4 @@ def test_patterns_decide_as_git_does(tmp_path: Path, seed: int) -> None:
             assert found == answer, (each.files, name, is_directory)
     assert next(expected, None) is None
     assert counts[True] > CASES / 4
-    assert counts[False] > CASES / 20
+    assert counts[False] > CASES / 40
