@@ -185,12 +185,13 @@ class _Bringing:
         overwritten = self._decide()
         conflicts = [path for path, fate in self._fates.items() if fate is _Fate.CONFLICT]
         conflicts = sorted({*conflicts, *self._blocked})
-        if conflicts and self._policy is Policy.REFUSE:
-            count = f"{len(conflicts)} changed files" if conflicts[1:] else "a changed file"
+        new = [path for path in conflicts if not self._was_blocked(path)]
+        if new and self._policy is Policy.REFUSE:
+            count = f"{len(new)} changed files" if new[1:] else "a changed file"
             raise WorktreeConflict(
                 f"{count} of {worktree.root} would be overwritten",
                 hint="commit the changes first, or overwrite them: --force",
-                paths=conflicts[:MAX_LISTED],
+                paths=new[:MAX_LISTED],
             )
         brought = Brought(self._target, conflicts=conflicts, blocked=sorted(self._blocked))
         if overwritten:
@@ -215,6 +216,11 @@ class _Bringing:
         return brought
 
     # -- what is to be done ------------------------------------------------------------------
+
+    def _was_blocked(self, path: bytes) -> bool:
+        """Return whether the user's files are in the way of a path as they were at the base."""
+        find, trees = self._worktree.find, (self._worktree.base_tree, self._target.metarange_id)
+        return path in self._worktree.blocked and len({find(tree, path) for tree in trees}) == 1
 
     def _paths(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield (path, encoded entry or ``None``) of what may have to change, in path order."""

@@ -254,6 +254,21 @@ def test_what_was_in_the_way_and_is_gone_comes_with_the_next_pull(
     assert files(case.root) == case.tree()
 
 
+def test_a_checkout_is_refused_for_what_is_newly_in_the_way_only(
+    repository: Repository, tmp_path: Path
+) -> None:
+    case = _prepare(repository, tmp_path / "wd", has=False, local="directory")
+    commit_contents(repository, {"d/f": "theirs"})
+    with pytest.raises(ConflictError):
+        _checkout(Policy.REFUSE)(repository, case.root)
+    assert pull(reopen(repository, case.root)).blocked == [b"d/f"]
+    commit_contents(repository, {"other": "later"})
+    assert _checkout(Policy.REFUSE)(repository, case.root) == [b"d/f"]
+    assert files(case.root)["other"] == "later"
+    assert _restore(repository, case.root) == [b"d/f"]
+    assert case.mine()
+
+
 def test_ours_takes_the_directory_for_the_file(repository: Repository, tmp_path: Path) -> None:
     case = _prepare(repository, tmp_path / "wd", has=False, local="directory")
     commit_contents(repository, {"d/f": "theirs"})
