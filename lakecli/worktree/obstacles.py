@@ -1,6 +1,6 @@
 """What is in the way of a file: another thing at its place, or a file above it.
 
-A path that `.lakefs_ref.yaml` lists as left out is looked at by each command. It is *free* if a
+Each command checks the paths that `.lakefs_ref.yaml` lists as left out. One is *free* if a
 file can be there by now, *blocked* if files of the user stand in its way, which is a conflict, and
 else it cannot be a file here.
 """

@@ -347,7 +347,8 @@ def test_a_full_disk_at_stdout_is_an_error(cli: Cli) -> None:
             check=False,
         )
     assert done.returncode == ExitCode.UNREACHABLE
-    assert done.stderr == b"error: no space left on device\n"
+    hint = b"hint: free some space, and repeat the command\n"
+    assert done.stderr == b"error: no space left on device\n" + hint
 
 
 def test_closed_streams_are_tolerated(cli: Cli) -> None:
