@@ -98,7 +98,8 @@ def test_a_directory_or_an_impossible_name_is_no_file_of_the_name(
     repository: Repository, source: Path
 ) -> None:
     names = [b"p/d", b"p/d/", b"p/a/", b"p/a/x", b"p//a", b"p/d/../a", b"p/" + b"n" * 300]
-    stage(repository, "main", dict.fromkeys(names, b"old"))
+    # Only an empty object stands for its directory.
+    stage(repository, "main", {**dict.fromkeys(names, b"old"), b"p/d/": b""})
     (source / "d").mkdir()
     assert mirror(repository, source).deleted == 6
     assert read(repository, "main").keys() == {b"p/a", b"p/b", b"p/c", b"p/d/"}
