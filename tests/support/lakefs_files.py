@@ -13,7 +13,29 @@ DIRECTORY: Final = Path(__file__).parents[1] / "data" / "lakefs"
 
 def live_objects() -> dict[str, bytes]:
     """Return the objects of a storage namespace by key."""
-    with tarfile.open(DIRECTORY / "live-1.tar.gz") as archive:
+    return _files_of("live-1.tar.gz")
+
+
+def live_expected() -> dict[str, Any]:
+    """Return the answers of the lakeFS server about that namespace."""
+    return _read_json("live-1.expected.json.gz")
+
+
+def write_wild(directory: Path) -> None:
+    """Write the files of ``wild-1.tar.gz``: the namespace ``wild``, and beside it four dumps."""
+    for name, data in _files_of("wild-1.tar.gz").items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def wild_expected() -> dict[str, Any]:
+    """Return the answers of the lakeFS server about that namespace."""
+    return _read_json("wild-1.expected.json.gz")
+
+
+def _files_of(name: str) -> dict[str, bytes]:
+    with tarfile.open(DIRECTORY / name) as archive:
         return {
             member.name: file.read()
             for member in archive
@@ -21,9 +43,8 @@ def live_objects() -> dict[str, bytes]:
         }
 
 
-def live_expected() -> dict[str, Any]:
-    """Return the answers of the lakeFS server about that namespace."""
-    with gzip.open(DIRECTORY / "live-1.expected.json.gz") as file:
+def _read_json(name: str) -> dict[str, Any]:
+    with gzip.open(DIRECTORY / name) as file:
         expected: dict[str, Any] = json.load(file)
         return expected
 
@@ -33,7 +54,8 @@ def log_children_first(expected: dict[str, Any], ref: str) -> list[str]:
 
     lakeFS orders commits of one second by ID alone; the namespace has parents before children.
     """
-    commits, waiting = expected["commits"], list(expected["log"][ref])
+    commits = expected["commits"]
+    waiting = list((expected.get("log") or expected["logs"])[ref])
     shown: list[str] = []
     while waiting:
         parents = {parent for each in waiting for parent in commits[each]["parents"]}

@@ -66,7 +66,8 @@ class RestoredRefsJson(TypedDict):
         branches: number of branches.
         tags: number of tags.
         commits: number of commits.
-        left_out: branches and tags of the dump whose names lakecli does not allow.
+        left_out: branches and tags of the dump whose names lakecli does not allow, or whose commits
+            the dump lacks.
         updated: with --update, the refs that are not as they were here; the change of one is new,
             moved, diverged (made as lakefs:NAME) or differs (another one stays here).
     """

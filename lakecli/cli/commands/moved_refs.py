@@ -48,7 +48,8 @@ class RefUpdateJson(MovedRef):
         name: name of the branch or tag.
         before: its commit in the bucket at the last fetch; null if it was not there.
         after: its commit there now; null if it was deleted.
-        change: new, moved, forced, deleted, incomplete or differs; illegal name in a refs dump.
+        change: new, moved, forced, deleted, incomplete or differs; in a refs dump illegal name or
+            missing commit.
     """
 
     change: str

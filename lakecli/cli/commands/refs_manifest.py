@@ -9,7 +9,7 @@ from lakecli.cli.commands.moved_refs import UP_TO_DATE, RefUpdateJson, short
 from lakecli.cli.context import Context
 from lakecli.cli.out.records import pick
 from lakecli.errors import NotFound, PermissionDenied, UsageError
-from lakecli.repository.lakefs.dump import MAX_SIZE, LeftOut, RefsManifest, parse_manifest
+from lakecli.repository.lakefs.dump import MAX_SIZE, LeftOut, Reason, RefsManifest, parse_manifest
 from lakecli.repository.lakefs.restore import ASIDE, RefState, Restored
 
 
@@ -40,15 +40,18 @@ def read_file(source: str, max_size: int) -> bytes:
 
 def left_out_record(left_out: LeftOut) -> RefUpdateJson:
     """Return a ref that was left out, for ``--json``."""
-    kind, name, commit_id = left_out
-    return RefUpdateJson(kind=kind, name=name, before=None, after=commit_id, change="illegal name")
+    kind, name, commit_id, reason = left_out
+    return RefUpdateJson(kind=kind, name=name, before=None, after=commit_id, change=reason)
 
 
 def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
     """Yield one line for each ref of a dump that lakecli cannot hold."""
+    told = {
+        Reason.NAME: "an illegal name, or that of a branch",
+        Reason.NO_COMMIT: "the dump has no such commit",
+    }
     for each in left_out:
-        why = "an illegal name, or that of a branch"
-        yield f"{each.kind} {each.name!r} at {each.commit_id}: {why}"
+        yield f"{each.kind} {each.name!r} at {each.commit_id}: {told[each.reason]}"
 
 
 def show_updates(context: Context, updated: Restored) -> list[RefUpdateJson]:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple
 
@@ -55,8 +56,18 @@ class BadDump(IntegrityError):
         )
 
 
+class Reason(StrEnum):
+    """Why a ref of a dump is left out."""
+
+    NAME = "illegal name"
+    """lakecli does not allow the name, or a branch has the name of the tag."""
+    NO_COMMIT = "missing commit"
+    """The dump lacks its commit. A lakeFS server itself makes such branches: ``branch create`` at a
+    commit that it takes for missing fails, and leaves the branch."""
+
+
 class LeftOut(NamedTuple):
-    """A ref of the dump that lakecli cannot hold: an illegal name, or a tag named as a branch.
+    """A ref of the dump that lakecli cannot hold.
 
     Attributes:
         kind: a branch or a tag.
@@ -65,6 +76,7 @@ class LeftOut(NamedTuple):
     kind: RefKind
     name: str
     commit_id: CommitId
+    reason: Reason = Reason.NAME
 
 
 class Dump(NamedTuple):
@@ -74,7 +86,7 @@ class Dump(NamedTuple):
         commits: by ID, parents before their children.
         branches: the heads by name, in byte order.
         tags: the commits by name, in byte order.
-        left_out: refs whose names lakecli does not allow.
+        left_out: refs whose names lakecli does not allow, or whose commits the dump lacks.
     """
 
     commits: Mapping[CommitId, Commit]
@@ -92,7 +104,8 @@ class Dump(NamedTuple):
 def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
     """Read the three lists of a dump and verify them.
 
-    Every commit's ID is computed anew, every parent and every ref's commit is among the commits.
+    Every commit's ID is computed anew, and every parent is among the commits. A ref whose commit
+    is not among them is left out.
     Generations of a dump older than lakeFS 0.61, which has a 0, are computed. The trees of the
     commits are not read.
 
@@ -106,11 +119,9 @@ def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
         tags = dict(_read_refs(trees, manifest.tags, RefKind.TAG, left_out))
         both = sorted(tags.keys() & branches.keys())
         left_out += [LeftOut(RefKind.TAG, name, tags.pop(name)) for name in both]
-    named = [(RefKind.BRANCH, *each) for each in branches.items()]
-    named += [(RefKind.TAG, *each) for each in tags.items()]
-    for kind, name, commit_id in (*named, *left_out):
-        if commit_id not in commits:
-            raise BadDump(f"it has no commit {commit_id}, where {kind} {name!r} stands")
+    for kind, refs in ((RefKind.BRANCH, branches), (RefKind.TAG, tags)):
+        for name in [name for name, commit_id in refs.items() if commit_id not in commits]:
+            left_out.append(LeftOut(kind, name, refs.pop(name), Reason.NO_COMMIT))
     return Dump(commits, branches, tags, tuple(left_out))
 
 

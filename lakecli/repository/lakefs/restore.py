@@ -117,7 +117,7 @@ class Restored(NamedTuple):
         branches: number of branches in the dump.
         tags: number of tags in the dump.
         commits: number of commits in the dump; of an update, those that were new here.
-        left_out: refs of the dump whose names lakecli does not allow.
+        left_out: refs of the dump that lakecli cannot hold, and why.
         updated: of an update, refs that moved, or that differ, branches first, by name.
     """
 
@@ -355,6 +355,9 @@ def _default_branch(dump: Dump, wanted: str | None) -> str:
     elif wanted in dump.branches:
         return wanted
     known = ", ".join(list(dump.branches)[:_SHOWN]) or "none"
+    broken = {each.name: each.commit_id for each in dump.left_out}
+    if wanted in broken:
+        known += f"; {wanted!r} was left out, at {broken[wanted]}"
     what = "which branch is the default one" if wanted is None else f"branch {wanted!r}"
     raise NotFound(
         f"the refs dump does not have or say {what}; its branches: {known}",

@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from lakecli.repository.lakefs.dump import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
-from tests.support.lakefs_files import live_expected, live_objects
+from tests.support.lakefs_files import live_expected, live_objects, wild_expected, write_wild
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,3 +61,43 @@ def manifest(expected: dict[str, Any]) -> RefsManifest:
 @pytest.fixture
 def borrowed(lake: Lake, foreign: Path, manifest: RefsManifest) -> Repository:
     return clone_from_lakefs(lake, str(foreign), "borrowed", manifest, range_entries=16).repository
+
+
+class Wild(NamedTuple):
+    """The namespace ``wild-1`` for one test.
+
+    Attributes:
+        directory: the namespace.
+        expected: what the server said of it.
+    """
+
+    directory: Path
+    expected: dict[str, Any]
+
+    def manifest(self, number: int) -> RefsManifest:
+        """Return one of the four dumps."""
+        return parse_manifest(json.dumps(self.expected["dumps"][str(number)]["manifest"]).encode())
+
+    def entry(self, commit_id: str, path: str) -> dict[str, Any]:
+        """Return what the server said of a path."""
+        found = (each for each in self.expected["entries"][commit_id] if each["path"] == path)
+        return dict(next(found))
+
+
+@cache
+def _wild_expected() -> dict[str, Any]:
+    return wild_expected()
+
+
+@pytest.fixture(scope="session")
+def wild_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("wild")
+    write_wild(directory)
+    return directory / "wild"
+
+
+@pytest.fixture
+def wild(tmp_path: Path, wild_template: Path) -> Wild:
+    """The namespace of one test; its files are links, and never written in place."""
+    shutil.copytree(wild_template, tmp_path / "wild", copy_function=os.link)
+    return Wild(tmp_path / "wild", _wild_expected())

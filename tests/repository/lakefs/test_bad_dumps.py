@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.identity import commit_id
-from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId, RangeId
+from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId, RangeId, RefKind
 from lakecli.committed.metaranges import RangeRecord, encode_range_record
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.proto.messages import BRANCH_DATA, COMMIT_DATA
 from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.handle.lake import find_intention, iter_repositories
-from lakecli.repository.lakefs.dump import BadDump, Dump, RefsManifest, read_dump
+from lakecli.repository.lakefs.dump import BadDump, Dump, LeftOut, Reason, RefsManifest, read_dump
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
 from lakecli.repository.refs_dump import write_dump
 from lakecli.sstable.format import encode_value
@@ -162,8 +162,6 @@ FORGED: Mapping[str, dict[str, Records]] = {
     },
     "no framed value": {"commits": [(ROOT.id.encode(), b"\xff\xff")]},
     "empty value": {"branches": [(b"main", b"")]},
-    "branch of a commit that is not there": {"branches": [branch_record("main", OTHER)]},
-    "tag of a commit that is not there": {"tags": [branch_record("v1", OTHER)]},
     "branch under another key": {"branches": [branch_record("main", CHILD.id, key=b"dev")]},
     "identity of another branch": {"branches": [branch_record("main", CHILD.id, identity=OTHER)]},
     "no commit ID": {"branches": [branch_record("main", "../x")]},
@@ -177,6 +175,17 @@ FORGED: Mapping[str, dict[str, Records]] = {
 def test_forged_records_are_refused(name: str) -> None:
     with pytest.raises(IntegrityError, match="refs dump cannot be used"):
         read(**FORGED[name])
+
+
+def test_refs_whose_commits_are_missing_are_left_out() -> None:
+    branches = [branch_record("hot", OTHER), branch_record("main", CHILD.id)]
+    found = read(branches=branches, tags=[branch_record("v1", OTHER)])
+    assert dict(found.branches) == {"main": CHILD.id}
+    assert dict(found.tags) == {}
+    assert found.left_out == (
+        LeftOut(RefKind.BRANCH, "hot", CommitId(OTHER), Reason.NO_COMMIT),
+        LeftOut(RefKind.TAG, "v1", CommitId(OTHER), Reason.NO_COMMIT),
+    )
 
 
 def test_lists_that_contradict_themselves_are_refused() -> None:
