@@ -32,7 +32,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner, Runner
 from lakecli.errors import IntegrityError
 from lakecli.fsck.findings import Finding, FsckCounts, problems_of_commit
-from lakecli.fsck.hashing import Hashing, LakeFsContents, compare_contents
+from lakecli.fsck.hashing import UNVERIFIED, Hashing, LakeFsContents, compare_contents
 from lakecli.fsck.index import JoinedIndex, hash_objects, open_index
 from lakecli.fsck.spark_jobs import RangeResult
 from lakecli.kv.bucket import PackedStore, TrackingStore
@@ -44,10 +44,10 @@ from lakecli.remote.packs import read_new_packs
 from lakecli.remote.ref_records import InvalidRecord
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Repository
-from lakecli.repository.handle.namespace import owner_of
+from lakecli.repository.handle.namespace import origin_of, owner_of
 from lakecli.repository.reading.contents import BATCH, Recorded, ask_all
 from lakecli.repository.reading.outside_counts import count_place, place_of_address
-from lakecli.repository.stored_objects import DataIndex
+from lakecli.repository.stored_objects import MISSING, DataIndex
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import clear_temporaries
@@ -172,6 +172,8 @@ class _Checker:
         self._heads: set[MetarangeId] = set()
         self._ranges: set[RangeId] = set()
         self._compared: set[tuple[str, str]] = set()
+        self._head_commits: set[CommitId] = set()
+        self._collected: set[str] = set()
 
     def report(self, finding: Finding) -> Iterator[Finding]:
         """Yield a finding, unless it was reported already."""
@@ -248,6 +250,7 @@ class _Checker:
             if (commit := self._refs.find_commit(commit_id)) is not None:
                 heads.append((name, commit))
                 self._heads.add(commit.metarange_id)
+                self._head_commits.add(commit.id)
             else:
                 yield from self.report(Finding("ref", name, f"its commit is missing: {commit_id}"))
         for name, commit in heads:
@@ -365,6 +368,8 @@ class _Checker:
                     yield from self.check_external()
             return
         what = self._index.problem_of(address, entry.size)
+        if what == MISSING and self._is_collected(address, commit_id):
+            return
         if what is None and self._compares:
             what = self._problem_of_contents(entry)
         if what is not None:
@@ -374,8 +379,29 @@ class _Checker:
                 Finding("data", address, what, entry.path, name, commit_id, entry.size)
             )
 
+    def _is_collected(self, address: str, commit_id: CommitId | None) -> bool:
+        """Count a missing object that no branch, tag or staged change needs, where lakeFS worked.
+
+        What they need was looked up before: heads and staged changes come first.
+        """
+        is_needed = commit_id is None or commit_id in self._head_commits or address in self.damaged
+        if is_needed or not self._is_of_lakefs:
+            return False
+        if address not in self._collected:
+            self._counts.collected += 1
+            if len(self._collected) < MAX_REMEMBERED:
+                self._collected.add(address)
+        return True
+
+    @cached_property
+    def _is_of_lakefs(self) -> bool:
+        """Whether lakeFS works in the namespace or did, so that its collection may have run."""
+        with suppress(IntegrityError):  # `check_claim` reports it
+            return self._repository.record.is_borrowed or origin_of(self._store) is not None
+        return False
+
     def _problem_of_contents(self, entry: CheckedEntry) -> str | None:
-        """Compare an object of lakeFS with the MD5 that its entry records, once for each MD5."""
+        """Compare an object of lakeFS with what its entry records, once for each checksum."""
         key, checksum = entry.physical_address, entry.checksum
         if data_digest(key) is not None or (key, checksum) in self._compared:
             return None
@@ -386,6 +412,9 @@ class _Checker:
             recorded = LakeFsContents(key, entry.size, checksum)
             found = compare_contents(self._repository.uri, self._store, recorded)
             self._counts.bytes_hashed += found.size
+        if found.what == UNVERIFIED:
+            self._counts.unverified += 1
+            return None
         return found.what
 
     def check_external(self) -> Iterator[Finding]:

@@ -51,6 +51,12 @@ class FsckCounts:
     places: dict[str, int] = field(default_factory=dict)
     expired: int = 0
     """Trees of old commits that garbage collection has deleted by the retention rules."""
+    unverified: int = 0
+    """Objects of lakeFS whose bytes do not agree with what lakeFS recorded, which need not mean
+    that they are damaged."""
+    collected: int = 0
+    """Missing objects that only earlier commits need, in a namespace of lakeFS, whose garbage
+    collection deletes such objects."""
     findings: int = 0
     damaged_refs: set[str] = field(default_factory=set)
 

@@ -1,6 +1,7 @@
 """Data objects that are read and compared with their names, in parts of bounded size.
 
-The names of objects that lakeFS wrote are no digests: those are compared with the MD5 of an entry.
+The names of objects that lakeFS wrote are no digests: those are compared with the checksum of an
+entry, which proves that bytes are right, and never that they are damaged.
 
 In this process the parts consist of keys. For executors they are intervals of keys: one task lists
 a part of ``data/`` and divides it, others list the intervals again and read their objects.
@@ -16,9 +17,10 @@ from lakecli.base.model import Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.validation import EARLIEST
 from lakecli.engine.runner import LEAST_DIGITS, Location
-from lakecli.errors import IntegrityError, LakeError
+from lakecli.errors import LakeError
 from lakecli.imports.bucket import list_between
 from lakecli.repository.reading.contents import read_located
+from lakecli.repository.reading.lakefs_checksums import LakeFsHasher
 from lakecli.repository.stored_objects import Hashed, check_object
 from lakecli.stores.contract import ObjectInfo, ObjectStore
 
@@ -167,12 +169,16 @@ class LakeFsContents(NamedTuple):
     Attributes:
         key: of the object.
         size: in bytes.
-        checksum: an MD5; another one cannot be compared.
+        checksum: as lakeFS recorded it; see `lakefs_checksums`.
     """
 
     key: str
     size: int
     checksum: str
+
+
+UNVERIFIED: Final = "cannot be verified"
+"""In place of a defect: an object has the right size, and bytes of which no checksum is known."""
 
 
 def compare_contents(uri: str, store: ObjectStore, recorded: LakeFsContents) -> Hashed:
@@ -182,14 +188,17 @@ def compare_contents(uri: str, store: ObjectStore, recorded: LakeFsContents) -> 
         uri: the URI of the repository, for errors.
         store: the namespace.
         recorded: what the entry says.
+
+    Returns:
+        The defect; or `UNVERIFIED`, if the bytes do not agree with the checksum.
     """
     key, size, checksum = recorded
+    hasher = LakeFsHasher(size)
     read = 0
     try:
         for piece in read_located(uri, store, key, Entry(key, size, checksum, EARLIEST)):
+            hasher.update(piece)
             read += len(piece)
-    except IntegrityError:
-        return Hashed(key, f"its bytes have another MD5 than {checksum}", read)
     except LakeError as error:
         return Hashed(key, f"cannot be read: {error.message}", read)
-    return Hashed(key, None, read)
+    return Hashed(key, None if hasher.has(checksum) else UNVERIFIED, read)

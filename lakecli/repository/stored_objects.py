@@ -42,6 +42,10 @@ _OLD_KEY: Final = re.compile(r"[0-9a-v]{20}|[0-9a-f]{32}")
 """Keys that old lakeFS servers wrote, directly in the namespace."""
 
 
+MISSING: Final = "missing"
+"""The defect of an object that does not exist."""
+
+
 class ObjectIndex(ABC):
     """The data objects of a namespace, in which a check looks up what entries refer to.
 
@@ -83,7 +87,7 @@ class ObjectIndex(ABC):
         if present != size:
             present = size_of(self._store, key)
         if present is None:
-            return "missing"
+            return MISSING
         if present != size:
             return f"{present} bytes where the entry says {size}"
         return self.damaged.get(key)

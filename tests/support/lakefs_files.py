@@ -54,8 +54,7 @@ def log_children_first(expected: dict[str, Any], ref: str) -> list[str]:
 
     lakeFS orders commits of one second by ID alone; the namespace has parents before children.
     """
-    commits = expected["commits"]
-    waiting = list((expected.get("log") or expected["logs"])[ref])
+    commits, waiting = expected["commits"], list(expected["log"][ref])
     shown: list[str] = []
     while waiting:
         parents = {parent for each in waiting for parent in commits[each]["parents"]}

@@ -55,6 +55,9 @@ class CheckedJson(TypedDict, total=False):
         external: number of entries outside the storage namespace.
         external_asked: number of them checked with --external.
         expired: number of trees of old commits that garbage collection has deleted by its rules.
+        unverified: number of objects of lakeFS whose bytes do not agree with the recorded checksum,
+            which need not mean that they are damaged; with --data.
+        collected: number of missing objects that only earlier commits of a lakeFS need.
         outside: places of objects outside the storage namespace.
     """
 
@@ -80,6 +83,8 @@ class CheckedJson(TypedDict, total=False):
     external: int
     external_asked: int
     expired: int
+    unverified: int
+    collected: int
     findings: int
     damaged_refs: Sequence[str]
     outside: Sequence[OutsidePlaceJson]
@@ -130,7 +135,13 @@ def fsck(
     listed with the affected paths, branches and tags, and the exit code is 8. Nothing else is
     changed.
     Old commits whose objects garbage collection deleted by retention rules are no problem, only
-    counted. The commit of a branch or tag is never among them.
+    counted. So are, in a namespace of lakeFS, missing objects that only earlier commits need:
+    lakeFS's garbage collection deletes them and keeps the commits. The commit of a branch or tag is
+    never among either.
+
+    The checksum that lakeFS recorded of an object proves that its bytes are right if they agree.
+    Objects that do not agree cannot be verified, except for their size, and are counted: lakeFS
+    records the same kind of checksum for uploads in parts of a size that it does not record.
 
     Objects outside the storage namespace are counted by place. --external sends one request for
     each of them that may be read, and compares the size and the checksum with those recorded. An
@@ -286,4 +297,8 @@ def _lines(counts: FsckCounts, outside: Sequence[CountedPlace]) -> Iterator[str]
         yield from (f"  {line}" for line in place_lines(outside))
     if counts.expired:
         yield f"Trees of old commits that retention rules let go: {counts.expired}"
+    if counts.collected:
+        yield f"Missing objects that only earlier commits need: {counts.collected}"
+    if counts.unverified:
+        yield f"Objects of lakeFS that cannot be verified: {counts.unverified}"
     yield f"Problems: {counts.findings}"

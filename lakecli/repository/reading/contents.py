@@ -1,11 +1,16 @@
 """Read an object's bytes and verify them; see whether an object outside is as it was recorded.
 
+What the checksum of an entry proves depends on who recorded it. The BLAKE3 of an object that is
+named by it proves damage: `digest_of`. What lakeFS recorded of an object in its namespace only
+proves that bytes are the right ones, where they agree with it: `content_digest`, and the module
+`lakefs_checksums`. Otherwise they cannot be verified, except for their size.
+
 An object that was imported without its bytes can be overwritten or deleted in its source. The
 import recorded its size, its time, and a checksum, whose form says what it is:
 
 - 64 hex digits are a BLAKE3, which lakecli records of files.
 - 32 hex digits are an MD5, which lakeFS records where the store reports one and of files, and which
-  most ETags of S3 and Google Cloud Storage are.
+  most ETags of S3 and Google Cloud Storage are. The ETag itself is compared first.
 - Everything else is an ETag or a version of the store.
 
 A digest is compared with one that the store reports, or the object is read. It is not read if its
@@ -27,6 +32,7 @@ from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, Unreachable
 from lakecli.repository.contract import AddressResolver, Repository
 from lakecli.repository.reading.addresses import OutsideAddress, is_external, locate
+from lakecli.repository.reading.lakefs_checksums import LakeFsHasher
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 
 PIECE: Final = 1 << 20
@@ -70,11 +76,11 @@ def read_located(uri: str, store: ObjectStore, key: str, entry: Entry) -> Iterat
         IntegrityError: the bytes are not those that were uploaded. Raised after the last piece,
             or before the only one. No more of them are yielded than the entry says.
     """
-    digest = content_digest(entry)
+    digest = digest_of(entry)
     if 0 < entry.size <= PIECE:
         yield read_small(uri, store, key, size=entry.size, digest=digest)
         return
-    hasher = None if digest is None else hasher_of(digest)
+    hasher = None if digest is None else blake3()
     size = 0
     try:
         for piece in _pieces(store, key):
@@ -98,7 +104,7 @@ def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str
         store: the store that holds the bytes.
         key: their key in `store`.
         size: the size that the entry says.
-        digest: the BLAKE3 or MD5 that the bytes must have; ``None``: unknown.
+        digest: the BLAKE3 that the bytes must have; ``None``: unknown.
 
     Raises:
         NotFound: the data object is missing.
@@ -109,31 +115,26 @@ def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str
         data = store.get(key, start=0, length=size + 1)
     except ObjectNotFound as error:
         raise gone(uri, store, key) from error
-    is_same = len(data) == size
-    if is_same and digest is not None:
-        hasher = hasher_of(digest)
-        hasher.update(data)
-        is_same = hasher.hexdigest() == digest
-    if not is_same:
+    if len(data) != size or (digest is not None and blake3(data).hexdigest() != digest):
         raise damaged(uri, store, key)
     return data
 
 
 class Hasher(Protocol):
-    """What the standard library's hashes and BLAKE3 have in common."""
+    """Computes what a checksum of some kind says of bytes."""
 
     def update(self, data: bytes, /) -> object:
         """Add bytes."""
 
-    def hexdigest(self) -> str:
-        """Return the digest in hex digits."""
+    def has(self, checksum: str) -> bool:
+        """Return whether a checksum is a digest of the bytes so far."""
 
 
 def content_digest(entry: Entry) -> str | None:
-    """Return the digest of an entry's bytes: a BLAKE3 in 64 hex digits, or an MD5 in 32.
+    """Return what tells that bytes are those of an entry, where they agree with it.
 
-    lakecli names objects by their BLAKE3. lakeFS records the MD5 of a simple upload, and for a
-    multipart upload another value, with a hyphen. Without a digest, only the size can be verified.
+    It is a BLAKE3 in 64 hex digits; or the 32 that lakeFS recorded, and then bytes that do not
+    agree may be the right ones all the same. ``None``: only the size is known.
     """
     digest = digest_of(entry)
     if digest is None and not is_external(entry) and is_md5(entry.checksum):
@@ -147,13 +148,18 @@ def md5_of(info: ObjectInfo) -> str:
     return info.md5 or (etag if is_md5(etag) else "")
 
 
-def hasher_of(digest: str) -> Hasher:
-    """Return what computes a digest of this kind, a BLAKE3 or an MD5."""
-    if not is_md5(digest):
-        return blake3()
-    from hashlib import md5  # takes milliseconds to import
+def hasher_of(digest: str, size: int) -> Hasher:
+    """Return what tells whether `size` bytes have a digest: a BLAKE3, or one that lakeFS knows."""
+    return LakeFsHasher(size) if is_md5(digest) else _Blake3Hasher()
 
-    return md5(usedforsecurity=False)
+
+class _Blake3Hasher:
+    def __init__(self) -> None:
+        self._hasher = blake3()
+        self.update = self._hasher.update
+
+    def has(self, checksum: str) -> bool:
+        return self._hasher.hexdigest() == checksum
 
 
 def digest_of(entry: Entry) -> str | None:
@@ -275,7 +281,7 @@ def change_of(
         return f"{CHANGED}: {info.size} bytes where the entry says {recorded.size}"
     checksum = recorded.checksum.strip('"')
     found = (info.etag or str(info.version)).strip('"')
-    if checksum in {"", found}:
+    if checksum in {"", found, found.partition("-")[0]}:  # lakeFS leaves out the number of parts
         return None
     kind = "MD5" if is_md5(checksum) else "BLAKE3" if _is_blake3(checksum) else "ETag"
     if kind == "MD5" and md5_of(info):
@@ -283,17 +289,17 @@ def change_of(
     elif kind != "ETag":
         if not reads and info.modified_at.replace(microsecond=0) == recorded.modified_at:
             return None
-        found = _digest(store, key, checksum)
+        found = checksum if _has_digest(store, key, checksum, info.size) else ""
     return None if found == checksum else f"{CHANGED}: its {kind} is not that of the entry"
 
 
-def _digest(store: ObjectStore, key: str, checksum: str) -> str:
-    """Return the digest of an object's bytes, of the same kind as a checksum."""
-    hasher = hasher_of(checksum)
+def _has_digest(store: ObjectStore, key: str, checksum: str, size: int) -> bool:
+    """Return whether an object's bytes have a digest."""
+    hasher = hasher_of(checksum, size)
     with store.open(key) as source:
         while piece := source.read(PIECE):
             hasher.update(piece)
-    return hasher.hexdigest()
+    return hasher.has(checksum)
 
 
 def _is_blake3(checksum: str) -> bool:

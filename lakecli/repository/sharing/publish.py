@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from lakecli.base.ids import PackId
+from lakecli.base.ids import MetarangeId, PackId
 from lakecli.base.layout import pack_key, sstable_key
 from lakecli.base.model import Commit, CommitId, RefKind
 from lakecli.base.retry import SWEEPS, Retries
@@ -106,10 +106,11 @@ def publish(
     trees = _new_trees(repository, commits)
     if trees:
         older_than = _oldest_trusted(repository, collection)
-        may_lack = check_references(repository, trees, older_than=older_than)
+        head = _tree_of(repository, wanted.after)
+        may_lack = check_references(repository, trees, head=head, older_than=older_than)
         if may_lack and not has_fetched and (back := find_gone_back(repository)):
             bucket_state.notify_rollback(repository, back)
-            check_references(repository, trees, older_than=None)
+            check_references(repository, trees, head=head, older_than=None)
     if not collection.never_ran:
         # No sweep may delete what was just found before it sees that a ref reaches it. If one did
         # meanwhile, `collection` is older than it, and everything is verified once more at the end.
@@ -125,7 +126,7 @@ def publish(
     pack = _pack(repository, commits, wanted.after)
     result = make_move(repository, wanted, pack=pack, is_push=is_push)
     if result.outcome == MoveOutcome.APPLIED and trees:
-        _check_again(repository, wanted.name, trees, collection)
+        _check_again(repository, wanted, trees, collection)
     return result
 
 
@@ -213,6 +214,11 @@ def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
             if commit.metarange_id and commit.metarange_id not in parents:
                 trees[commit.metarange_id] = parents
     return trees
+
+
+def _tree_of(repository: Repository, commit_id: CommitId) -> MetarangeId:
+    with repository.lake.kv.read() as txn:
+        return RefStore(txn, repository.key).get_commit(commit_id).metarange_id
 
 
 def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | None:
@@ -320,13 +326,18 @@ def write_pack(
     return pack_id
 
 
-def _check_again(repository: Repository, name: str, trees: Trees, before: GcState) -> None:
+def _check_again(
+    repository: Repository, wanted: WantedMove, trees: Trees, before: GcState
+) -> None:
     """Verify again, once the ref has moved, if a sweep may have run meanwhile."""
+    name = wanted.name
     try:
         if not may_have_swept(before, read_state(repository.store)):
             return
         _settled(repository)
-        check_references(repository, trees, older_than=None)
+        assert wanted.after is not None
+        head = _tree_of(repository, wanted.after)
+        check_references(repository, trees, head=head, older_than=None)
     except NotInBucket as error:
         raise NotInBucket(
             f"{name} was moved in the bucket, but garbage collection has deleted what it needs: "

@@ -8,6 +8,9 @@ that they changed.
 What the bucket lacks and this machine still has is uploaded again: ranges and metaranges from the
 cache, data objects from large files that were uploaded from here and have not changed. Each object
 is verified by its digest before and after it is uploaded.
+
+The garbage collection of lakeFS deletes the objects of expired commits, and keeps the commits. So in
+a namespace that was taken over from it, objects that only earlier commits need may be missing.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from lakecli.base.model import Entry, MetarangeId
 from lakecli.committed.diff import new_entries, new_ranges
 from lakecli.errors import IntegrityError
 from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.handle.namespace import origin_of
 from lakecli.repository.reading.addresses import is_external, is_key
 from lakecli.repository.stored_objects import (
     DamagedObject,
@@ -58,17 +62,19 @@ class NotInBucket(IntegrityError):
 
 
 class _Wanted(NamedTuple):
-    """A data object that has to exist."""
+    """A data object that has to exist; for `is_of_head`, in the tree of the ref's new commit."""
 
     key: str
     size: int
     path: bytes
+    is_of_head: bool
 
 
 def check_references(
     repository: Repository,
     trees: Trees,
     *,
+    head: MetarangeId,
     older_than: datetime | None,
 ) -> bool:
     """Refuse trees that refer to objects that the bucket lacks and this machine cannot restore.
@@ -102,16 +108,23 @@ def check_references(
                 hint="a clone that has them in its cache can push them; see what needs them: "
                 f"lakecli fsck {repository.uri}",
             )
-    young = [] if older_than is None else _youngest(repository, trees)
+    young = [] if older_than is None else _youngest(repository, trees, head)
     sample = {(item.key, item.size): item for item in young}
     if _lost(repository.store, list(sample.values())):
         older_than = None
-    while lacking := _missing_data(repository, _wanted(repository, trees, older_than)):
+    while lacking := _missing_data(repository, _wanted(repository, trees, head, older_than)):
         sizes = {each.key: each.size for each in lacking}
         sent = _upload_again(repository, "data", sizes, restored)
         paths = [item.path for item in lacking if item.key not in sent]
+        more = " or more" if len(lacking) >= MAX_LISTED else ""
+        # What the head needs comes first, so here it would be among what is listed.
+        is_needed = any(item.is_of_head for item in lacking if item.key not in sent)
+        if paths and not is_needed and origin_of(repository.store) is not None:
+            if sent:
+                continue
+            _notify_collected(repository, f"{len(paths)}{more}")
+            break
         if paths:
-            more = " or more" if len(lacking) >= MAX_LISTED else ""
             count = len(paths)
             what = f"{count}{more} committed objects" if count > 1 else "a committed object"
             raise NotInBucket(
@@ -143,50 +156,57 @@ def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
     return _keep(sorted(wanted), lambda key: not exists(store, key))
 
 
-def _wanted(repository: Repository, trees: Trees, older_than: datetime | None) -> Iterator[_Wanted]:
-    """Yield the data objects that trees brought in; some may come more than once."""
-    for entry, path in _entries(repository, trees):
+def _wanted(
+    repository: Repository, trees: Trees, head: MetarangeId, older_than: datetime | None
+) -> Iterator[_Wanted]:
+    """Yield the data objects that trees brought in, those of the head first, some repeatedly."""
+    for entry, item in _entries(repository, trees, head):
         if older_than is None or entry.modified_at < older_than:
-            yield _Wanted(entry.physical_address, entry.size, path)
+            yield item
 
 
-def _youngest(repository: Repository, trees: Trees) -> list[_Wanted]:
+def _youngest(repository: Repository, trees: Trees, head: MetarangeId) -> list[_Wanted]:
     """Return the data of the youngest entries that trees brought in, `SAMPLE` at most."""
-    entries = _entries(repository, trees)
-    young = nlargest(SAMPLE, entries, key=lambda item: item[0].modified_at)
-    return [_Wanted(entry.physical_address, entry.size, path) for entry, path in young]
+    entries = _entries(repository, trees, head)
+    young = nlargest(SAMPLE, entries, key=lambda found: found[0].modified_at)
+    return [item for _, item in young]
 
 
-def _entries(repository: Repository, trees: Trees) -> Iterator[tuple[Entry, bytes]]:
-    """Yield the entries, with their paths, that trees brought in and that have data here."""
-    for tree, parents in trees.items():
+def _entries(
+    repository: Repository, trees: Trees, head: MetarangeId
+) -> Iterator[tuple[Entry, _Wanted]]:
+    """Yield the entries that trees brought in and that have data here, those of the head first."""
+    known = chain.from_iterable(trees.values())
+    bases = [tree for tree in dict.fromkeys(known) if tree not in trees]
+    parts = [(head, bases, True)] if head in trees else []
+    if len(trees) > len(parts):
+        parts += [(tree, list(parents), False) for tree, parents in trees.items()]
+    for tree, parents, is_of_head in parts:
         for path, entry in new_entries(repository.trees, tree, parents):
             if not is_external(entry):
-                yield entry, path
+                yield entry, _Wanted(entry.physical_address, entry.size, path, is_of_head)
 
 
 def _missing_data(repository: Repository, wanted: Iterator[_Wanted]) -> list[_Wanted]:
     """Return data objects, `MAX_LISTED` at most, that are missing or of another size."""
-    batch: dict[tuple[str, int], bytes] = {}
+    batch: dict[tuple[str, int], _Wanted] = {}
     for item in wanted:
-        batch.setdefault((item.key, item.size), item.path)
+        batch.setdefault((item.key, item.size), item)
         if len(batch) > BATCH:
             return _missing_from_listing(repository, batch, wanted)
-    items = [_Wanted(key, size, path) for (key, size), path in batch.items()]
-    return _lost(repository.store, items)[:MAX_LISTED]
+    return _lost(repository.store, list(batch.values()))[:MAX_LISTED]
 
 
 def _missing_from_listing(
-    repository: Repository, batch: dict[tuple[str, int], bytes], wanted: Iterator[_Wanted]
+    repository: Repository, batch: dict[tuple[str, int], _Wanted], wanted: Iterator[_Wanted]
 ) -> list[_Wanted]:
-    first = (_Wanted(key, size, path) for (key, size), path in batch.items())
     missing: dict[bytes, _Wanted] = {}
     with DataIndex(repository.store) as index:
         for _ in index.fill():
             pass
-        for item in chain(first, wanted):
+        for item in chain(batch.values(), wanted):
             if index.problem_of(item.key, item.size) is not None:
-                missing[item.path] = item
+                missing.setdefault(item.path, item)
                 if len(missing) >= MAX_LISTED:
                     break
     return list(missing.values())
@@ -231,6 +251,18 @@ def _upload_again(
     sent = {each.name for each in repair(repository, damaged, (), dry_run=False)}
     restored |= sent
     return sent
+
+
+def _notify_collected(repository: Repository, count: str) -> None:
+    """Leave a notice of objects that only earlier commits need."""
+    repository.notify(
+        Notice(
+            f"{count} objects that only earlier commits need are not in {repository.store.uri}: "
+            "lakeFS's garbage collection deletes the objects of expired commits; these commits "
+            "cannot be read whole",
+            hint=f"count all of them: lakecli fsck {repository.uri}",
+        )
+    )
 
 
 def _notify(repository: Repository, restored: Collection[str]) -> None:

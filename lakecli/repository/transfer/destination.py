@@ -332,12 +332,12 @@ class Destination:
 
 
 def has_digest(descriptor: int, digest: str, check: Callable[[], None] = lambda: None) -> bool:
-    """Return whether the rest of an open file has a BLAKE3 or MD5; `check` is called often."""
-    hasher = hasher_of(digest)
+    """Return whether the bytes of an open file have a digest; `check` is called often."""
+    hasher = hasher_of(digest, os.fstat(descriptor).st_size)
     while piece := os.read(descriptor, PIECE):
         hasher.update(piece)
         check()
-    return hasher.hexdigest() == digest
+    return hasher.has(digest)
 
 
 def _enter(parent: int, name: bytes, *, make: bool) -> int:

@@ -33,6 +33,7 @@ from lakecli.kv import file_digests
 from lakecli.kv.file_digests import FileKey
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.reading.contents import PIECE
+from lakecli.repository.reading.lakefs_checksums import LakeFsHasher
 from lakecli.repository.transfer.parallel import Memory, Workers
 from lakecli.repository.transfer.walk import OpenFile, changed
 from lakecli.stores.capabilities import uploads_of
@@ -65,8 +66,8 @@ class ExpectedObject(NamedTuple):
     """The object that a branch has where a file is uploaded.
 
     Attributes:
-        digest: the BLAKE3 of its bytes in 64 hex digits; or their MD5 in 32, if only that is known.
-            Whoever expects an object by its MD5 has checked that it can be read.
+        digest: the BLAKE3 of its bytes in 64 hex digits; or what lakeFS recorded in 32, if only
+            that is known. Whoever expects an object by that has checked that it can be read.
         size: in bytes.
     """
 
@@ -75,21 +76,21 @@ class ExpectedObject(NamedTuple):
 
     @property
     def md5(self) -> str:
-        """The MD5, or ``""`` if the BLAKE3 is known."""
+        """What lakeFS recorded, or ``""`` if the BLAKE3 is known."""
         return self.digest if is_md5(self.digest) else ""
 
 
 def needs_md5(expected: ExpectedObject | None, size: int | None) -> bool:
-    """Return whether the MD5 of contents of a size must be computed; ``None``: any size."""
+    """Return whether MD5s of contents of a size must be computed; ``None``: any size."""
     return expected is not None and bool(expected.md5) and size in {None, expected.size}
 
 
 class Digests:
-    """Computes the BLAKE3 of contents, and their MD5 if an object is expected by it.
+    """Computes the BLAKE3 of contents, and what lakeFS records if an object is expected by it.
 
     Args:
         expected: the object whose contents are expected.
-        size: of the contents, in bytes, if it is known: the MD5 is not computed in vain.
+        size: of the contents, in bytes, if it is known: no MD5 is computed in vain.
     """
 
     def __init__(self, expected: ExpectedObject | None, size: int | None = None) -> None:
@@ -97,10 +98,8 @@ class Digests:
         self._expected = expected
         self._size = 0
         self._md5 = None
-        if needs_md5(expected, size):
-            from hashlib import md5  # takes milliseconds to import
-
-            self._md5 = md5(usedforsecurity=False)
+        if expected is not None and needs_md5(expected, size):
+            self._md5 = LakeFsHasher(expected.size)
 
     def update(self, data: bytes | memoryview) -> None:
         """Add bytes."""
@@ -114,8 +113,10 @@ class Digests:
         return DataDigest(self._blake3.hexdigest())
 
     def are_expected(self) -> bool:
-        """Return whether the contents are those expected by their MD5."""
-        return self._md5 is not None and self._expected == (self._md5.hexdigest(), self._size)
+        """Return whether the contents are those that lakeFS recorded."""
+        if self._md5 is None or self._expected is None or self._size != self._expected.size:
+            return False
+        return self._md5.has(self._expected.digest)
 
 
 class Ingested(NamedTuple):

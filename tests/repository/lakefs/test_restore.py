@@ -147,22 +147,26 @@ def replace_file(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def test_fsck_compares_the_objects_of_lakefs_with_their_md5(
+def test_fsck_compares_the_objects_of_lakefs_with_their_checksums(
     borrowed: Repository, foreign: Path
 ) -> None:
     counts = FsckCounts()
     assert list(fsck(borrowed, hash_data=True, counts=counts)) == []
     assert counts.bytes_hashed > 0
+    assert counts.unverified == 0
     entry = an_object(borrowed)
     path = foreign / entry.physical_address
     replace_file(path, bytes(entry.size))
     assert list(fsck(borrowed)) == []
-    found = list(fsck(borrowed, hash_data=True))
-    assert {each.name for each in found} == {entry.physical_address}
-    assert found[0].what == f"its bytes have another MD5 than {entry.checksum}"
+    # The object may have been uploaded in parts, or encrypted by the bucket: its checksum proves no
+    # damage.
+    counts = FsckCounts()
+    assert list(fsck(borrowed, hash_data=True, counts=counts)) == []
+    assert counts.unverified == 1
+    assert b"".join(read_object(borrowed, entry)) == bytes(entry.size)
+    replace_file(path, bytes(entry.size + 1))
     with pytest.raises(IntegrityError, match="damaged"):
         list(read_object(borrowed, entry))
-    replace_file(path, bytes(entry.size + 1))
     assert {each.what for each in fsck(borrowed)} == {
         f"{entry.size + 1} bytes where the entry says {entry.size}"
     }

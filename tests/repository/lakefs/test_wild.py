@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from hashlib import md5, sha256
 from typing import TYPE_CHECKING, Any
@@ -11,21 +12,31 @@ import pytest
 from lakecli.base.model import RefKind
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
+from lakecli.fsck.check import fsck
+from lakecli.fsck.findings import FsckCounts
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.clone import clone as clone_bucket
 from lakecli.repository.commit import commit
+from lakecli.repository.download_tree import download_tree
 from lakecli.repository.lakefs.dump import LeftOut, Reason, read_dump
 from lakecli.repository.lakefs.restore import clone_from_lakefs
-from lakecli.repository.push import PushOptions, push_all
+from lakecli.repository.push import PushOptions, push, push_all
+from lakecli.repository.reading import lakefs_checksums
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.refs_dump import Loss, refs_dump
 from lakecli.repository.repo import delete
+from lakecli.repository.sharing.references import NotInBucket
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_tree import upload_tree
 from tests.repository.lakefs.test_restore import files, refs_of
-from tests.support.lakefs_files import log_children_first
+from tests.support.lakefs_entries import stage_values
 from tests.support.lakes import stage
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lakecli.base.model import CommitId
     from lakecli.repository.contract import Repository
     from lakecli.repository.handle.lake import Lake
@@ -71,15 +82,19 @@ def test_refs_commits_and_logs_are_as_the_server_said(borrowed: Repository, wild
         refs = RefStore(txn, borrowed.key)
         commits = {each.id: each for each in refs.iter_commits()}
         for id_, each in commits.items():
-            recorded = wild.expected["commits"][id_]
+            recorded = wild.expected["commits"].get(id_)
+            if recorded is None:
+                continue  # of a transaction whose branch is deleted: no ref reaches it
             assert each.message == recorded["message"]
             assert dict(each.metadata) == (recorded["metadata"] or {})
             assert list(each.parents) == recorded["parents"]
             assert each.generation == recorded["generation"]
             assert each.compute_id() == id_
+        reached = {each.id for head in branches.values() for each in iter_log(refs, head)}
+        assert reached <= wild.expected["commits"].keys()
         for head in {*branches.values(), *tags.values()}:
             log = [each.id for each in iter_log(refs, head)]
-            assert log == log_children_first(wild.expected, head)
+            assert log == wild.expected["logs"][head]
 
 
 def test_the_dumps_together_have_every_commit(lake: Lake, wild: Wild) -> None:
@@ -87,7 +102,9 @@ def test_the_dumps_together_have_every_commit(lake: Lake, wild: Wild) -> None:
     found: set[CommitId] = set()
     for number in DUMPS:
         found |= read_dump(trees, wild.manifest(number)).commits.keys()
-    assert found == set(wild.expected["commits"])
+    assert found > wild.expected["commits"].keys()
+    # delta-rs deletes the branches of its transactions; no ref reaches their commits.
+    assert len(found) == len(wild.expected["commits"]) + 2
 
 
 def test_entries_and_bytes_of_every_commit_are_as_the_server_said(
@@ -96,7 +113,7 @@ def test_entries_and_bytes_of_every_commit_are_as_the_server_said(
     borrowed = clone(lake, wild, 4)
     with borrowed.lake.kv.read() as txn:
         commits = {each.id for each in RefStore(txn, borrowed.key).iter_commits()}
-    assert len(commits) == len(wild.expected["commits"])
+    assert commits > wild.expected["commits"].keys()
     digests: dict[str, str] = {}
     gone: set[str] = set()
     for id_, said in wild.expected["entries"].items():
@@ -144,6 +161,94 @@ def test_a_broken_default_branch_is_named(lake: Lake, wild: Wild) -> None:
             default_branch="hot",
             range_entries=16,
         )
+
+
+def checked(repository: Repository) -> FsckCounts:
+    """Return the counts of a check of all bytes that finds no problem."""
+    counts = FsckCounts()
+    assert list(fsck(repository, hash_data=True, counts=counts)) == []
+    return counts
+
+
+def test_objects_uploaded_in_parts_are_verified_by_usual_sizes_of_parts(
+    lake: Lake, wild: Wild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    borrowed = clone(lake, wild, 3)
+    counts = checked(borrowed)
+    assert counts.unverified == 0
+    assert counts.bytes_hashed > 24 << 20
+    monkeypatch.setattr(lakefs_checksums, "PART_SIZES", ())
+    assert checked(borrowed).unverified == len(wild.expected["states"]["multipart"])
+
+
+def test_a_download_and_an_upload_of_the_same_change_nothing(
+    lake: Lake, wild: Wild, tmp_path: Path
+) -> None:
+    borrowed = clone(lake, wild, 3)
+    target = tmp_path / "copy"
+    assert download_tree(borrowed, "main", b"parts/", target=target).downloaded == 2
+    assert download_tree(borrowed, "main", b"parts/", target=target).unchanged == 2
+    report = upload_tree(borrowed, "main", b"parts/", source=target, options=UploadOptions())
+    assert (report.uploaded, report.unchanged) == (0, 2)
+
+
+def test_an_upload_over_an_object_in_parts_of_an_unusual_size_replaces_it(
+    lake: Lake, wild: Wild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lakefs_checksums, "PART_SIZES", ())
+    borrowed = clone(lake, wild, 3)
+    target = tmp_path / "copy"
+    for _ in range(2):  # of the second one, nothing tells that the file is the same
+        assert download_tree(borrowed, "main", b"parts/", target=target).downloaded == 2
+    report = upload_tree(borrowed, "main", b"parts/", source=target, options=UploadOptions())
+    assert (report.uploaded, report.unchanged) == (2, 0)
+    assert checked(borrowed).unverified == 2
+
+
+def test_what_only_earlier_commits_need_is_counted(lake: Lake, wild: Wild) -> None:
+    taken = clone(lake, wild, 3, take_over=True)
+    gone = wild.expected["states"]["gone_addresses"]
+    assert checked(taken).collected == len(gone)
+    push_all(taken, PushOptions("me"))
+    assert any("that only earlier commits need are not in" in each.message for each in taken.notices)
+    refs_dump(taken)
+    delete(lake, "wild")
+    other = clone_bucket(lake, str(wild.directory), "other")
+    assert checked(other).collected == len(gone)
+
+
+def test_what_a_head_needs_is_required(lake: Lake, wild: Wild) -> None:
+    """What was collected is brought back: a push of it is refused, and a check fails."""
+    taken = clone(lake, wild, 3, take_over=True)
+    push_all(taken, PushOptions("me"))
+    first_load = wild.expected["states"]["gone_commits"][0]
+    with open_view(taken, first_load) as view:
+        values = {path: value for path, value in view.scan() if path.startswith(b"daily/s")}
+    stage_values(taken, "main", values)
+    commit(taken, "main", message="brought back", committer="c")
+    with pytest.raises(NotInBucket, match="the bytes of"):
+        push(taken, "main", options=PushOptions("me"))
+    counts = FsckCounts()
+    found = list(fsck(taken, counts=counts))
+    assert {each.what for each in found} == {"missing"}
+    assert {each.ref for each in found} == {"main"}
+    assert counts.collected + len({each.name for each in found}) == len(
+        wild.expected["states"]["gone_addresses"]
+    )
+
+
+def test_a_namespace_that_lakefs_never_had_misses_every_object(
+    lake: Lake, wild: Wild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = clone(lake, wild, 3, take_over=True)
+    claim = wild.directory / "_lakecli/repository.json"
+    fields = json.loads(claim.read_bytes())
+    del fields["origin"]
+    claim.write_bytes(json.dumps(fields).encode())
+    found = {each.name for each in fsck(taken)}
+    assert found == set(wild.expected["states"]["gone_addresses"])
+    with pytest.raises(NotInBucket):
+        push_all(taken, PushOptions("me"))
 
 
 @pytest.mark.parametrize("number", DUMPS)

@@ -1,0 +1,80 @@
+"""What the checksum that lakeFS recorded of an object in its namespace can prove.
+
+lakeFS records 32 hex digits for nearly every object, and their kind nowhere:
+
+- the MD5 of the bytes, of an upload in one piece;
+- of an upload in parts through its S3 gateway, the ETag of S3 without its ``-N``: the MD5 of the
+  MD5s of the parts, whose size is known only to the program that uploaded;
+- of an upload by a presigned URL, the ETag of the bucket, which is no digest of the bytes if the
+  bucket encrypts with keys of its own (SSE-KMS, SSE-C).
+
+So bytes that agree in one of the first two ways are those that were uploaded. Bytes that do not
+agree prove nothing: they cannot be verified, except for their size.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+MIB: Final = 1 << 20
+PART_SIZES: Final = tuple(MIB * size for size in (5, 8, 10, 15, 16, 32, 50, 64, 100, 128))
+"""Sizes of parts that are tried: those that aws, boto3, S3A, rclone, s3cmd, s3fs, Arrow, Trino and
+EMRFS use unless they are told another one."""
+
+
+class LakeFsHasher:
+    """Computes the digests that lakeFS may have recorded of bytes.
+
+    Args:
+        size: how many bytes there are: parts that are no smaller need not be tried.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._whole = _new()
+        self._parted = [_Parted(each) for each in PART_SIZES if each < size]
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Add bytes."""
+        self._whole.update(data)
+        for each in self._parted:
+            each.update(data)
+
+    def has(self, checksum: str) -> bool:
+        """Return whether a checksum is a digest of the bytes so far, with or without ``-N``."""
+        whole = self._whole.digest()
+        # An upload in parts may have a single part, of any size.
+        found = {whole.hex(), _new(whole).hexdigest(), *(each.hexdigest() for each in self._parted)}
+        return checksum.partition("-")[0] in found
+
+
+class _Parted:
+    """Computes the MD5 of the MD5s of parts of one size."""
+
+    def __init__(self, size: int) -> None:
+        self._size = self._left = size
+        self._part = _new()
+        self._parts = _new()
+
+    def update(self, data: bytes | memoryview) -> None:
+        view = memoryview(data)
+        while len(view) > self._left:  # a full part ends when more follows
+            self._part.update(view[: self._left])
+            view = view[self._left :]
+            self._parts.update(self._part.digest())
+            self._part, self._left = _new(), self._size
+        self._part.update(view)
+        self._left -= len(view)
+
+    def hexdigest(self) -> str:
+        parts = self._parts.copy()
+        parts.update(self._part.digest())
+        return parts.hexdigest()
+
+
+def _new(data: bytes = b"") -> _Hash:
+    from hashlib import md5  # takes milliseconds to import
+
+    return md5(data, usedforsecurity=False)
