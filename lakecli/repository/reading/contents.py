@@ -32,7 +32,6 @@ from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, Unreachable
 from lakecli.repository.contract import AddressResolver, Repository
 from lakecli.repository.reading.addresses import OutsideAddress, is_external, locate
-from lakecli.repository.reading.lakefs_checksums import LakeFsHasher
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 
 PIECE: Final = 1 << 20
@@ -121,13 +120,13 @@ def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str
 
 
 class Hasher(Protocol):
-    """Computes what a checksum of some kind says of bytes."""
+    """What the standard library's hashes and BLAKE3 have in common."""
 
     def update(self, data: bytes, /) -> object:
         """Add bytes."""
 
-    def has(self, checksum: str) -> bool:
-        """Return whether a checksum is a digest of the bytes so far."""
+    def hexdigest(self) -> str:
+        """Return the digest in hex digits."""
 
 
 def content_digest(entry: Entry) -> str | None:
@@ -148,18 +147,13 @@ def md5_of(info: ObjectInfo) -> str:
     return info.md5 or (etag if is_md5(etag) else "")
 
 
-def hasher_of(digest: str, size: int) -> Hasher:
-    """Return what tells whether `size` bytes have a digest: a BLAKE3, or one that lakeFS knows."""
-    return LakeFsHasher(size) if is_md5(digest) else _Blake3Hasher()
+def hasher_of(digest: str) -> Hasher:
+    """Return what computes a digest of this kind, a BLAKE3 or an MD5."""
+    if not is_md5(digest):
+        return blake3()
+    from hashlib import md5  # takes milliseconds to import
 
-
-class _Blake3Hasher:
-    def __init__(self) -> None:
-        self._hasher = blake3()
-        self.update = self._hasher.update
-
-    def has(self, checksum: str) -> bool:
-        return self._hasher.hexdigest() == checksum
+    return md5(usedforsecurity=False)
 
 
 def digest_of(entry: Entry) -> str | None:
@@ -289,17 +283,17 @@ def change_of(
     elif kind != "ETag":
         if not reads and info.modified_at.replace(microsecond=0) == recorded.modified_at:
             return None
-        found = checksum if _has_digest(store, key, checksum, info.size) else ""
+        found = _digest(store, key, checksum)
     return None if found == checksum else f"{CHANGED}: its {kind} is not that of the entry"
 
 
-def _has_digest(store: ObjectStore, key: str, checksum: str, size: int) -> bool:
-    """Return whether an object's bytes have a digest."""
-    hasher = hasher_of(checksum, size)
+def _digest(store: ObjectStore, key: str, checksum: str) -> str:
+    """Return the digest of an object's bytes, of the same kind as a checksum."""
+    hasher = hasher_of(checksum)
     with store.open(key) as source:
         while piece := source.read(PIECE):
             hasher.update(piece)
-    return hasher.has(checksum)
+    return hasher.hexdigest()
 
 
 def _is_blake3(checksum: str) -> bool:

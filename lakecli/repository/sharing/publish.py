@@ -326,9 +326,7 @@ def write_pack(
     return pack_id
 
 
-def _check_again(
-    repository: Repository, wanted: WantedMove, trees: Trees, before: GcState
-) -> None:
+def _check_again(repository: Repository, wanted: WantedMove, trees: Trees, before: GcState) -> None:
     """Verify again, once the ref has moved, if a sweep may have run meanwhile."""
     name = wanted.name
     try:

@@ -108,7 +108,7 @@ def check_references(
                 hint="a clone that has them in its cache can push them; see what needs them: "
                 f"lakecli fsck {repository.uri}",
             )
-    young = [] if older_than is None else _youngest(repository, trees, head)
+    young = [] if older_than is None else _youngest(repository, trees)
     sample = {(item.key, item.size): item for item in young}
     if _lost(repository.store, list(sample.values())):
         older_than = None
@@ -165,20 +165,23 @@ def _wanted(
             yield item
 
 
-def _youngest(repository: Repository, trees: Trees, head: MetarangeId) -> list[_Wanted]:
+def _youngest(repository: Repository, trees: Trees) -> list[_Wanted]:
     """Return the data of the youngest entries that trees brought in, `SAMPLE` at most."""
-    entries = _entries(repository, trees, head)
+    entries = _entries(repository, trees, None)
     young = nlargest(SAMPLE, entries, key=lambda found: found[0].modified_at)
     return [item for _, item in young]
 
 
 def _entries(
-    repository: Repository, trees: Trees, head: MetarangeId
+    repository: Repository, trees: Trees, head: MetarangeId | None
 ) -> Iterator[tuple[Entry, _Wanted]]:
-    """Yield the entries that trees brought in and that have data here, those of the head first."""
+    """Yield the entries that trees brought in and that have data here.
+
+    All that the tree `head` has of them come first, and some of them then come again.
+    """
     known = chain.from_iterable(trees.values())
     bases = [tree for tree in dict.fromkeys(known) if tree not in trees]
-    parts = [(head, bases, True)] if head in trees else []
+    parts = [(head, bases, True)] if head is not None and head in trees else []
     if len(trees) > len(parts):
         parts += [(tree, list(parents), False) for tree, parents in trees.items()]
     for tree, parents, is_of_head in parts:

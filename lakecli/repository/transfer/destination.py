@@ -19,9 +19,13 @@ from itertools import chain, count
 from threading import Lock
 from typing import Final, NamedTuple, Self
 
+from blake3 import blake3
+
+from lakecli.base.identity import is_md5
 from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
-from lakecli.repository.reading.contents import PIECE, hasher_of
+from lakecli.repository.reading.contents import PIECE
+from lakecli.repository.reading.lakefs_checksums import LakeFsHasher
 from lakecli.stores.local.files import closing, open_below, write_all
 
 
@@ -332,12 +336,15 @@ class Destination:
 
 
 def has_digest(descriptor: int, digest: str, check: Callable[[], None] = lambda: None) -> bool:
-    """Return whether the bytes of an open file have a digest; `check` is called often."""
-    hasher = hasher_of(digest, os.fstat(descriptor).st_size)
+    """Return whether the bytes of an open file have a BLAKE3, or what lakeFS recorded.
+
+    `check` is called often.
+    """
+    hasher = LakeFsHasher(os.fstat(descriptor).st_size) if is_md5(digest) else blake3()
     while piece := os.read(descriptor, PIECE):
         hasher.update(piece)
         check()
-    return hasher.has(digest)
+    return hasher.has(digest) if isinstance(hasher, LakeFsHasher) else hasher.hexdigest() == digest
 
 
 def _enter(parent: int, name: bytes, *, make: bool) -> int:

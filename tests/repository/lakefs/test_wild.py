@@ -107,9 +107,7 @@ def test_the_dumps_together_have_every_commit(lake: Lake, wild: Wild) -> None:
     assert len(found) == len(wild.expected["commits"]) + 2
 
 
-def test_entries_and_bytes_of_every_commit_are_as_the_server_said(
-    lake: Lake, wild: Wild
-) -> None:
+def test_entries_and_bytes_of_every_commit_are_as_the_server_said(lake: Lake, wild: Wild) -> None:
     borrowed = clone(lake, wild, 4)
     with borrowed.lake.kv.read() as txn:
         commits = {each.id for each in RefStore(txn, borrowed.key).iter_commits()}
@@ -142,9 +140,7 @@ def test_entries_and_bytes_of_every_commit_are_as_the_server_said(
 
 
 def test_a_branch_whose_commit_is_missing_is_left_out_and_named(lake: Lake, wild: Wild) -> None:
-    made = clone_from_lakefs(
-        lake, str(wild.directory), "wild", wild.manifest(4), range_entries=16
-    )
+    made = clone_from_lakefs(lake, str(wild.directory), "wild", wild.manifest(4), range_entries=16)
     said = wild.expected["dumps"]["4"]["branches"]
     (name,) = wild.expected["states"]["broken"]["4"]
     assert made.left_out == (LeftOut(RefKind.BRANCH, name, said[name], Reason.NO_COMMIT),)
@@ -210,7 +206,9 @@ def test_what_only_earlier_commits_need_is_counted(lake: Lake, wild: Wild) -> No
     gone = wild.expected["states"]["gone_addresses"]
     assert checked(taken).collected == len(gone)
     push_all(taken, PushOptions("me"))
-    assert any("that only earlier commits need are not in" in each.message for each in taken.notices)
+    assert any(
+        "that only earlier commits need are not in" in each.message for each in taken.notices
+    )
     refs_dump(taken)
     delete(lake, "wild")
     other = clone_bucket(lake, str(wild.directory), "other")
@@ -280,7 +278,7 @@ def test_full_circle(lake: Lake, wild: Wild, number: int) -> None:
 
 
 def test_nothing_is_lost_by_a_dump(lake: Lake, wild: Wild) -> None:
-    """A dump that lakecli writes of a take-over has what lakeFS's had, but for the broken branch."""
+    """A dump by lakecli has what that of lakeFS had, but for the broken branch."""
     taken = clone(lake, wild, 4, take_over=True)
     push_all(taken, PushOptions("me"))
     ours = read_dump(taken.trees, refs_dump(taken, leave_out=[Loss.NAMES]).manifest)
