@@ -43,7 +43,8 @@ class ClonedJson(TypedDict):
         outside: places of objects outside the storage namespace.
         damaged: records that were left out because they are damaged.
         updated: with --from-lakefs, where the repository existed, the refs that are not as they
-            were; the change of one is new, moved, diverged (made as lakefs:NAME) or differs.
+            were; the change of one is new, moved, diverged (made as lakefs:NAME), moved-back,
+            rebased or differs, as refs-restore has them.
     """
 
     repository: str

@@ -69,7 +69,9 @@ class RestoredRefsJson(TypedDict):
         left_out: branches and tags of the dump whose names lakecli does not allow, or whose commits
             the dump lacks.
         updated: with --update, the refs that are not as they were here; the change of one is new,
-            moved, diverged (made as lakefs:NAME) or differs (another one stays here).
+            moved, diverged (made as lakefs:NAME), moved-back (lakeFS has taken back commits; stays
+            here), rebased (as diverged; with commits on those that lakeFS has taken back) or
+            differs (another one stays here).
     """
 
     repository: str
@@ -225,8 +227,9 @@ def refs_restore(
     Without --update the repository must be empty. With it, the newer commits of lakeFS come in. A
     branch without commits of its own is fast-forwarded; its uncommitted changes stay. If lakeFS and
     lakecli both have committed to branch NAME, it stays, and that of lakeFS becomes lakefs:NAME:
-    merge it and delete it. New branches and tags are made; a tag that differs is reported and
-    stays. What lakeFS has deleted stays.
+    merge it and delete it. If lakeFS has moved a branch back, the branch stays here, and the
+    command that follows lakeFS is printed. New branches and tags are made; a tag that differs is
+    reported and stays. What lakeFS has deleted stays.
 
     Examples:
         lakecli refs-restore lakefs://demo --manifest refs.json

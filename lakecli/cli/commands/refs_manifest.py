@@ -9,6 +9,7 @@ from lakecli.cli.commands.moved_refs import UP_TO_DATE, RefUpdateJson, short
 from lakecli.cli.context import Context
 from lakecli.cli.out.records import pick
 from lakecli.errors import NotFound, PermissionDenied, UsageError
+from lakecli.repository.branch import is_shared
 from lakecli.repository.lakefs.dump import MAX_SIZE, LeftOut, Reason, RefsManifest, parse_manifest
 from lakecli.repository.lakefs.restore import ASIDE, RefState, Restored
 
@@ -65,6 +66,26 @@ def show_updates(context: Context, updated: Restored) -> list[RefUpdateJson]:
             context.out.note(f"{ref}: {before} -> {after}")
         elif each.change is RefState.DIFFERS:
             context.out.warn(f"{ref}: at {after} in lakeFS; a different one of this name stays")
+        elif each.change is RefState.MOVED_BACK:
+            context.out.warn(
+                f"{ref}: lakeFS has moved it back or elsewhere, to {after}; here it stays at "
+                f"{before}. All of its commits came from lakeFS, so nothing of lakecli's is lost "
+                "by following"
+            )
+            lease = " --force-with-lease" if is_shared(updated.repository) else ""
+            context.out.hint(
+                f"follow lakeFS: lakecli branch reset {uri}/{each.name} --to {after}{lease}"
+            )
+        elif each.change is RefState.REBASED:
+            name = each.name.removeprefix(ASIDE)
+            context.out.warn(
+                f"branch {name} has commits of its own, made on commits that lakeFS has taken "
+                f"back; that of lakeFS is {each.name}, at {after}. A merge would bring them back"
+            )
+            context.out.hint(
+                "carry your commits over one by one, the oldest first: lakecli cherry-pick "
+                f"{uri}/{short(each.own)} {uri}/{each.name}"
+            )
         else:
             name = each.name.removeprefix(ASIDE)
             context.out.warn(

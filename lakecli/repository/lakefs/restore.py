@@ -19,6 +19,9 @@ A newer dump is taken as a fetch takes the bucket, except that branches move:
   committing them finds conflicts.
 - A branch that has diverged stays. lakeFS's is made beside it, as ``lakefs:NAME``, which follows
   the next dumps. No branch of lakeFS has a colon in its name.
+- A branch whose commits all came from lakeFS, and that lakeFS has moved back, stays. It is reported
+  with the command that follows lakeFS. If commits of lakecli lie on commits that lakeFS has taken
+  back, the branch of lakeFS is made beside it, as of one that has diverged.
 - New branches and tags are made. A tag that differs is reported and stays. What the dump lacks
   stays.
 
@@ -87,6 +90,10 @@ class RefState(StrEnum):
     MOVED = "moved"
     DIVERGED = "diverged"
     """Both sides have commits of their own; the one of lakeFS has a name of its own here."""
+    MOVED_BACK = "moved-back"
+    """lakeFS has taken back commits that the branch has here, all of which came from lakeFS."""
+    REBASED = "rebased"
+    """As diverged; and lakeFS has taken back commits on which those here were made."""
     DIFFERS = "differs"
     """Another ref of this name stays here."""
 
@@ -100,6 +107,7 @@ class RefOutcome(NamedTuple):
         before: where it stood here; ``None``: it did not exist.
         after: where it stands in lakeFS.
         change: what became of it.
+        own: if it was rebased, the first commit here that lakeFS does not have.
     """
 
     kind: RefKind
@@ -107,6 +115,7 @@ class RefOutcome(NamedTuple):
     before: CommitId | None
     after: CommitId
     change: RefState
+    own: CommitId | None = None
 
 
 class Restored(NamedTuple):
@@ -421,9 +430,11 @@ class _TakingDump:
         self._first = initial_commit(repository.record.created_at).id
         self._changes = list(changes)
         self._outcomes: list[RefOutcome] = []
+        self._in_lakefs: Collection[CommitId] = ()
 
     def run(self, dump: Dump, *, kind: str) -> tuple[RefOutcome, ...]:
         """Move what has to move, in one operation; return what is not as it was here."""
+        self._in_lakefs = dump.commits.keys()
         for name, there in dump.branches.items():
             self._update_branch(name, there)
         for name, there in dump.tags.items():
@@ -436,17 +447,38 @@ class _TakingDump:
         here = self._refs.find_branch(name)
         if here is None or self._leads_to(here, there):
             self._move(name, here, there, RefState.NEW if here is None else RefState.MOVED)
+            return
+        own, base = self._split(here)
+        is_taken_back = base is not None and not is_ancestor(self._refs, base, there)
+        if is_taken_back and own is None:
+            self._report(RefKind.BRANCH, name, here, there, RefState.MOVED_BACK)
+        elif is_taken_back:
+            self._put_aside(name, there, RefState.REBASED, own)
         elif not is_ancestor(self._refs, there, here.commit_id):
-            self._put_aside(name, there)
+            self._put_aside(name, there, RefState.DIVERGED)
 
-    def _put_aside(self, name: str, there: CommitId) -> None:
+    def _split(self, here: Branch) -> tuple[CommitId | None, CommitId | None]:
+        """Return the first commit of a branch that lakeFS lacks, and the one that it was made on.
+
+        The second one is the head if lakeFS has that; there is none if it has no commit of it.
+        """
+        own: CommitId | None = None
+        commit = self._refs.find_commit(here.commit_id)
+        while commit is not None and commit.id not in self._in_lakefs:
+            own = commit.id
+            commit = self._refs.find_commit(commit.parents[0]) if commit.parents else None
+        return own, None if commit is None else commit.id
+
+    def _put_aside(
+        self, name: str, there: CommitId, change: RefState, own: CommitId | None = None
+    ) -> None:
         """Make or move the branch that has what lakeFS has on a branch that has diverged."""
         aside = ASIDE + name
         here = self._refs.find_branch(aside)
         if not is_branch_name(aside):
             self._report(RefKind.BRANCH, name, here, there, RefState.DIFFERS)
-        elif here is None or here.commit_id == there or self._leads_to(here, there):
-            self._move(aside, here, there, RefState.DIVERGED)
+        elif here is None or here.commit_id in self._in_lakefs or self._leads_to(here, there):
+            self._move(aside, here, there, change, own)
         elif not is_ancestor(self._refs, there, here.commit_id):
             self._report(RefKind.BRANCH, aside, here, there, RefState.DIFFERS)
 
@@ -456,7 +488,14 @@ class _TakingDump:
             return False
         return here.commit_id == self._first or is_ancestor(self._refs, here.commit_id, there)
 
-    def _move(self, name: str, here: Branch | None, there: CommitId, change: RefState) -> None:
+    def _move(
+        self,
+        name: str,
+        here: Branch | None,
+        there: CommitId,
+        change: RefState,
+        own: CommitId | None = None,
+    ) -> None:
         """Move or make a branch, unless it is there, or a tag has its name."""
         if here is None:
             if self._refs.find_tag(name) is not None:
@@ -466,7 +505,7 @@ class _TakingDump:
             after = Branch(name, there, token)
         else:
             after = here._replace(commit_id=there)
-        self._report(RefKind.BRANCH, name, here, there, change)
+        self._report(RefKind.BRANCH, name, here, there, change, own)
         if after == here:
             return
         if here is not None:
@@ -496,6 +535,7 @@ class _TakingDump:
         here: Branch | Tag | None,
         there: CommitId,
         change: RefState,
+        own: CommitId | None = None,
     ) -> None:
         before = None if here is None else here.commit_id
-        self._outcomes.append(RefOutcome(kind, name, before, there, change))
+        self._outcomes.append(RefOutcome(kind, name, before, there, change, own))

@@ -9,8 +9,8 @@ What the bucket lacks and this machine still has is uploaded again: ranges and m
 cache, data objects from large files that were uploaded from here and have not changed. Each object
 is verified by its digest before and after it is uploaded.
 
-The garbage collection of lakeFS deletes the objects of expired commits, and keeps the commits. So in
-a namespace that was taken over from it, objects that only earlier commits need may be missing.
+The garbage collection of lakeFS deletes the objects of expired commits, and keeps the commits. So
+in a namespace that was taken over from it, objects that only earlier commits need may be missing.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def check_references(
         repository: the repository of the trees.
         trees: those of the commits which the bucket's refs do not reach; trees of parents that are
             not among them are trusted.
+        head: the tree of the commit that the ref is to move to.
         older_than: data objects of entries made later are trusted except for a sample, since
             garbage collection spares what is that young; ``None``: none are trusted.
 

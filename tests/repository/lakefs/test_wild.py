@@ -16,11 +16,19 @@ from lakecli.fsck.check import fsck
 from lakecli.fsck.findings import FsckCounts
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.branch import reset
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.clone import clone as clone_bucket
 from lakecli.repository.commit import commit
 from lakecli.repository.download_tree import download_tree
 from lakecli.repository.lakefs.dump import LeftOut, Reason, read_dump
-from lakecli.repository.lakefs.restore import clone_from_lakefs
+from lakecli.repository.lakefs.restore import (
+    RefState,
+    Restored,
+    clone_from_lakefs,
+    update_refs,
+)
+from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push, push_all
 from lakecli.repository.reading import lakefs_checksums
 from lakecli.repository.reading.contents import read_object
@@ -284,3 +292,59 @@ def test_nothing_is_lost_by_a_dump(lake: Lake, wild: Wild) -> None:
     ours = read_dump(taken.trees, refs_dump(taken, leave_out=[Loss.NAMES]).manifest)
     theirs = read_dump(taken.trees, wild.manifest(4))
     assert (ours.commits, ours.branches, ours.tags) == theirs[:3]
+
+
+def states(updated: Restored) -> dict[str, RefState]:
+    return {each.name: each.change for each in updated.updated}
+
+
+def test_a_branch_that_lakefs_moved_back_is_reported_and_stays(lake: Lake, wild: Wild) -> None:
+    borrowed = clone(lake, wild, 1)
+    moved = wild.expected["states"]["moved_back"]
+    back = update_refs(borrowed, wild.manifest(2))
+    assert states(back) == {"dev": RefState.MOVED_BACK, "main": RefState.MOVED}
+    (outcome,) = (each for each in back.updated if each.name == "dev")
+    assert (outcome.before, outcome.after) == (moved["bad_load"], moved["now_at"])
+    assert refs_of(borrowed)[0]["dev"] == moved["bad_load"]
+    # It goes on there, and so has diverged: nothing here is lakecli's, so nothing is merged.
+    assert states(update_refs(borrowed, wild.manifest(3))) == {"dev": RefState.MOVED_BACK}
+    reset(borrowed, "dev", to=moved["now_at"])
+    assert states(update_refs(borrowed, wild.manifest(3))) == {"dev": RefState.MOVED}
+    assert update_refs(borrowed, wild.manifest(3)).updated == ()
+
+
+def test_an_older_dump_moves_nothing_back(lake: Lake, wild: Wild) -> None:
+    borrowed = clone(lake, wild, 3)
+    stage(borrowed, "main", {b"new": b"by lakecli"})
+    commit(borrowed, "main", message="mine", committer="c")
+    assert states(update_refs(borrowed, wild.manifest(2))) == {}
+
+
+def test_commits_on_what_lakefs_took_back_are_carried_over(lake: Lake, wild: Wild) -> None:
+    borrowed = clone(lake, wild, 1)
+    made = []
+    for name in (b"one", b"two"):
+        stage(borrowed, "dev", {name: name})
+        made.append(commit(borrowed, "dev", message=name.decode(), committer="c").id)
+    back = update_refs(borrowed, wild.manifest(2))
+    assert states(back) == {"lakefs:dev": RefState.REBASED, "main": RefState.MOVED}
+    assert back.updated[0].own == made[0]
+    assert refs_of(borrowed)[0]["dev"] == made[1]
+    # Without commits of its own, the branch beside it follows the next dump.
+    again = update_refs(borrowed, wild.manifest(3))
+    said = wild.expected["dumps"]["3"]["branches"]["dev"]
+    assert states(again) == {"lakefs:dev": RefState.REBASED}
+    assert refs_of(borrowed)[0]["lakefs:dev"] == said
+    for each in made:
+        cherry_pick(borrowed, each, "lakefs:dev", committer="c")
+    with open_view(borrowed, "lakefs:dev") as view:
+        paths = [path for path, _ in view.scan()]
+    assert {b"one", b"two"} <= set(paths)
+    reset(borrowed, "dev", to="lakefs:dev")
+    assert update_refs(borrowed, wild.manifest(3)).updated == ()
+
+
+def test_a_merge_of_a_branch_of_lakefs_is_no_move_back(lake: Lake, wild: Wild) -> None:
+    borrowed = clone(lake, wild, 3)
+    merge(borrowed, "waiting", "main", MergeOptions("c"))
+    assert update_refs(borrowed, wild.manifest(3)).updated == ()
