@@ -226,6 +226,7 @@ class RepositoryRecord(NamedTuple):
         range_entries: the tree parameter N, a power of two.
         region: of the bucket, if the store has regions; else ``""``.
         is_borrowed: the namespace belongs to a lakeFS, and nothing is written to it.
+        is_from_lakefs: lakeFS works in the namespace, or did; unknown of clones by old versions.
     """
 
     name: str
@@ -236,6 +237,7 @@ class RepositoryRecord(NamedTuple):
     range_entries: int
     region: str = ""
     is_borrowed: bool = False
+    is_from_lakefs: bool = False
 
 
 class ChangeType(StrEnum):

@@ -16,6 +16,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
+from lakecli.repository.lakefs.hooks import CHERRY_PICK, notify_hooks
 from lakecli.repository.reading.view import View, commit_at
 
 CHERRY_PICK_ORIGIN: Final = "cherry-pick-origin"
@@ -64,6 +65,7 @@ def cherry_pick(
         draft = Draft(tree, [head], picked.message, committer, {**picked.metadata, **origin})
         commit = attempt.move(draft)
         if commit is not None:
+            notify_hooks(repository, CHERRY_PICK, branch, tree)
             return commit
     raise kept_moving(branch)
 

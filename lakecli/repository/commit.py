@@ -20,6 +20,7 @@ from lakecli.repository.commit_attempts import (
 )
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
+from lakecli.repository.lakefs.hooks import COMMIT, notify_hooks
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.changes import iter_staged_conflicts
 from lakecli.repository.staged.partial_commit import StagedPart, copy_rest
@@ -93,6 +94,7 @@ def commit(
         left = () if only is None else copy_rest(repository, attempt.branch, only)
         made = attempt.move(draft, left=left)
         if made is not None:
+            notify_hooks(repository, COMMIT, branch, tree)
             return made
     raise kept_moving(branch)
 

@@ -17,6 +17,7 @@ from lakecli.errors import NothingToDo
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
+from lakecli.repository.lakefs.hooks import MERGE, notify_hooks
 from lakecli.repository.reading.merge_points import MergePoints, find_merge_points
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.staged.changes import check_clean
@@ -84,6 +85,7 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
             Draft(tree, parents, message, options.committer, metadata, also_counts=[points.source])
         )
         if commit is not None:
+            notify_hooks(repository, MERGE, destination, sides["source"], sides["destination"])
             return commit
     raise kept_moving(destination)
 

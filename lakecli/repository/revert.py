@@ -10,6 +10,7 @@ from lakecli.repository.cherry_pick import apply_change, parent_of
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
+from lakecli.repository.lakefs.hooks import REVERT, notify_hooks
 from lakecli.repository.reading.view import commit_at
 
 
@@ -63,5 +64,6 @@ def revert(
             )
         commit = attempt.move(Draft(tree, [head], said, committer, metadata or {}))
         if commit is not None:
+            notify_hooks(repository, REVERT, branch, tree)
             return commit
     raise kept_moving(branch)

@@ -26,6 +26,7 @@ from lakecli.imports.tree_parts import rebuild_heads
 from lakecli.repository.clone import Cloned, clone_counted, clone_known
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.dump import RefsManifest
+from lakecli.repository.lakefs.hooks import branch_with_actions
 from lakecli.repository.lakefs.restore import Restored, clone_from_lakefs, update_refs
 from lakecli.repository.reading.addresses import remember, trust_of
 from lakecli.repository.reading.outside_counts import CountedPlace, allowable, look
@@ -222,6 +223,7 @@ def _show_clone(
         lines = left_out_lines(restored.left_out)
     for line in lines if updates is None else ():
         context.out.warn(f"left out: {line}")
+    _warn_of_hooks(context, made.repository)
     context.keep(made.repository)
     context.out.emit(
         pick(
@@ -242,6 +244,20 @@ def _show_clone(
             f"commits: {made.commits}",
             f"default branch: {record.default_branch}",
         ],
+    )
+
+
+def _warn_of_hooks(context: Context, repository: Repository) -> None:
+    """Say that the hooks of lakeFS, if there are some, do not run any more."""
+    found = branch_with_actions(repository)
+    if found is None:
+        return
+    branch, files = found
+    events = sorted({event for each in files for event in each.events or ("unknown",)})
+    context.out.warn(
+        f"hooks of lakeFS are not run by lakecli, so nothing of them guards a branch: "
+        f"{', '.join(one_line(each.path) for each in files)} on {branch} "
+        f"({one_line(', '.join(events))}); see: lakecli help lakefs"
     )
 
 

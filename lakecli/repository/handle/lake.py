@@ -287,6 +287,7 @@ def record_fields(record: RepositoryRecord) -> dict[str, object]:
         "range_entries": record.range_entries,
         "region": record.region,
         **({"is_borrowed": True} if record.is_borrowed else {}),
+        **({"is_from_lakefs": True} if record.is_from_lakefs else {}),
     }
 
 
@@ -301,6 +302,7 @@ def record_of(fields: Mapping[str, Any]) -> RepositoryRecord:
         range_entries=fields["range_entries"],
         region=fields["region"],
         is_borrowed=fields.get("is_borrowed", False),
+        is_from_lakefs=fields.get("is_from_lakefs", False),
     )
 
 

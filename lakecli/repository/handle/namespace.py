@@ -115,6 +115,7 @@ class Description(NamedTuple):
         created_at: when it was created, by the clock of that machine.
         needs_read: features needed to read it; this version supports none of them.
         needs_write: features needed to write to it; this version supports none of them.
+        is_from_lakefs: whether it was taken over from lakeFS.
     """
 
     uuid: RepositoryUuid
@@ -123,6 +124,7 @@ class Description(NamedTuple):
     created_at: datetime
     needs_read: tuple[str, ...]
     needs_write: tuple[str, ...]
+    is_from_lakefs: bool = False
 
 
 def _document(record: RepositoryRecord, more: Mapping[str, object] | None = None) -> bytes:
@@ -174,7 +176,11 @@ def origin_of(store: ObjectStore) -> Mapping[str, object] | None:
     Raises:
         IntegrityError: its ``repository.json`` cannot be understood.
     """
-    origin = (_read(store) or {}).get("origin")
+    return _origin_in(_read(store) or {})
+
+
+def _origin_in(fields: Mapping[str, object]) -> Mapping[str, object] | None:
+    origin = fields.get("origin")
     return origin if isinstance(origin, dict) and origin.get("system") == LAKEFS else None
 
 
@@ -202,6 +208,7 @@ def describe(store: ObjectStore) -> Description | None:
         created_at=fields["created"],
         needs_read=tuple(fields["needs_read"]),
         needs_write=tuple(fields["needs_write"]),
+        is_from_lakefs=_origin_in(found) is not None,
     )
 
 
@@ -377,6 +384,7 @@ def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, 
         created_at=description.created_at,
         range_entries=description.range_entries,
         region=region,
+        is_from_lakefs=description.is_from_lakefs,
     )
 
 

@@ -5,6 +5,7 @@
     dump           reads a dump, by the manifest that names its three lists, and verifies it;
                    what the tables of ranges, metaranges and dumps hold
     restore        makes a repository of a dump, and brings newer dumps into it
+    hooks          hooks that lakeFS ran
     kept_dumps     which dumps garbage collection keeps; namespaces taken over from lakeFS
 
 A dump is three trees in the storage namespace: the commits, branches and tags of a repository as

@@ -193,6 +193,7 @@ def clone_from_lakefs(
         default_branch=_default_branch(dump, default_branch or manifest.default_branch),
         created_at=dump.created_at or record.created_at,
         is_borrowed=not take_over,
+        is_from_lakefs=True,
     )
     if take_over:
         record = _claim(lake, store, record, manifest)
@@ -478,7 +479,7 @@ class _TakingDump:
         if not is_branch_name(aside):
             self._report(RefKind.BRANCH, name, here, there, RefState.DIFFERS)
         elif here is None or here.commit_id in self._in_lakefs or self._leads_to(here, there):
-            self._move(aside, here, there, change, own)
+            self._move(aside, here, there, change, own=own)
         elif not is_ancestor(self._refs, there, here.commit_id):
             self._report(RefKind.BRANCH, aside, here, there, RefState.DIFFERS)
 
@@ -494,6 +495,7 @@ class _TakingDump:
         here: Branch | None,
         there: CommitId,
         change: RefState,
+        *,
         own: CommitId | None = None,
     ) -> None:
         """Move or make a branch, unless it is there, or a tag has its name."""
@@ -505,7 +507,7 @@ class _TakingDump:
             after = Branch(name, there, token)
         else:
             after = here._replace(commit_id=there)
-        self._report(RefKind.BRANCH, name, here, there, change, own)
+        self._report(RefKind.BRANCH, name, here, there, change, own=own)
         if after == here:
             return
         if here is not None:
@@ -535,6 +537,7 @@ class _TakingDump:
         here: Branch | Tag | None,
         there: CommitId,
         change: RefState,
+        *,
         own: CommitId | None = None,
     ) -> None:
         before = None if here is None else here.commit_id

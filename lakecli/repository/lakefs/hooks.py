@@ -1,0 +1,145 @@
+"""The hooks that a lakeFS server ran, and that lakecli does not run: whoever relied on one is told.
+
+Hooks are defined by action files, which are committed below ``_lakefs_actions/``. lakeFS reads them
+from the source of a merge, and from what is about to be committed::
+
+    on:
+      pre-merge:
+        branches: [main]
+
+Only repositories that came from lakeFS are looked at, so that others pay nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from lakecli.base.model import MetarangeId
+from lakecli.base.parsing import Unparsable, parse_yaml
+from lakecli.committed.scan import scan
+from lakecli.committed.values import decode_entry
+from lakecli.errors import LakeError
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.reading.contents import read_object
+
+ACTIONS: Final = "_lakefs_actions/"
+
+MAX_FILES: Final = 16
+"""Action files of one tree that are read."""
+
+MAX_BRANCHES: Final = 16
+"""Branches that are looked at until one has action files."""
+
+MAX_SIZE: Final = 64 << 10
+MERGE: Final = ("pre-merge", "post-merge")
+COMMIT: Final = ("prepare-commit", "pre-commit", "post-commit")
+CHERRY_PICK: Final = ("pre-cherry-pick", "post-cherry-pick")
+REVERT: Final = ("pre-revert", "post-revert")
+
+
+class ActionFile(NamedTuple):
+    """One action file.
+
+    Attributes:
+        path: its path.
+        events: patterns of the branches that each event is about; none: all. ``None`` if the file
+            cannot be read.
+    """
+
+    path: str
+    events: Mapping[str, tuple[str, ...]] | None
+
+    def concerns(self, events: Iterable[str], branch: str) -> bool:
+        """Return whether lakeFS may have run a hook for one of some events of a branch.
+
+        Patterns are not matched: one with a wildcard counts.
+        """
+        if self.events is None:
+            return True
+        named = [self.events[each] for each in events if each in self.events]
+        return any(
+            not patterns or any(each == branch or set(each) & set("*?[{!") for each in patterns)
+            for patterns in named
+        )
+
+
+def action_files(repository: Repository, *trees: MetarangeId) -> list[ActionFile]:
+    """Return the action files of some trees, each once, and `MAX_FILES` of a tree at most."""
+    found: dict[tuple[bytes, bytes], None] = {}
+    for tree in trees:
+        below = scan(repository.trees, tree, prefix=ACTIONS.encode())
+        found |= dict.fromkeys(islice(below, MAX_FILES))
+    return [
+        ActionFile(path.decode(errors="replace"), _events(repository, value))
+        for path, value in found
+        if path.endswith((b".yaml", b".yml"))
+    ]
+
+
+def _events(repository: Repository, value: bytes) -> dict[str, tuple[str, ...]] | None:
+    try:
+        entry = decode_entry(value)
+        if entry.size > MAX_SIZE:
+            return None
+        text = b"".join(read_object(repository, entry)).decode()
+        events = parse_yaml(text).get("on")
+    except (LakeError, Unparsable, UnicodeDecodeError):
+        return None
+    return {str(name): tuple(_patterns(each)) for name, each in _fields(events).items()}
+
+
+def _fields(found: Any) -> Mapping[Any, Any]:  # noqa: ANN401 - whatever YAML can be
+    return found if isinstance(found, dict) else {}
+
+
+def _patterns(event: Any) -> Iterator[str]:  # noqa: ANN401 - as above
+    branches = _fields(event).get("branches")
+    yield from (str(each) for each in branches) if isinstance(branches, list) else ()
+
+
+def notify_hooks(
+    repository: Repository, events: Iterable[str], branch: str, *trees: MetarangeId
+) -> None:
+    """Leave a notice if lakeFS would have run hooks for what was done to a branch.
+
+    Args:
+        repository: the repository of the branch.
+        events: the names of the events, in lakeFS.
+        branch: the name of the branch.
+        trees: where lakeFS would have looked for action files.
+    """
+    if not repository.record.is_from_lakefs:
+        return
+    with suppress(LakeError):  # whatever is damaged, is reported by who needs it
+        files = action_files(repository, *trees)
+        found = sorted({each.path for each in files if each.concerns(events, branch)})
+        if found:
+            repository.notify(
+                Notice(
+                    f"lakeFS ran hooks here, which lakecli does not run: {', '.join(found)}",
+                    hint="run the checks yourself; see: lakecli help lakefs",
+                )
+            )
+
+
+def branch_with_actions(repository: Repository) -> tuple[str, list[ActionFile]] | None:
+    """Return a branch with action files, the default one if it has some, and these files."""
+    if not repository.record.is_from_lakefs:
+        return None
+    default = repository.record.default_branch
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        branches = sorted(refs.iter_branches(), key=lambda each: each.name != default)
+        trees: dict[MetarangeId, str] = {}
+        for each in branches:
+            if len(trees) < MAX_BRANCHES and (commit := refs.find_commit(each.commit_id)):
+                trees.setdefault(commit.metarange_id, each.name)
+    for tree, name in trees.items():
+        with suppress(LakeError):
+            if files := action_files(repository, tree):
+                return name, files
+    return None
