@@ -169,12 +169,16 @@ class StoreLocation(NamedTuple):
         """Return the storage namespace, opened once per process."""
         return open_by_uri(self.uri, region=self.region, account=self.account)
 
+    def trust(self) -> Trust:
+        """Return what may be read outside the namespace."""
+        return Trust(self.name, self.uri, self.allowed)
+
     @lru_cache(maxsize=16)  # noqa: B019
     def addresses(self) -> Resolver:
         """Return the resolver of entries' addresses, created once per process."""
         return Resolver(
             self.store(),
-            Trust(self.name, self.uri, self.allowed),
+            self.trust(),
             open_store=lambda uri, region: open_by_uri(uri, region=region, account=self.account),
             find_region=partial(prepare_namespace, account=self.account),
             region=self.region,

@@ -45,6 +45,7 @@ from lakecli.remote.ref_records import InvalidRecord
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import origin_of, owner_of
+from lakecli.repository.reading.addresses import Trust, trust_of
 from lakecli.repository.reading.contents import BATCH, Recorded, ask_all
 from lakecli.repository.reading.outside_counts import count_place, place_of_address
 from lakecli.repository.stored_objects import MISSING, DataIndex
@@ -360,8 +361,7 @@ class _Checker:
         self._counts.entries += 1
         if "://" in address:
             self._counts.external += 1
-            namespace = self._repository.record.storage_namespace
-            count_place(self._counts.places, place_of_address(namespace, address))
+            count_place(self._counts.places, place_of_address(self._trust, address))
             if self._reads_external is not None:
                 self._external.append((entry, name, commit_id))
                 if len(self._external) >= BATCH:
@@ -378,6 +378,10 @@ class _Checker:
             yield from self.report(
                 Finding("data", address, what, entry.path, name, commit_id, entry.size)
             )
+
+    @cached_property
+    def _trust(self) -> Trust:
+        return trust_of(self._repository)
 
     def _is_collected(self, address: str, commit_id: CommitId | None) -> bool:
         """Count a missing object that no branch, tag or staged change needs, where lakeFS worked.

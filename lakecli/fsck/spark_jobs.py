@@ -167,6 +167,7 @@ def _check(
     """Return the distinct references of a range, and its counts."""
     entries = 0
     places: dict[str, int] = {}
+    trust = checking.location.trust()
     is_sound = True
     found: set[tuple[bytes, int]] = set()
     for item in check_range(trees, record):
@@ -176,7 +177,7 @@ def _check(
         entries += 1
         address = item.physical_address
         if "://" in address:
-            count_place(places, place_of_address(checking.location.uri, address))
+            count_place(places, place_of_address(trust, address))
             continue
         named = reference(address, item.size)
         if named is not None:

@@ -171,6 +171,10 @@ def import_(
     directory with a name that Git, lakecli or the system itself uses, such as .git,
     .lakefs_ref.yaml and .DS_Store, are left out and reported.
 
+    If the source has not changed since the last import, there is nothing to import: nothing is
+    committed, and the exit code is 11. In a script, `|| [ $? = 11 ]` after the command lets that
+    pass; --allow-empty-commit makes a commit.
+
     Examples:
         lakecli import --from s3://bucket/raw/ --to lakefs://demo/main/raw/
         lakecli import --from ./export --to lakefs://demo/main/export --dry-run

@@ -350,7 +350,7 @@ class Trust(NamedTuple):
             return
         check_host(bucket)
         if not _covers(self.namespace, bucket, key) and self.narrowest(bucket, key) is None:
-            raise self.refusal(place_of(self.namespace, bucket, key))
+            raise self.refusal(self.place_to_allow(bucket, key))
 
     def narrowest(self, bucket: str, key: str) -> str | None:
         """Return the longest of the allowed places that contain an object, or ``None``.
@@ -365,6 +365,23 @@ class Trust(NamedTuple):
             uri = f"{bucket}/{key}"
             found = [each for each in self.allowed if _covers(each, bucket, key) or each == uri]
         return max(found, key=len, default=None)
+
+    def place_to_allow(self, bucket: str, key: str) -> str:
+        """Return the place that contains an object and is allowed, or has to be before it is read.
+
+        In another bucket than that of the namespace, the latter is the first directory of the key.
+
+        Args:
+            bucket: URI of the bucket, container or directory, normalised.
+            key: of the object in it.
+        """
+        if is_local(bucket):
+            return bucket
+        if (allowed := self.narrowest(bucket, key)) is not None:
+            return allowed
+        place, (first, slash, _) = place_of(self.namespace, bucket, key), key.partition("/")
+        is_whole = place == bucket and slash and first not in {"", ".", ".."}
+        return f"{bucket}/{first}" if is_whole else place
 
     def _check_file(self, directory: str, name: str) -> None:
         if not is_local(self.namespace):

@@ -12,7 +12,6 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import (
     Trust,
     is_outside,
-    place_of,
     split_address,
     split_pin,
     trust_of,
@@ -56,10 +55,10 @@ class Outside(NamedTuple):
     ranges: int
 
 
-def place_of_address(namespace: str, address: str) -> str:
-    """Return the place of an address that is a full URI; see `place_of`."""
+def place_of_address(trust: Trust, address: str) -> str:
+    """Return the place of an address that is a full URI; see `Trust.place_to_allow`."""
     try:
-        return place_of(namespace, *split_address(split_pin(address).uri))
+        return trust.place_to_allow(*split_address(split_pin(address).uri))
     except UsageError:
         return NO_STORE
 
@@ -105,12 +104,12 @@ def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
     records, _ = check_metarange(repository.trees, commit.metarange_id)
     step = max(1, -(-len(records) // ranges))
     counts: dict[str, int] = {}
+    trust = trust_of(repository)
     chosen = records[::step]
     for record in chosen:
         for item in check_range(repository.trees, record):
             if not isinstance(item, Problem) and is_outside(item.physical_address):
-                namespace = repository.record.storage_namespace
-                count_place(counts, place_of_address(namespace, item.physical_address))
+                count_place(counts, place_of_address(trust, item.physical_address))
     return Outside(places_in(repository, counts), len(chosen), len(records))
 
 
