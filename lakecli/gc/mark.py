@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from lakecli.base.layout import DATA, LAKEFS_MARKER, SSTABLES, sstable_key
@@ -255,7 +255,8 @@ class Reach:
                 found = list_part(OpenStore(work.store), part._replace(keys=True))
                 keys = dict(zip(split(found.records), found.keys, strict=True))
                 key = keys.get(next(split(listed.records)), DATA)
-                raise LakeFsAhead(work, key, datetime.fromtimestamp(part.until, UTC))
+                assert part.last_dump is not None  # else none is later
+                raise LakeFsAhead(work, key, part.last_dump)
 
     def _count(self, read: TablesRead) -> None:
         """Count tables that are missing or that lakecli did not write."""

@@ -29,6 +29,7 @@ from lakecli.remote.refs import iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.kept_dumps import (
     CLOCKS,
+    LastDump,
     TakenOver,
     written_at,
 )
@@ -96,7 +97,7 @@ class Work(NamedTuple):
     times: Times
     rules: Rules | None
     taken: TakenOver | None
-    last_dump: datetime | None
+    last_dump: LastDump | None
     known: KnownRefs
     seen: ObservedState
     progress: Progress = NO_PROGRESS
@@ -258,10 +259,14 @@ class LakeFsWrites(SharedNamespace):
 class LakeFsAhead(SharedNamespace):
     """lakeFS has written to a namespace since the last refs dump, so its commits are unknown."""
 
-    def __init__(self, work: Work, key: str, since: datetime) -> None:
+    def __init__(self, work: Work, key: str, last: LastDump) -> None:
+        since = "since the last refs dump that lakecli wrote or restored, of "
+        since += f"{last.at:%Y-%m-%dT%H:%M:%SZ}: {key}"
+        uri = work.store.uri
         super().__init__(
-            f"lakeFS has written to {work.store.uri} since the last refs dump that "
-            f"lakecli wrote or restored, of {since:%Y-%m-%dT%H:%M:%SZ}: {key}",
+            f"the dates in {uri} are those of a copy, so lakeFS may have written there {since}"
+            if last.is_copy
+            else f"lakeFS has written to {uri} {since}",
             hint="bring its commits into this repository by a new dump of lakeFS: "
             "lakectl refs-dump "
             f"lakefs://REPOSITORY | lakecli refs-restore --update {work.repository.uri}",

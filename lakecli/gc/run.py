@@ -87,7 +87,7 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_readable, check_writable
 from lakecli.repository.journal import bucket_state
-from lakecli.repository.lakefs.kept_dumps import confirm_stopped, find_take_over, last_dump_at
+from lakecli.repository.lakefs.kept_dumps import confirm_stopped, find_last_dump, find_take_over
 from lakecli.settings.keys import check_grace
 from lakecli.stores.capabilities import DeletesMatching, UploadId, clear_temporaries, uploads_of
 from lakecli.stores.contract import Version
@@ -226,7 +226,7 @@ def _begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
         if taken is None:
             raise NotTakenOver(repository.uri)
         taken = taken._replace(stopped_at=now)
-    last_dump = None if taken is None else last_dump_at(store, taken.dump)
+    last_dump = None if taken is None else find_last_dump(store, taken.dump)
     seen = gc_protocol.look(store)
     # Nothing younger than this machine's grace period is garbage, whatever the state says.
     begun = seen.state.phase is not Phase.IDLE

@@ -22,7 +22,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain, islice
-from math import inf
 from typing import Final, NamedTuple, TypeVar
 
 from lakecli.base.identity import h
@@ -42,7 +41,7 @@ from lakecli.engine.scratch import Kept, Scratch
 from lakecli.errors import IntegrityError
 from lakecli.gc.policy import LakeFsAhead, Work, check_not_newer
 from lakecli.gc.state import DIGEST
-from lakecli.repository.lakefs.kept_dumps import LAKEFS_DIGITS, written_at
+from lakecli.repository.lakefs.kept_dumps import LAKEFS_DIGITS, LastDump, written_at
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import (
@@ -111,14 +110,14 @@ class LakeFsPart(NamedTuple):
         name: the name of its list of condemned objects.
         before: unix seconds; objects that are not older are only counted.
         keys: whether to return the keys and versions of the old objects.
-        until: unix seconds; of younger objects, only the number is returned.
+        last_dump: of objects that lakeFS wrote later, only the number is returned.
         is_later: return the younger ones as `records`, and no others.
     """
 
     name: str
     before: float
     keys: bool = False
-    until: float = inf
+    last_dump: LastDump | None = None
     is_later: bool = False
 
 
@@ -200,8 +199,7 @@ def part_named(work: Work, name: str, *, keys: bool = False) -> ListingPart:
     before = work.times.cutoff.timestamp()
     if kind_of_part(name) == "data":
         return DataPart(DATA if name == "all" else f"{DATA}{name}/", before, keys)
-    until = inf if work.last_dump is None else work.last_dump.timestamp()
-    return LakeFsPart(name, before, keys, until)
+    return LakeFsPart(name, before, keys, work.last_dump)
 
 
 def kind_of_part(name: str) -> str:
@@ -256,10 +254,11 @@ def _list_lakefs(store: ObjectStore, part: LakeFsPart) -> PartListing:
         at = written_at(name)
         if at is not None and at > newest[1]:
             newest = info.key, at
-        digest, at_bucket = h(name.encode("ascii")), info.modified_at.timestamp()
-        is_later = at_bucket > part.until
+        digest, at_bucket = h(name.encode("ascii")), info.modified_at
+        is_later = part.last_dump is not None and part.last_dump.is_before(at_bucket, at)
         later += is_later
-        is_wanted = is_later if part.is_later else at_bucket < part.before and not is_later
+        is_old = at_bucket.timestamp() < part.before
+        is_wanted = is_later if part.is_later else is_old and not is_later
         if digest not in names and is_wanted:
             old[digest] = info
         names.add(digest)
@@ -500,7 +499,8 @@ def kinds_of(
                 key, at = SSTABLES + each.id, tables[each.id].modified_at
                 check_not_newer(work, key, at, lakefs.stopped_at)
                 dumped = work.last_dump
-                if dumped is not None and at > dumped and each.id not in renewed:
+                is_later = dumped is not None and dumped.is_before(at, None)
+                if dumped is not None and is_later and each.id not in renewed:
                     raise LakeFsAhead(work, key, dumped)
             elif not each.ours:
                 continue

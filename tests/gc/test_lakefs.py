@@ -61,8 +61,10 @@ from lakecli.repository.lakefs.kept_dumps import (
     DUMPS,
     LAKEFS_DIGITS,
     STOPPED,
+    LastDump,
     LostDump,
     confirm_stopped,
+    recorded_times,
     written_at,
 )
 from lakecli.repository.lakefs.restore import clone_from_lakefs, update_refs
@@ -124,7 +126,12 @@ class Taken:
             (info.key for info in on_disk.list()),
             key=lambda key: (key.startswith("_lakecli/"), key in lists),
         ):  # lakeFS wrote its dump last, and lakecli took over then
-            self.store.put(key, on_disk.get(key), ANY)
+            data = on_disk.get(key)
+            if key == REPOSITORY:
+                fields = json.loads(data)
+                fields["origin"] |= recorded_times(self.time.now, self.time.now)
+                data = json.dumps(fields).encode()
+            self.store.put(key, data, ANY)
         self.clones = tuple(
             through(
                 each,
@@ -138,6 +145,13 @@ class Taken:
 
     def close(self) -> None:
         self._stack.close()
+
+    def copy(self, at: datetime) -> None:
+        """Give all objects the date of a copy, or of a backup that was restored."""
+        now, self.time.now = self.time.now, at
+        for key in sorted(self.listed()):
+            self.store.put(key, self.store.get(key), ANY)
+        self.time.now = now
 
     def listed(self, prefix: str = "") -> set[str]:
         return {info.key for info in self.store.list(prefix)}
@@ -474,6 +488,88 @@ def test_what_lakefs_writes_after_the_last_dump_is_never_garbage(taken: Taken) -
     assert not {table, STAGED} & taken.listed()
 
 
+@pytest.mark.parametrize("days", [-60, 20])
+@pytest.mark.parametrize("kind", ["object", "table"])
+def test_in_a_copy_what_lakefs_wrote_after_the_last_dump_is_told_by_its_name(
+    taken: Taken, days: int, kind: str
+) -> None:
+    ada, ben = taken.clones
+    collect_tables(taken)
+    refs_dump(ada)
+    taken.time.pass_by(timedelta(seconds=10))
+    written = f"data/{'0' * 20}/{xid(taken.time.now)}"
+    if kind == "table":
+        written = SSTABLES + "cd" * 32
+    some = next(key for key, data in _objects().items() if b"ranges" in data)
+    taken.store.put(written, taken.store.get(some), ANY)
+    dumped = taken.time.now
+    taken.time.pass_by(2 * MONTH)
+    taken.copy(dumped + days * DAY)
+    with pytest.raises(LakeFsAhead, match="those of a copy") as caught:
+        taken.collect(ben, lakefs_stopped=True)
+    assert written in str(caught.value)
+    # The hint's other way: lakeFS has nothing that is needed.
+    refs_dump(ada)
+    taken.time.pass_by(2 * MONTH)
+    taken.collect_all(ben, lakefs_stopped=True)
+    assert not {written, STAGED} & taken.listed()
+    assert list(fsck(ben, hash_data=True)) == []
+
+
+def collect_tables(taken: Taken) -> None:
+    """Delete the tables of lakeFS that nothing needs: in a copy, nothing tells when they came."""
+    taken.time.pass_by(2 * MONTH)
+    taken.collect_all(lakefs_stopped=True)
+    assert STAGED not in taken.listed()
+    taken.store.put(STAGED, b"staged", ANY)
+
+
+def test_in_a_copy_garbage_of_lakefs_is_told_by_its_name(taken: Taken) -> None:
+    ada, ben = taken.clones
+    collect_tables(taken)
+    refs_dump(ada)
+    taken.time.pass_by(2 * MONTH)
+    taken.copy(taken.time.now - MONTH)
+    taken.collect_all(ben, lakefs_stopped=True)
+    assert STAGED not in taken.listed()
+
+
+def test_in_a_copy_tables_that_nothing_needs_stop_the_collection(taken: Taken) -> None:
+    taken.time.pass_by(2 * MONTH)
+    taken.copy(taken.time.now - MONTH)
+    with pytest.raises(LakeFsAhead, match="those of a copy"):
+        taken.collect(lakefs_stopped=True)
+
+
+AT = datetime(2027, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("dump", "modified", "named", "is_later"),
+    [
+        (LastDump(AT), -HOUR, -HOUR, False),
+        (LastDump(AT), HOUR, -HOUR, True),
+        (LastDump(AT), -HOUR, 2 * HOUR, True),  # redated
+        (LastDump(AT), -HOUR, HOUR / 2, False),  # the clocks differ
+        (LastDump(AT), -HOUR, None, False),
+        (LastDump(AT), HOUR, None, True),
+        (LastDump(AT), -HOUR, -2 * MONTH, False),  # renewed, and known to be older
+        (LastDump(AT), -HOUR, -HOUR / 2, False),
+        (LastDump(AT, is_known=False), -HOUR, -2 * HOUR, False),
+        (LastDump(AT, is_known=False), -HOUR, -2 * MONTH, True),  # may be a copy
+        (LastDump(AT, is_copy=True), -MONTH, -HOUR / 2, True),
+        (LastDump(AT, is_copy=True), MONTH, -2 * HOUR, False),
+        (LastDump(AT, is_copy=True), -MONTH, None, True),
+    ],
+)
+def test_what_is_later_than_the_last_dump(
+    dump: LastDump, modified: timedelta, named: timedelta | None, is_later: object
+) -> None:
+    at = None if named is None else AT + named
+    assert dump.is_before(AT + modified, at) is is_later
+
+
 def test_a_dump_that_comes_in_again_lets_garbage_of_lakefs_go(taken: Taken) -> None:
     ada, ben = taken.clones
     server = LakeFs(ada.trees, refs_dump(ada).manifest)
@@ -660,7 +756,7 @@ def test_a_large_namespace_is_listed_from_the_first_server_to_two_days_ahead(
     work: Any = SimpleNamespace(
         store=store,
         times=times,
-        last_dump=now - DAY,
+        last_dump=LastDump(now - DAY),
         lakefs=SimpleNamespace(old_layout=True),
     )
     for key in (b"1", b"2"):
@@ -672,8 +768,8 @@ def test_a_large_namespace_is_listed_from_the_first_server_to_two_days_ahead(
     assert [part.name for part in parts] == [LAKEFS_PART + each for each in everything]
     assert old.name == f"{LAKEFS_PART}outside"
     assert {part.before for part in (*parts, old)} == {times.cutoff.timestamp()}
-    times_until = {part.until for part in (*parts, old) if isinstance(part, LakeFsPart)}
-    assert times_until == {(now - DAY).timestamp()}
+    dumps = {part.last_dump for part in (*parts, old) if isinstance(part, LakeFsPart)}
+    assert dumps == {LastDump(now - DAY)}
     recent = [LAKEFS_PART + each for each in _names_between(times.cutoff - 2 * DAY, now + 2 * DAY)]
     assert [part.name for part in recent_lakefs_parts(work)] == recent
 

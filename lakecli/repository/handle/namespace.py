@@ -273,7 +273,8 @@ def take_over(store: ObjectStore, record: RepositoryRecord, origin: Mapping[str,
     Args:
         store: the namespace.
         record: the repository.
-        origin: the IDs of the refs dump that the repository was made of, kept in the claim.
+        origin: the IDs and times of the refs dump that the repository was made of, kept in the
+            claim.
 
     Raises:
         NamespaceTaken: another repository of lakecli has it.

@@ -4,13 +4,18 @@
 
     _lakecli/gc/dumps/<id>   of a dump that `refs_dump` wrote: {"format": 1,
                              "commits_meta_range_id": …, and those of tags and branches}
-                             of one that lakeFS wrote and that came in: "system": "lakefs", too
+                             of one that lakeFS wrote and that came in: "system": "lakefs", too;
+                             "made_at" and "recorded_at": times by the bucket's clock
 
 A dump counts as a root of garbage collection for `KEPT_FOR` after the date of its record, by the
 bucket's clock: its own tables stay, and everything that its commits refer to. A record never
 changes: the same dump, written again, has another one. So a record that is expired stays expired,
-and a sweep may delete it while a dump is being written. The newest record stays, since its date
+and a sweep may delete it while a dump is being written. The newest record stays, since its time
 counts: what lakeFS wrote after the last dump is in no dump that lakecli knows.
+
+In a copy of a bucket, or one that was restored from a backup, the dates of objects are those of the
+copy. So a record has its times in its text, too, and what lakeFS wrote is told by the time in its
+name (`LastDump`). Records of old versions lack them.
 
 The manifest that a lakeFS server left in the namespace is a root as long as it lies there.
 
@@ -21,7 +26,7 @@ lakecli's, and whether somebody has confirmed that lakeFS has stopped.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -29,8 +34,9 @@ from typing import Final, NamedTuple
 from lakecli.base.ids import MetarangeId
 from lakecli.base.layout import GC, LEGACY_LAKEFS_MARKER, REPOSITORY, sstable_key
 from lakecli.base.parsing import Unparsable, parse_json_object
-from lakecli.base.validation import Invalid, Record, boolean, optional, text_that, whole
+from lakecli.base.validation import Invalid, Record, boolean, moment, optional, text_that, whole
 from lakecli.errors import IntegrityError, UsageError
+from lakecli.remote.gc_protocol import store_now
 from lakecli.repository.handle.namespace import origin_of
 from lakecli.repository.lakefs.dump import (
     MANIFEST_KEY,
@@ -62,6 +68,7 @@ _RECORD: Final = Record(
         "system": optional(text_that(_LAKEFS.__eq__, "the name of a system"), ""),
     }
 )
+_TIMES: Final = Record({name: optional(moment, None) for name in ("made_at", "recorded_at")})
 
 
 class KeptDump(NamedTuple):
@@ -71,12 +78,16 @@ class KeptDump(NamedTuple):
         key: of the object whose date counts.
         since: that date, by the bucket's clock.
         by_lakefs: whether lakeFS wrote it, at some time before that date.
+        made_at: when it was made, as its record says; ``None``: the record is of an old version.
+        is_copy: whether the record is of another date than it says.
     """
 
     key: str
     manifest: RefsManifest
     since: datetime
     by_lakefs: bool = False
+    made_at: datetime | None = None
+    is_copy: bool = False
 
     @property
     def lists(self) -> tuple[MetarangeId, ...]:
@@ -115,7 +126,11 @@ class LostDump(IntegrityError):
 
 
 def keep_dump(
-    store: ObjectStore, manifest: RefsManifest, record_id: str, *, by_lakefs: bool = False
+    store: ObjectStore,
+    manifest: RefsManifest,
+    record_id: str,
+    *,
+    lakefs_made_at: datetime | None = None,
 ) -> KeptDump:
     """Record a dump whose tables are in the namespace and claimed.
 
@@ -123,13 +138,21 @@ def keep_dump(
         store: the namespace.
         manifest: of the dump.
         record_id: a new random ID.
-        by_lakefs: whether lakeFS wrote it, and it came in; otherwise it goes out.
+        lakefs_made_at: when lakeFS made it, if it came in; ``None``: it goes out.
     """
     key = DUMPS + record_id
+    by_lakefs, now = lakefs_made_at is not None, store_now(store)
+    made_at = lakefs_made_at or now
     system = {"system": _LAKEFS} if by_lakefs else {}
-    fields = {"format": _FORMAT, **system, **manifest_fields(manifest)}
+    times = recorded_times(made_at, now)
+    fields = {"format": _FORMAT, **system, **times, **manifest_fields(manifest)}
     store.put(key, json.dumps(fields, indent=2).encode("ascii") + b"\n", ABSENT)
-    return KeptDump(key, manifest, store.head(key).modified_at, by_lakefs)
+    return KeptDump(key, manifest, store.head(key).modified_at, by_lakefs, made_at)
+
+
+def recorded_times(made_at: datetime, now: datetime) -> dict[str, str]:
+    """Return the fields of a record of a dump that say when it was made, and recorded."""
+    return {"made_at": made_at.isoformat(), "recorded_at": now.isoformat()}
 
 
 def iter_kept(store: ObjectStore, now: datetime) -> Iterator[KeptDump]:
@@ -150,12 +173,25 @@ def _read(store: ObjectStore, infos: Iterable[ObjectInfo]) -> Iterator[KeptDump]
         try:
             found = parse_json_object(get_bounded(store, info.key, MAX_SIZE), max_size=MAX_SIZE)
             by_lakefs = _RECORD.read(found)["system"] == _LAKEFS
-            manifest = read_lists(found)
+            manifest, times = read_lists(found), _TIMES.read(found)
         except (TooLarge, Unparsable, Invalid) as error:
             raise BadRecord(info.key, str(error)) from None
         except ObjectNotFound:
             continue  # deleted since the listing
-        yield KeptDump(info.key, manifest, info.modified_at, by_lakefs)
+        yield _kept(info, manifest, times, by_lakefs=by_lakefs)
+
+
+def _kept(
+    info: ObjectInfo,
+    manifest: RefsManifest,
+    times: Mapping[str, datetime | None],
+    *,
+    by_lakefs: bool,
+) -> KeptDump:
+    """Return the dump of a record with these times."""
+    recorded_at = times["recorded_at"]
+    is_copy = recorded_at is not None and abs(info.modified_at - recorded_at) > _UPLOAD
+    return KeptDump(info.key, manifest, info.modified_at, by_lakefs, times["made_at"], is_copy)
 
 
 def iter_expired_records(store: ObjectStore, now: datetime) -> Iterator[ObjectInfo]:
@@ -180,7 +216,37 @@ def find_left(store: ObjectStore) -> KeptDump | None:
         raise BadRecord(MANIFEST_KEY, error.message) from None
 
 
-def last_dump_at(store: ObjectStore, first: KeptDump) -> datetime:
+class LastDump(NamedTuple):
+    """When the last dump was made that went out of a namespace or came in.
+
+    Attributes:
+        at: that time.
+        is_known: whether the record of the dump says so; else its date does.
+        is_copy: whether the bucket was copied since, so that dates are not those of writing.
+    """
+
+    at: datetime
+    is_known: bool = True
+    is_copy: bool = False
+
+    def is_before(self, modified_at: datetime, named_at: datetime | None) -> bool:
+        """Return whether lakeFS wrote an object later, or may have.
+
+        Args:
+            modified_at: the date of the object.
+            named_at: when lakeFS named it, by its server's clock; ``None``: its name has no time.
+        """
+        if named_at is None:
+            return self.is_copy or modified_at > self.at
+        if self.is_copy:
+            return named_at > self.at - CLOCKS
+        if modified_at > self.at or named_at > self.at + CLOCKS:
+            return True
+        is_redated = abs(modified_at - named_at) > _UPLOAD
+        return is_redated and (not self.is_known or named_at > self.at - CLOCKS)
+
+
+def find_last_dump(store: ObjectStore, first: KeptDump) -> LastDump:
     """Return when the last dump was made that went out of a namespace or came in.
 
     Args:
@@ -190,8 +256,21 @@ def last_dump_at(store: ObjectStore, first: KeptDump) -> datetime:
     Raises:
         BadRecord: the record of a dump is not valid.
     """
-    left = find_left(store)
-    return max(_made_at(store, each, left) for each in (first, *_read(store, store.list(DUMPS))))
+    dumps = [first, *_read(store, store.list(DUMPS))]
+    is_copy = any(each.is_copy for each in dumps)
+    left = None if is_copy else find_left(store)
+    found = [
+        LastDump(_made_at(store, each, left), each.made_at is not None, each.is_copy)
+        for each in dumps
+        if each.made_at is not None or not is_copy  # of the others, the dates say nothing
+    ]
+    return max(found, key=attrgetter("at"))
+
+
+def lakefs_made_at(store: ObjectStore, manifest: RefsManifest) -> datetime:
+    """Return when lakeFS made a dump that comes in now, by the dates of what it wrote."""
+    now = KeptDump("", manifest, store.head(sstable_key(manifest.commits)).modified_at, True)  # noqa: FBT003
+    return _made_at(store, now, find_left(store))
 
 
 def _made_at(store: ObjectStore, dump: KeptDump, left: KeptDump | None) -> datetime:
@@ -202,8 +281,10 @@ def _made_at(store: ObjectStore, dump: KeptDump, left: KeptDump | None) -> datet
     collection found nothing later, the date of the record counts.
     """
     if not dump.by_lakefs:
-        return dump.since
+        return dump.made_at or dump.since
     dates = [left.since] if left is not None and left.lists == dump.lists else []
+    if dump.made_at is not None:
+        return max([dump.made_at, *dates])
     try:
         dates.append(store.head(sstable_key(dump.manifest.commits)).modified_at)
     except ObjectNotFound:
@@ -215,6 +296,9 @@ STOPPED: Final = GC + "lakefs-stopped"
 
 CLOCKS: Final = timedelta(hours=1)
 """How far the clock of a lakeFS server may be from that of the bucket."""
+
+_UPLOAD: Final = timedelta(days=1)
+"""How much later than its name the date of an object may be, as its upload took that long."""
 
 LAKEFS_DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"
 """The digits of lakeFS's IDs, 5 bits each: 32 bits of time, then what makes it unique."""
@@ -250,14 +334,15 @@ def find_take_over(store: ObjectStore) -> TakenOver | None:
     if origin is None:
         return None
     try:
-        manifest = read_lists(origin)
+        manifest, times = read_lists(origin), _TIMES.read(origin)
     except Invalid as error:
         raise IntegrityError(
             f"{store.uri}/{REPOSITORY} does not say which refs dump it was made of: {error}",
             hint="restore it from a backup",
         ) from None
+    info = store.head(REPOSITORY)
     return TakenOver(
-        KeptDump(REPOSITORY, manifest, store.head(REPOSITORY).modified_at, by_lakefs=True),
+        _kept(info, manifest, times, by_lakefs=True),
         _stopped_at(store),
         exists(store, LEGACY_LAKEFS_MARKER),
     )

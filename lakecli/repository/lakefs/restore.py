@@ -32,6 +32,7 @@ no dump then (`lakecli.repository.lakefs.kept_dumps`). Repeating an interrupted 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -69,7 +70,12 @@ from lakecli.repository.lakefs.dump import (
     read_dump,
     trees_missing,
 )
-from lakecli.repository.lakefs.kept_dumps import iter_kept, keep_dump
+from lakecli.repository.lakefs.kept_dumps import (
+    iter_kept,
+    keep_dump,
+    lakefs_made_at,
+    recorded_times,
+)
 from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
 from lakecli.stores.contract import ObjectStore
@@ -231,7 +237,8 @@ def _claim(
         put_intention(txn, record)
     lake.runtime.on_step("claim")
     try:
-        namespace.take_over(store, record, manifest_fields(manifest))
+        times = recorded_times(lakefs_made_at(store, manifest), lake.runtime.now())
+        namespace.take_over(store, record, {**times, **manifest_fields(manifest)})
     except PermissionDenied:
         with lake.kv.write() as txn:  # nothing was claimed, so the namespace can be borrowed
             delete_intention(txn, record)
@@ -279,6 +286,7 @@ def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restor
     with lake.kv.read() as txn:
         known = {commit.id for commit in RefStore(txn, repository.key).iter_commits()}
     dump = _verified(repository, manifest, known=known)
+    made_at = lakefs_made_at(repository.store, manifest)  # a claim may renew the dates
     new = [commit for commit in dump.commits.values() if commit.id not in known]
     with lake.kv.read() as txn:
         moved = _heads_of_moves(txn, repository, dump)
@@ -301,7 +309,7 @@ def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restor
 
     updated = when_none_under_way(repository, act)
     if not repository.record.is_borrowed:
-        _record(repository, manifest)
+        _record(repository, manifest, made_at)
     return _restored(repository, dump, len(new), updated)
 
 
@@ -319,14 +327,14 @@ def _is_behind(txn: ReadTransaction, repository: Repository, name: str, there: C
     return here is not None and is_ancestor(refs, here.commit_id, there)
 
 
-def _record(repository: Repository, manifest: RefsManifest) -> None:
-    """Record that a dump of lakeFS came in, unless that is recorded."""
+def _record(repository: Repository, manifest: RefsManifest, made_at: datetime) -> None:
+    """Record that a dump came in that lakeFS made at a time, unless that is recorded."""
     lake = repository.lake
     lake.runtime.on_step("keep-dump")
     kept = (each for each in iter_kept(repository.store, lake.runtime.now()) if each.by_lakefs)
     if all(each.manifest[:3] != manifest[:3] for each in kept):
         record_id = lake.runtime.new_id().hex()
-        keep_dump(repository.store, manifest, record_id, by_lakefs=True)
+        keep_dump(repository.store, manifest, record_id, lakefs_made_at=made_at)
 
 
 def _verified(

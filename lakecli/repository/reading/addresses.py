@@ -379,9 +379,10 @@ class Trust(NamedTuple):
             return bucket
         if (allowed := self.narrowest(bucket, key)) is not None:
             return allowed
-        place, (first, slash, _) = place_of(self.namespace, bucket, key), key.partition("/")
-        is_whole = place == bucket and slash and first not in {"", ".", ".."}
-        return f"{bucket}/{first}" if is_whole else place
+        place, (first, *rest) = place_of(self.namespace, bucket, key), key.split("/")
+        is_narrow = place != bucket or not first or not rest
+        # As `_covers` has it, no prefix allows a key with such a component.
+        return place if is_narrow or {".", ".."} & {first, *rest} else f"{bucket}/{first}"
 
     def _check_file(self, directory: str, name: str) -> None:
         if not is_local(self.namespace):

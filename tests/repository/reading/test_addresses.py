@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from lakecli.errors import UsageError
@@ -98,3 +100,23 @@ def test_an_address_is_a_bucket_and_a_key(address: str, bucket: str, key: str) -
 def test_an_address_of_no_store_is_refused(address: str) -> None:
     with pytest.raises(UsageError):
         split_address(address)
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [
+        ("in/f.csv", "s3://raw/in"),
+        ("in/2026/f.csv", "s3://raw/in/2026"),  # allowed as it is
+        ("other/f.csv", "s3://raw/other"),
+        ("f.csv", "s3://raw"),
+        ("/f.csv", "s3://raw"),
+        ("in/../f.csv", "s3://raw"),
+        ("../f.csv", "s3://raw"),
+    ],
+)
+def test_the_place_that_is_named_is_no_wider_than_needed(key: str, place: str) -> None:
+    trust = Trust("demo", "s3://b/ns", ("s3://raw/in/2026",))
+    assert trust.place_to_allow("s3://raw", key) == place
+    with pytest.raises(OutsideAddress) if place != "s3://raw/in/2026" else nullcontext():
+        trust.check("s3://raw", key)
+    trust._replace(allowed=(place,)).check("s3://raw", key)
