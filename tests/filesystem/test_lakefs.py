@@ -8,7 +8,8 @@ import pytest
 
 from lakecli.filesystem import lakes
 from lakecli.repository.reading.view import open_view
-from tests.support.lakefs_entries import stage_lakefs
+from lakecli.stores.contract import ANY
+from tests.support.lakefs_entries import address_of, lakefs_value, stage_lakefs, stage_values
 
 if TYPE_CHECKING:
     from lakecli.filesystem import LakeFileSystem
@@ -53,3 +54,16 @@ def test_writing_the_same_bytes_again(fs: LakeFileSystem, values: dict[bytes, by
     fs.pipe_file("demo/main/a/1", b"owe")
     assert present(fs)[b"a/1"] != values[b"a/1"]
     assert fs.cat_file("demo/main/a/1") == b"owe"
+
+
+def test_an_object_uploaded_in_parts_is_read(fs: LakeFileSystem) -> None:
+    """Its checksum is no MD5, which proves no damage."""
+    data = b"uploaded in parts"
+    with lakes.repository(fs.home, "demo") as repository:
+        repository.store.put(address_of(data), data, ANY)
+        stage_values(repository, "main", {b"a/3": lakefs_value(data, checksum="ab" * 16)})
+    assert fs.cat_file("demo/main/a/3") == data
+    with fs.open("demo/main/a/3") as file:
+        assert file.read() == data
+    fs.pipe_file("demo/main/a/3", data)
+    assert fs.cat_file("demo/main/a/3") == data

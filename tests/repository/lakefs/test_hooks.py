@@ -1,4 +1,4 @@
-"""Hooks that lakeFS ran are named where they would have run, and cost nothing where it never was."""
+"""Hooks that lakeFS ran are named where they would have run; elsewhere nothing is looked at."""
 
 from __future__ import annotations
 
