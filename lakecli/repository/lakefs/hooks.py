@@ -31,10 +31,17 @@ ACTIONS: Final = "_lakefs_actions/"
 MAX_FILES: Final = 16
 """Action files of one tree that are read."""
 
-MAX_BRANCHES: Final = 16
+MAX_BRANCHES: Final = 8
 """Branches that are looked at until one has action files."""
 
 MAX_SIZE: Final = 64 << 10
+_ACTS: Final = (
+    "merge", "commit", "create-branch", "delete-branch", "create-tag", "delete-tag", "revert",
+    "cherry-pick",
+)  # fmt: skip
+EVENTS: Final = {"prepare-commit", *(f"{when}-{act}" for when in ("pre", "post") for act in _ACTS)}
+"""The events for which lakeFS runs hooks."""
+
 MERGE: Final = ("pre-merge", "post-merge")
 COMMIT: Final = ("prepare-commit", "pre-commit", "post-commit")
 CHERRY_PICK: Final = ("pre-cherry-pick", "post-cherry-pick")
@@ -45,7 +52,7 @@ class ActionFile(NamedTuple):
     """One action file.
 
     Attributes:
-        path: its path.
+        path: its path, in ASCII.
         events: patterns of the branches that each event is about; none: all. ``None`` if the file
             cannot be read.
     """
@@ -74,7 +81,7 @@ def action_files(repository: Repository, *trees: MetarangeId) -> list[ActionFile
         below = scan(repository.trees, tree, prefix=ACTIONS.encode())
         found |= dict.fromkeys(islice(below, MAX_FILES))
     return [
-        ActionFile(path.decode(errors="replace"), _events(repository, value))
+        ActionFile(path.decode("ascii", "backslashreplace"), _events(repository, value))
         for path, value in found
         if path.endswith((b".yaml", b".yml"))
     ]
@@ -89,7 +96,9 @@ def _events(repository: Repository, value: bytes) -> dict[str, tuple[str, ...]] 
         events = parse_yaml(text).get("on")
     except (LakeError, Unparsable, UnicodeDecodeError):
         return None
-    return {str(name): tuple(_patterns(each)) for name, each in _fields(events).items()}
+    return {
+        name: tuple(_patterns(each)) for name, each in _fields(events).items() if name in EVENTS
+    }
 
 
 def _fields(found: Any) -> Mapping[Any, Any]:  # noqa: ANN401 - whatever YAML can be
@@ -98,7 +107,8 @@ def _fields(found: Any) -> Mapping[Any, Any]:  # noqa: ANN401 - whatever YAML ca
 
 def _patterns(event: Any) -> Iterator[str]:  # noqa: ANN401 - as above
     branches = _fields(event).get("branches")
-    yield from (str(each) for each in branches) if isinstance(branches, list) else ()
+    for each in branches if isinstance(branches, list) else ():
+        yield each if isinstance(each, str) else "*"
 
 
 def notify_hooks(

@@ -62,12 +62,11 @@ class NotInBucket(IntegrityError):
 
 
 class _Wanted(NamedTuple):
-    """A data object that has to exist; for `is_of_head`, in the tree of the ref's new commit."""
+    """A data object that has to exist."""
 
     key: str
     size: int
     path: bytes
-    is_of_head: bool
 
 
 def check_references(
@@ -113,18 +112,17 @@ def check_references(
     sample = {(item.key, item.size): item for item in young}
     if _lost(repository.store, list(sample.values())):
         older_than = None
-    while lacking := _missing_data(repository, _wanted(repository, trees, head, older_than)):
-        sizes = {each.key: each.size for each in lacking}
-        sent = _upload_again(repository, "data", sizes, restored)
-        paths = [item.path for item in lacking if item.key not in sent]
+    while lacking := _missing_data(repository, _wanted(repository, trees, older_than)):
+        paths = _send_data(repository, lacking, restored)
         more = " or more" if len(lacking) >= MAX_LISTED else ""
-        # What the head needs comes first, so here it would be among what is listed.
-        is_needed = any(item.is_of_head for item in lacking if item.key not in sent)
-        if paths and not is_needed and origin_of(repository.store) is not None:
-            if sent:
-                continue
-            _notify_collected(repository, f"{len(paths)}{more}")
-            break
+        if paths and origin_of(repository.store) is not None:
+            needed = _missing_data(
+                repository, _wanted(repository, _head_alone(trees, head), older_than)
+            )
+            if not needed:
+                _notify_collected(repository, f"{len(paths)}{more}")
+                break
+            paths = _send_data(repository, needed, restored)
         if paths:
             count = len(paths)
             what = f"{count}{more} committed objects" if count > 1 else "a committed object"
@@ -136,6 +134,13 @@ def check_references(
     if restored:
         _notify(repository, restored)
     return older_than is not None and len(young) == SAMPLE
+
+
+def _head_alone(trees: Trees, head: MetarangeId) -> Trees:
+    """Return the tree of the head, to be compared with the trees that are trusted, if it is new."""
+    parents = chain.from_iterable(trees.values())
+    trusted = [tree for tree in dict.fromkeys(parents) if tree not in trees]
+    return {head: trusted} if head in trees else {}
 
 
 def _missing_tables(repository: Repository, trees: Trees) -> list[str]:
@@ -157,60 +162,50 @@ def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
     return _keep(sorted(wanted), lambda key: not exists(store, key))
 
 
-def _wanted(
-    repository: Repository, trees: Trees, head: MetarangeId, older_than: datetime | None
-) -> Iterator[_Wanted]:
-    """Yield the data objects that trees brought in, those of the head first, some repeatedly."""
-    for entry, item in _entries(repository, trees, head):
+def _wanted(repository: Repository, trees: Trees, older_than: datetime | None) -> Iterator[_Wanted]:
+    """Yield the data objects that trees brought in; some may come more than once."""
+    for entry, path in _entries(repository, trees):
         if older_than is None or entry.modified_at < older_than:
-            yield item
+            yield _Wanted(entry.physical_address, entry.size, path)
 
 
 def _youngest(repository: Repository, trees: Trees) -> list[_Wanted]:
     """Return the data of the youngest entries that trees brought in, `SAMPLE` at most."""
-    entries = _entries(repository, trees, None)
-    young = nlargest(SAMPLE, entries, key=lambda found: found[0].modified_at)
-    return [item for _, item in young]
+    entries = _entries(repository, trees)
+    young = nlargest(SAMPLE, entries, key=lambda item: item[0].modified_at)
+    return [_Wanted(entry.physical_address, entry.size, path) for entry, path in young]
 
 
-def _entries(
-    repository: Repository, trees: Trees, head: MetarangeId | None
-) -> Iterator[tuple[Entry, _Wanted]]:
-    """Yield the entries that trees brought in and that have data here.
-
-    All that the tree `head` has of them come first, and some of them then come again.
-    """
-    known = chain.from_iterable(trees.values())
-    bases = [tree for tree in dict.fromkeys(known) if tree not in trees]
-    parts = [(head, bases, True)] if head is not None and head in trees else []
-    if len(trees) > len(parts):
-        parts += [(tree, list(parents), False) for tree, parents in trees.items()]
-    for tree, parents, is_of_head in parts:
+def _entries(repository: Repository, trees: Trees) -> Iterator[tuple[Entry, bytes]]:
+    """Yield the entries, with their paths, that trees brought in and that have data here."""
+    for tree, parents in trees.items():
         for path, entry in new_entries(repository.trees, tree, parents):
             if not is_external(entry):
-                yield entry, _Wanted(entry.physical_address, entry.size, path, is_of_head)
+                yield entry, path
 
 
 def _missing_data(repository: Repository, wanted: Iterator[_Wanted]) -> list[_Wanted]:
     """Return data objects, `MAX_LISTED` at most, that are missing or of another size."""
-    batch: dict[tuple[str, int], _Wanted] = {}
+    batch: dict[tuple[str, int], bytes] = {}
     for item in wanted:
-        batch.setdefault((item.key, item.size), item)
+        batch.setdefault((item.key, item.size), item.path)
         if len(batch) > BATCH:
             return _missing_from_listing(repository, batch, wanted)
-    return _lost(repository.store, list(batch.values()))[:MAX_LISTED]
+    items = [_Wanted(key, size, path) for (key, size), path in batch.items()]
+    return _lost(repository.store, items)[:MAX_LISTED]
 
 
 def _missing_from_listing(
-    repository: Repository, batch: dict[tuple[str, int], _Wanted], wanted: Iterator[_Wanted]
+    repository: Repository, batch: dict[tuple[str, int], bytes], wanted: Iterator[_Wanted]
 ) -> list[_Wanted]:
+    first = (_Wanted(key, size, path) for (key, size), path in batch.items())
     missing: dict[bytes, _Wanted] = {}
     with DataIndex(repository.store) as index:
         for _ in index.fill():
             pass
-        for item in chain(batch.values(), wanted):
+        for item in chain(first, wanted):
             if index.problem_of(item.key, item.size) is not None:
-                missing.setdefault(item.path, item)
+                missing[item.path] = item
                 if len(missing) >= MAX_LISTED:
                     break
     return list(missing.values())
@@ -233,6 +228,15 @@ def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
     """Return the items that pass a test, several of which run at a time."""
     with ThreadPoolExecutor(PARALLELISM) as pool:
         return [item for item, passes in zip(items, pool.map(test, items), strict=True) if passes]
+
+
+def _send_data(
+    repository: Repository, lacking: Sequence[_Wanted], restored: set[str]
+) -> list[bytes]:
+    """Upload data objects again; return the paths of those that this machine does not have."""
+    sizes = {each.key: each.size for each in lacking}
+    sent = _upload_again(repository, "data", sizes, restored)
+    return [item.path for item in lacking if item.key not in sent]
 
 
 def _upload_again(

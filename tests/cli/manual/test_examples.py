@@ -46,7 +46,7 @@ DUMP = "import gzip, json, sys; print(json.dumps(json.load(gzip.open(sys.argv[1]
 
 PREPARED = {
     "lakefs": (
-        f"mkdir namespace && tar -xzf {LAKEFS}/live-1.tar.gz -C namespace",
+        f"mkdir namespace && tar -xzmf {LAKEFS}/live-1.tar.gz -C namespace",
         f'lakectl() {{ {sys.executable} -c "{DUMP}" {LAKEFS}/live-1.expected.json.gz; }}',
     ),
     "working-directory": (
