@@ -20,7 +20,7 @@ from lakecli.engine.runner import LEAST_DIGITS, Location
 from lakecli.errors import LakeError
 from lakecli.imports.bucket import list_between
 from lakecli.repository.reading.contents import read_located
-from lakecli.repository.reading.lakefs_checksums import LakeFsHasher
+from lakecli.repository.reading.lakefs_digests import LakeFsHasher
 from lakecli.repository.stored_objects import Hashed, check_object
 from lakecli.stores.contract import ObjectInfo, ObjectStore
 
@@ -169,7 +169,7 @@ class LakeFsContents(NamedTuple):
     Attributes:
         key: of the object.
         size: in bytes.
-        checksum: as lakeFS recorded it; see `lakefs_checksums`.
+        checksum: as lakeFS recorded it; see `lakefs_digests`.
     """
 
     key: str

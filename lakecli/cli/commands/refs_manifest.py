@@ -69,7 +69,7 @@ def show_updates(context: Context, updated: Restored) -> list[RefUpdateJson]:
         elif each.change is RefState.MOVED_BACK:
             context.out.warn(
                 f"{ref}: lakeFS has moved it back or elsewhere, to {after}; here it stays at "
-                f"{before}. All of its commits came from lakeFS, so nothing of lakecli's is lost "
+                f"{before}. All of its commits came from lakeFS, so no commit of lakecli's is lost "
                 "by following"
             )
             lease = " --force-with-lease" if is_shared(updated.repository) else ""

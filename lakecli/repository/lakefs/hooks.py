@@ -1,4 +1,4 @@
-"""The hooks that a lakeFS server ran, and that lakecli does not run: whoever relied on one is told.
+"""Report the hooks that a lakeFS server ran, and that lakecli does not run.
 
 Hooks are defined by action files, which are committed below ``_lakefs_actions/``. lakeFS reads them
 from the source of a merge, and from what is about to be committed::
@@ -7,7 +7,7 @@ from the source of a merge, and from what is about to be committed::
       pre-merge:
         branches: [main]
 
-Only repositories that came from lakeFS are looked at, so that others pay nothing.
+Only repositories that came from lakeFS are searched, so that others pay nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_FILES: Final = 16
 """Action files of one tree that are read."""
 
 MAX_BRANCHES: Final = 8
-"""Branches that are looked at until one has action files."""
+"""Branches that are searched until one has action files."""
 
 MAX_SIZE: Final = 64 << 10
 _ACTS: Final = (

@@ -14,8 +14,8 @@ and a sweep may delete it while a dump is being written. The newest record stays
 counts: what lakeFS wrote after the last dump is in no dump that lakecli knows.
 
 In a copy of a bucket, or one that was restored from a backup, the dates of objects are those of the
-copy. So a record has its times in its text, too, and what lakeFS wrote is told by the time in its
-name (`LastDump`). Records of old versions lack them.
+copy. So a record has its times in its text, too, and the time in the name of an object says when
+lakeFS wrote it (`LastDump`). Records of old versions lack them.
 
 The manifest that a lakeFS server left in the namespace is a root as long as it lies there.
 

@@ -3,7 +3,7 @@
 What the checksum of an entry proves depends on who recorded it. The BLAKE3 of an object that is
 named by it proves damage: `digest_of`. What lakeFS recorded of an object in its namespace only
 proves that bytes are the right ones, where they agree with it: `content_digest`, and the module
-`lakefs_checksums`. Otherwise they cannot be verified, except for their size.
+`lakefs_digests`. Otherwise they cannot be verified, except for their size.
 
 An object that was imported without its bytes can be overwritten or deleted in its source. The
 import recorded its size, its time, and a checksum, whose form says what it is:
@@ -133,7 +133,7 @@ def content_digest(entry: Entry) -> str | None:
     """Return what tells that bytes are those of an entry, where they agree with it.
 
     It is a BLAKE3 in 64 hex digits; or the 32 that lakeFS recorded, and then bytes that do not
-    agree may be the right ones all the same. ``None``: only the size is known.
+    agree may be the right ones, too. ``None``: only the size is known.
     """
     digest = digest_of(entry)
     if digest is None and not is_external(entry) and is_md5(entry.checksum):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.repository.lakefs.dump import format_manifest, parse_manifest
-from lakecli.repository.lakefs.kept_dumps import KEPT_FOR, STOPPED
+from lakecli.repository.lakefs.kept_dumps import KEPT_FOR, recorded_times
 from lakecli.stores.local.store import DirectoryStore
 from tests.cli.commands.test_gc import grow_old
 from tests.committed.trees import new_trees
@@ -303,6 +303,21 @@ def test_a_dump_that_cannot_be_saved_writes_nothing(
     assert sorted(namespace.rglob("*")) == before
 
 
+DUMPED: Final = datetime(2026, 11, 24, tzinfo=UTC)
+"""Two days after the names of the objects: when lakeFS made its dump, and all was written."""
+
+
+def date_all(namespace: Path) -> None:
+    """Let everything in a namespace be of the time of the dump, also by what the claim says."""
+    claim = namespace / "_lakecli" / "repository.json"
+    fields = json.loads(claim.read_bytes())
+    fields["origin"] |= recorded_times(DUMPED, DUMPED)
+    claim.write_bytes(json.dumps(fields).encode())
+    for path in namespace.rglob("*"):
+        if path.is_file():
+            os.utime(path, (DUMPED.timestamp(), DUMPED.timestamp()))
+
+
 def test_garbage_of_lakefs_is_collected_once_it_has_stopped(
     cli: Cli, namespace: Path, refs: Path
 ) -> None:
@@ -312,24 +327,28 @@ def test_garbage_of_lakefs_is_collected_once_it_has_stopped(
     garbage = namespace / "data" / ("0" * 20) / ("0" * 20)
     garbage.parent.mkdir()
     garbage.write_bytes(b"uncommitted")
-    confirm = ("gc", "run", "lakefs://mine", "--lakefs-stopped")
+    step = ("gc", "run", "lakefs://mine", "--grace", "24h")
+    confirm = (*step, "--lakefs-stopped")
     grow_old(namespace)
+    copied = cli(*confirm)
+    assert copied.exit_code == ExitCode.REFUSED
+    assert "are those of a copy" in copied.stderr
+    date_all(namespace)
     old = garbage.stat().st_mtime
     os.utime(garbage, (old, old + 10))
     ahead = cli(*confirm)
     assert (ahead.exit_code, "since the last refs dump" in ahead.stderr) == (ExitCode.REFUSED, True)
     assert "lakecli refs-restore --update lakefs://mine" in ahead.stderr
     os.utime(garbage, (old, old))  # uncommitted before lakeFS made the dump
-    result = cli("gc", "run", "lakefs://mine")
+    result = cli(*step)
     assert result.exit_code == ExitCode.REFUSED
     assert "lakecli gc run --lakefs-stopped lakefs://" in result.stderr
     assert cli.ok("gc", "status", "lakefs://mine", "--json").json["lakefs_stopped"] is None
-    condemned = cli.ok("gc", "run", "lakefs://mine", "--lakefs-stopped", "--json").json
+    condemned = cli.ok(*confirm, "--json").json
     assert [each["kind"] for each in condemned["garbage"]].count("lakefs") == 1
     assert cli.ok("gc", "status", "lakefs://mine", "--json").json["lakefs_stopped"] is not None
-    grow_old(namespace)
-    os.utime(namespace / STOPPED)  # else lakeFS would have named its objects later
-    swept = cli.ok("gc", "run", "lakefs://mine", "-y").stdout
+    date_all(namespace)
+    swept = cli.ok(*step, "-y").stdout
     assert "written by lakeFS, and nothing that is in use refers to it" in swept
     assert not garbage.exists()
     cli.ok("fsck", "lakefs://mine", "--data")

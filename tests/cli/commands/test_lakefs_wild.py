@@ -41,8 +41,8 @@ def wild(tmp_path: Path, template: Path) -> Path:
 def take_over(cli: Cli, wild: Path, number: int, *more: str) -> Result:
     """Clone the namespace with one of the four dumps, as ``lakefs://wild``."""
     refs = wild / f"refs-dump-{number}.json"
-    arguments = ("clone", "--from-lakefs", wild / "wild", "lakefs://wild", "--refs", refs, *more)
-    return cli.ok(*arguments, "--take-over")
+    place = ("--from-lakefs", wild / "wild", "lakefs://wild", "--refs", refs)
+    return cli.ok("clone", *place, *more, "--take-over")
 
 
 def hints(result: Result) -> list[list[str]]:

@@ -30,7 +30,7 @@ from lakecli.repository.lakefs.restore import (
 )
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push, push_all
-from lakecli.repository.reading import lakefs_checksums
+from lakecli.repository.reading import lakefs_digests
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.refs_dump import Loss, refs_dump
@@ -181,7 +181,7 @@ def test_objects_uploaded_in_parts_are_verified_by_usual_sizes_of_parts(
     counts = checked(borrowed)
     assert counts.unverified == 0
     assert counts.bytes_hashed > 24 << 20
-    monkeypatch.setattr(lakefs_checksums, "PART_SIZES", ())
+    monkeypatch.setattr(lakefs_digests, "PART_SIZES", ())
     assert checked(borrowed).unverified == len(wild.expected["states"]["multipart"])
 
 
@@ -199,7 +199,7 @@ def test_a_download_and_an_upload_of_the_same_change_nothing(
 def test_an_upload_over_an_object_in_parts_of_an_unusual_size_replaces_it(
     lake: Lake, wild: Wild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lakefs_checksums, "PART_SIZES", ())
+    monkeypatch.setattr(lakefs_digests, "PART_SIZES", ())
     borrowed = clone(lake, wild, 3)
     target = tmp_path / "copy"
     for _ in range(2):  # of the second one, nothing tells that the file is the same

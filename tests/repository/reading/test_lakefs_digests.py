@@ -6,7 +6,7 @@ from hashlib import md5
 
 import pytest
 
-from lakecli.repository.reading.lakefs_checksums import PART_SIZES, LakeFsHasher
+from lakecli.repository.reading.lakefs_digests import PART_SIZES, LakeFsHasher
 
 SIZE = (12 << 20) + 1
 DATA = bytes(range(256)) * (SIZE // 256) + b"x"

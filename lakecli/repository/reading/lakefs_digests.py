@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 PART_SIZES: Final = tuple(MIB * size for size in (5, 8, 10, 15, 16, 32, 50, 64, 100, 128))
 """Sizes of parts that are tried: those that aws, boto3, S3A, rclone, s3cmd, s3fs, Arrow, Trino and
-EMRFS use unless they are told another one."""
+EMRFS use by default."""
 
 
 class LakeFsHasher:
