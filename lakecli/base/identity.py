@@ -38,8 +38,8 @@ class Evidence(Enum):
         BLAKE3: a digest of the bytes: other bytes have another one. A store may use an ETag of the
             same form, so what the store reports is compared first.
         MD5: a digest of the bytes, or an ETag of the same form. lakeFS records multipart uploads
-            so, and S3 encrypted objects. Bytes that have it are the recorded ones; bytes that do not
-            have it prove nothing, unless the store reports MD5s or keeps plain files.
+            so, and S3 encrypted objects. Bytes that have it are the recorded ones; bytes that
+            do not have it prove nothing, unless the store reports MD5s or keeps plain files.
         ETAG: what the store said of the object. Only the store can say whether it is the same.
         NONE: nothing was recorded.
     """
