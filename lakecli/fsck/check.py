@@ -45,8 +45,9 @@ from lakecli.remote.ref_records import InvalidRecord
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import owner_of
-from lakecli.repository.reading.contents import BATCH, Recorded, ask_all
+from lakecli.repository.reading.contents import BATCH, ask_all
 from lakecli.repository.reading.outside_counts import count_place, place_of_address
+from lakecli.repository.reading.recorded import Recorded
 from lakecli.repository.stored_objects import DataIndex
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE

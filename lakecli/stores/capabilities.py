@@ -283,7 +283,7 @@ class CopiesFrom(Protocol):
 class OpensRanges(Protocol):
     """Streams a part of an object by a single request."""
 
-    def open_range(self, key: str, *, start: int, length: int, matching: str = "") -> BinaryIO:
+    def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
         """Open bytes ``[start, start + length)``; the request is not repeated."""
 
 

@@ -188,7 +188,8 @@ class ObjectStore(Protocol):
 
         Raises:
             ObjectNotFound: no such key.
-            ConditionFailed: the object does not match, or the response does not say so.
+            ConditionFailed: the object does not match, or the response does not say so. Some
+                stores answer so, too, if there is no object.
         """
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:

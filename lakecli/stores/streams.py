@@ -149,9 +149,7 @@ READ_SIZE: Final = 4 << 20
 """Bytes in one request to a store that does not stream ranges."""
 
 
-def open_range(
-    store: ObjectStore, key: str, *, start: int, length: int, matching: str = ""
-) -> BinaryIO:
+def open_range(store: ObjectStore, key: str, *, start: int, length: int) -> BinaryIO:
     """Open bytes ``[start, start + length)`` of an object for one pass; the caller closes it.
 
     `OpensRanges` stores stream them by a single request that is not repeated; others are read
@@ -159,12 +157,11 @@ def open_range(
 
     Raises:
         ObjectNotFound: no such key.
-        ConditionFailed: the object does not match, as in `ObjectStore.get`.
         Unsupported: the server does not implement ranges.
     """
     if isinstance(store, OpensRanges):
-        return store.open_range(key, start=start, length=length, matching=matching)
-    return cast("BinaryIO", _Range(store, key, start, start + length, matching))
+        return store.open_range(key, start=start, length=length)
+    return cast("BinaryIO", _Range(store, key, start, start + length))
 
 
 class PieceStream(ReadStream):
@@ -194,20 +191,15 @@ class PieceStream(ReadStream):
 class _Range(PieceStream):
     """A part of an object, read by several requests."""
 
-    def __init__(self, store: ObjectStore, key: str, start: int, end: int, matching: str) -> None:
+    def __init__(self, store: ObjectStore, key: str, start: int, end: int) -> None:
         self._store = store
         self._key = key
         self._position = start
         self._end = end
-        self._matching = matching
 
     def next_piece(self) -> bytes:
         length = min(READ_SIZE, self._end - self._position)
-        if not length:
-            return b""
-        piece = self._store.get(
-            self._key, start=self._position, length=length, matching=self._matching
-        )
+        piece = self._store.get(self._key, start=self._position, length=length) if length else b""
         self._position += len(piece)
         return piece
 

@@ -18,7 +18,8 @@ from blake3 import blake3
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, LakeError, NotFound
-from lakecli.repository.reading.contents import PIECE, read_located
+from lakecli.repository.reading.contents import read_located
+from lakecli.repository.reading.recorded import PIECE
 from lakecli.stores.capabilities import DeletesMatching, renew
 from lakecli.stores.contract import (
     ABSENT,
@@ -34,7 +35,6 @@ from lakecli.stores.contract import (
     key_bytes,
     put_content,
 )
-from lakecli.stores.streams import open_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -78,7 +78,7 @@ class Chunked(io.RawIOBase):
         return b"\x5a" * count
 
 
-EXPECTED: list[object] = [b"first bytes", b"rst", b"tes", b"first bytes", b"irst"]
+EXPECTED: list[object] = [b"first bytes", b"rst", b"tes", b"first bytes"]
 
 
 def read_ways(store: ObjectStore, key: str, matching: str) -> list[object]:
@@ -93,7 +93,6 @@ def read_ways(store: ObjectStore, key: str, matching: str) -> list[object]:
         lambda: store.get(key, start=2, length=3, matching=matching),
         lambda: store.get(key, start=-3, matching=matching),
         lambda: opened(store.open(key, matching=matching)),
-        lambda: opened(open_range(store, key, start=1, length=4, matching=matching)),
     ]
     found: list[object] = []
     for way in ways:
@@ -166,7 +165,8 @@ class ObjectStoreContract(ABC):
         unequal = (tag, f'"{tag}-gzip"', "0" * 32, "0" * 32 + "-2", "no tag", "\u20ac\r\nx: y")
         for matching in unequal:
             assert read_ways(store, "k", matching) == [ConditionFailed] * len(EXPECTED), matching
-        assert read_ways(store, "missing", tag) == [ObjectNotFound] * len(EXPECTED)
+        found = read_ways(store, "missing", tag)
+        assert set(found) <= {ObjectNotFound, ConditionFailed}  # Azure looks at the condition first
 
     def test_get_returns_what_put_wrote(self, store: ObjectStore) -> None:
         store.put("a/b", b"one", ANY)

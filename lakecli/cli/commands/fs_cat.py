@@ -14,8 +14,7 @@ from lakecli.cli.line import flag
 from lakecli.cli.params import AtOp, PathOrDirectoryUris, PreSign
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import is_external
-from lakecli.repository.reading.contents import check_unchanged, read_object
+from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.reader import open_reader
 from lakecli.repository.stat import stat
 
@@ -93,8 +92,6 @@ def _write_many(
 
 def _pieces(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[bytes]:
     """Yield the bytes of an object, the first of them when a small one is verified."""
-    if is_external(entry):
-        check_unchanged(repository, entry)
     pieces = read_object(repository, entry)
     return _verified(pieces) if verify or entry.size <= SMALL else iter(pieces)
 

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, Self
 
 from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
-from lakecli.repository.reading.contents import PIECE, hasher_of
+from lakecli.repository.reading.recorded import PIECE, hasher_of
 from lakecli.stores.local.files import closing, open_below, write_all
 
 

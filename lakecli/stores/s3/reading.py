@@ -157,14 +157,7 @@ class S3Reader:
         tag = tag_to_send(matching) if self._sends_if_match else ""
         return f'"{tag}"' if tag else ""
 
-    def _request(
-        self,
-        full: str,
-        matching: str,
-        wanted: Mapping[str, str],
-        *,
-        max_attempts: int | None = None,
-    ) -> dict[str, Any]:
+    def _request(self, full: str, matching: str, wanted: Mapping[str, str]) -> dict[str, Any]:
         """Request an object, and compare the ETag of the answer with the one that it must have.
 
         A server that does not implement If-Match for reading is asked without it.
@@ -174,7 +167,7 @@ class S3Reader:
         """
         from botocore.exceptions import ClientError
 
-        client = self._connection.client(max_attempts=max_attempts)
+        client = self._connection.client()
         asked = {"Bucket": self._bucket, "Key": full, **wanted}
         if_match = self._if_match(matching)
         condition = {"IfMatch": if_match} if if_match else {}
@@ -227,14 +220,16 @@ class S3Reader:
         _size_of(answer)
         return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
 
-    def open_range(self, full: str, *, start: int, length: int, matching: str = "") -> BinaryIO:
+    def open_range(self, full: str, *, start: int, length: int) -> BinaryIO:
         """Open a part of an object by one request, which is not repeated.
 
         Raises:
             Unsupported: the server does not implement ranges.
         """
         span = f"bytes={start}-{start + length - 1}"
-        answer = self._request(full, matching, {"Range": span}, max_attempts=1)
+        answer = self._connection.client(max_attempts=1).get_object(
+            Bucket=self._bucket, Key=full, Range=span
+        )
         stream = AnswerStream(answer["Body"], self._translator, full, limit=length)
         if not _is_partial(answer):
             stream.close()

@@ -104,14 +104,14 @@ class S3Store(CloudStore, OpensRanges):
         with self.translated(key) as full:
             return self._reader.open(full, matching=matching, version_id=version_id)
 
-    def open_range(self, key: str, *, start: int, length: int, matching: str = "") -> BinaryIO:
+    def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
         """Open a part of an object for one pass, by one request.
 
         Raises:
             Unsupported: the server does not implement ranges.
         """
         with self.translated(key) as full:
-            return self._reader.open_range(full, start=start, length=length, matching=matching)
+            return self._reader.open_range(full, start=start, length=length)
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
