@@ -87,8 +87,7 @@ def locate_recorded(
         LakeError: what `AddressResolver.locate` raises.
     """
     store, key = addresses.locate(recorded.address)
-    may_change = is_outside(recorded.address) and not split_pin(recorded.address).version_id
-    if may_change and recorded.checksum:
+    if is_outside(recorded.address) and not split_pin(recorded.address).version_id:
         store = AsRecorded(store, recorded, uri, addresses.compared)
     return store, key
 
@@ -147,10 +146,11 @@ class AsRecorded(ReadOnlyStore):
         )
 
     def _read(self, key: str, read: Callable[[str], T]) -> T:
-        tag = self._compared.get(self._recorded, "")
-        if not tag and not is_local(self._store.uri):
-            tag = self._recorded.checksum
-        if tag:
+        checksum = self._recorded.checksum
+        tag = self._compared.get(self._recorded)
+        if tag is None and (not checksum or not is_local(self._store.uri)):
+            tag = checksum
+        if tag is not None:
             with suppress(ConditionFailed):
                 return read(tag)
         try:
@@ -220,11 +220,14 @@ def compare(
     else:
         is_timely = info.modified_at.replace(microsecond=0) == recorded.modified_at
         has_digest = kind in {Evidence.MD5, Evidence.BLAKE3}
-        if is_timely and not reads and (has_digest or not tag):
+        is_file = is_local(store.uri)
+        has_etag = bool(tag) and not is_file
+        if is_timely and not reads and (has_digest or not has_etag):
             return info, None
         is_same = has_digest and _digest(store, key, checksum, tag) == checksum
-        # What has the form of an MD5 may be an ETag, and only a store that has some knows it.
-        if not is_same and not tag and kind is not Evidence.BLAKE3:
+        # What has the form of an MD5 may be an ETag, but lakeFS records the MD5 of a file.
+        is_proof = kind is Evidence.BLAKE3 or (kind is Evidence.MD5 and is_file)
+        if not is_same and not has_etag and not is_proof:
             return info, f"{UNCERTAIN}, its store reports no ETag of it"
     return info, None if is_same else f"{CHANGED}: its {kind.value} is not that of the entry"
 
