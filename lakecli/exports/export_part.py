@@ -359,6 +359,8 @@ class _Export:
                 store.check(key)
             try:
                 if target.copy(item, origin, key):
+                    if isinstance(store, AsRecorded):
+                        _check_copied(store, key, item, target)
                     return True, True
             except (PermissionDenied, Unsupported):
                 pass  # the destination's credentials may not read the source, the repository's may
@@ -391,3 +393,16 @@ class _Export:
         with self._lock:
             self.outcome.fail(ExportFailure(path, error.message, may_pass))
         self._list(PathAction.FAILED, path, error=error.message)
+
+
+def _check_copied(store: AsRecorded, key: str, item: ExportItem, target: BucketTarget) -> None:
+    """Compare an object outside the namespace again; it may have changed before it was copied.
+
+    Raises:
+        IntegrityError: it changed; the copy is deleted.
+    """
+    try:
+        store.check(key)
+    except LakeError:
+        target.delete(item)
+        raise

@@ -13,6 +13,8 @@ import pytest
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.filesystem import LakeFileSystem
+from lakecli.repository.reading.recorded import PIECE
+from lakecli.stores.capabilities import copy_across
 from lakecli.stores.contract import ANY
 from lakecli.stores.registry import open_store
 from tests.support.azurite import ACCOUNT, connection_string, new_container
@@ -250,6 +252,48 @@ def test_a_read_of_an_object_in_a_bucket_is_one_request(
     fs = LakeFileSystem(skip_instance_cache=True)
     assert fs.cat_file(f"{MAIN}/t/overwritten", 1, 3) == b"23"
     assert requests() == ["GET"]
+
+
+@pytest.mark.parametrize("options", [(), ("--no-verify",)])
+def test_a_store_keeps_no_copy_of_what_changed_meanwhile(
+    cli: Cli,
+    source: Source,
+    moto_endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+) -> None:
+    uri, write = source
+    if uri.startswith("local://"):  # only a bucket copies objects itself
+        return
+    monkeypatch.setattr("lakecli.exports.export_part.WHOLE", 1)  # as if these were large
+    target = open_store(f"s3://{new_bucket(moto_endpoint)}")
+    cli.ok("export", f"{MAIN}/t/", f"{target.uri}/good", *options)
+    assert target.get("good/longer") == CONTENTS["longer"]
+
+    def write_and_copy(origin: Any, key: str, *args: Any) -> bool:
+        write(key, b"y" * len(CONTENTS[key]))
+        return copy_across(origin, key, *args)
+
+    monkeypatch.setattr("lakecli.exports.target.copy_across", write_and_copy)
+    failed = cli("export", f"{MAIN}/t/", f"{target.uri}/bad", *options)
+    assert failed.exit_code == ExitCode.PARTIAL
+    assert "t/longer: the object was changed since it was recorded" in failed.stderr
+    assert "bad/longer" not in [info.key for info in target.list()]
+
+
+def test_cat_compares_a_large_object_before_it_writes(
+    cli: Cli, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecli.cli.commands.fs_cat.SMALL", PIECE)
+    uri, write = source
+    write("longer", b"x" * (2 * PIECE))
+    cli.ok("import", "--from", uri.removeprefix("local://"), "--to", f"{MAIN}/t/")
+    assert len(cli.ok("fs", "cat", f"{MAIN}/t/longer").stdout_bytes) == 2 * PIECE
+    write("longer", b"y" * (2 * PIECE))
+    changed = cli("fs", "cat", f"{MAIN}/t/longer")
+    assert (changed.exit_code, changed.stdout_bytes) == (ExitCode.INTEGRITY, b"")
+    write("longer", None)
+    assert cli("fs", "cat", f"{MAIN}/t/longer").exit_code == ExitCode.NOT_FOUND
 
 
 @pytest.mark.parametrize(
