@@ -18,6 +18,7 @@ from lakecli.stores.capabilities import copy_across
 from lakecli.stores.contract import ANY
 from lakecli.stores.registry import open_store
 from tests.support.azurite import ACCOUNT, connection_string, new_container
+from tests.support.gcs import new_gcs_bucket
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
@@ -252,6 +253,35 @@ def test_a_read_of_an_object_in_a_bucket_is_one_request(
     fs = LakeFileSystem(skip_instance_cache=True)
     assert fs.cat_file(f"{MAIN}/t/overwritten", 1, 3) == b"23"
     assert requests() == ["GET"]
+
+
+@pytest.mark.parametrize("cloud", ["gs", "azure"])
+def test_other_clouds_compare_within_the_request_too(
+    cli: Cli, cloud: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    cli.now = system_now()
+    if cloud == "gs":
+        request.getfixturevalue("gcs_environment")
+        uri = f"gs://{new_gcs_bucket(request.getfixturevalue('gcs_server'))}"
+    else:
+        request.getfixturevalue("azure_environment")
+        uri = f"az://{ACCOUNT}/{new_container(request.getfixturevalue('azurite'))}"
+    store = open_store(uri)
+    store.put("overwritten", b"12345", ANY)
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    cli.ok("import", "--from", uri, "--to", f"{MAIN}/t/")
+    caplog.set_level("DEBUG", "lakecli.requests")
+    fs = LakeFileSystem(skip_instance_cache=True)
+    assert cli.ok("fs", "cat", f"{MAIN}/t/overwritten").stdout_bytes == b"12345"
+    assert fs.cat_file(f"{MAIN}/t/overwritten", 1, 3) == b"23"
+    sent = [vars(record)["fields"]["method"] for record in caplog.records]
+    assert sent == ["GET", "GET"]
+    assert set(library_readings("overwritten").values()) == {b"12345"}
+    store.put("overwritten", b"54321", ANY)
+    changed = cli("fs", "download", f"{MAIN}/t/overwritten", cli.directory / "one")
+    assert (changed.exit_code, (cli.directory / "one").exists()) == (ExitCode.INTEGRITY, False)
+    for what, data in library_readings("overwritten").items():
+        assert "was changed since it was recorded" in str(data), what
 
 
 @pytest.mark.parametrize("options", [(), ("--no-verify",)])
