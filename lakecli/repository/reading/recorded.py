@@ -131,10 +131,6 @@ class AsRecorded(ReadOnlyStore):
         del matching
         return self._read(key, lambda tag: self._store.open(key, matching=tag))
 
-    def check(self, key: str) -> None:
-        """Compare the object without reading it, before the store copies it, for example."""
-        self._compare(key)
-
     def changed(self) -> IntegrityError:
         """Return the error of an object that is not the recorded one."""
         return changed(self._recorded.address, self._uri)
@@ -154,13 +150,13 @@ class AsRecorded(ReadOnlyStore):
             with suppress(ConditionFailed):
                 return read(tag)
         try:
-            return read(self._compare(key))
+            return read(self.check(key))
         except ConditionFailed:
-            self._compare(key)  # it may have changed meanwhile
+            self.check(key)  # it may have changed meanwhile
             raise self._uncertain("its store does not say what it sends") from None
 
-    def _compare(self, key: str) -> str:
-        """Return the `matching` of the object after it was compared."""
+    def check(self, key: str) -> str:
+        """Compare the object, and return its `matching`; to have a store copy it, for example."""
         try:
             info, problem = compare(self._store, key, self._recorded)
         except ConditionFailed:
