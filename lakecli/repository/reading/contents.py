@@ -24,6 +24,7 @@ from lakecli.repository.reading.recorded import (
     Recorded,
     compare,
     hasher_of,
+    is_lakefs_file,
     locate,
 )
 from lakecli.stores.contract import ConditionFailed, ObjectNotFound, ObjectStore
@@ -136,6 +137,8 @@ def content_digest(entry: Entry) -> str | None:
         return digest
     kind = evidence_of(entry.checksum)
     is_file = is_local(entry.physical_address)
+    if is_lakefs_file(entry.physical_address, entry.checksum):
+        return None
     if kind is Evidence.MD5 and (is_file or not is_external(entry)):
         return entry.checksum
     return entry.checksum if kind is Evidence.BLAKE3 and is_file else None

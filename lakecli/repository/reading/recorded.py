@@ -9,7 +9,7 @@ object by `locate`, whose store reads what was recorded and nothing else:
 - A file of this machine has no ETag. A whole file is hashed while it is read. Before a part of one
   is read, the file is compared: one of the recorded time is not read, another one is hashed, and
   the part is read only while it is still that file.
-- A version of an object never changes.
+- A version of an object never changes, nor does a file that lakeFS has written itself.
 
 If the condition fails, the checksum may be no ETag of this store; then the object is compared as
 `compare` does it, and read only while it is still that object.
@@ -25,6 +25,7 @@ from typing import BinaryIO, Final, NamedTuple, Protocol, TypeVar
 from blake3 import blake3
 
 from lakecli.base.identity import Evidence, evidence_of, is_md5
+from lakecli.base.layout import lakefs_object
 from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, PermissionDenied, Refused, Unsupported
 from lakecli.repository.contract import AddressResolver, Repository
@@ -86,10 +87,23 @@ def locate_recorded(
     Raises:
         LakeError: what `AddressResolver.locate` raises.
     """
-    store, key = addresses.locate(recorded.address)
-    if is_outside(recorded.address) and not split_pin(recorded.address).version_id:
+    address = recorded.address
+    store, key = addresses.locate(address)
+    if is_outside(address) and not (
+        split_pin(address).version_id or is_lakefs_file(address, recorded.checksum)
+    ):
         store = AsRecorded(store, recorded, uri, addresses.compared)
     return store, key
+
+
+def is_lakefs_file(address: str, checksum: str) -> bool:
+    """Return whether an address is that of a file that lakeFS has written, not imported.
+
+    Such a file never changes, and its checksum may be that of a multipart upload, which only has
+    the form of an MD5.
+    """
+    is_named = lakefs_object(address.rpartition("/")[2]) is not None
+    return is_named and is_local(address) and is_md5(checksum)
 
 
 class AsRecorded(ReadOnlyStore):
@@ -208,7 +222,8 @@ def compare(
     if info.size != recorded.size:
         return info, f"{CHANGED}: {info.size} bytes where the entry says {recorded.size}"
     checksum, tag = plain_tag(recorded.checksum), _tag_of(info)
-    if checksum in {"", plain_tag(tag)}:
+    # lakeFS records the ETag of a multipart upload without its number of parts.
+    if checksum in {"", plain_tag(tag), plain_tag(tag).rpartition("-")[0]}:
         return info, None
     kind = evidence_of(checksum)
     if kind is Evidence.MD5 and md5_of(info):

@@ -13,7 +13,8 @@ from lakecli.base.identity import h
 from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, PermissionDenied
 from lakecli.repository.reading import recorded as recording
-from lakecli.repository.reading.contents import content_digest, read_located
+from lakecli.repository.reading.addresses import remember
+from lakecli.repository.reading.contents import content_digest, read_located, read_object
 from lakecli.repository.reading.recorded import PIECE, AsRecorded, Recorded, compare
 from lakecli.stores.contract import ANY, ConditionFailed, Version, check_matching
 from lakecli.stores.local.store import DirectoryStore
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lakecli.repository.contract import Repository
     from lakecli.stores.contract import ObjectInfo, ObjectStore
     from lakecli.stores.memory import Stored
 
@@ -232,6 +234,21 @@ def test_all_bytes_of_a_file_are_hashed_while_they_are_read(tmp_path: Path, size
                 read(directory_of(tmp_path, other, at=AT))
 
 
+def test_a_file_that_lakefs_wrote_has_no_digest_to_compare(
+    repository: Repository, tmp_path: Path
+) -> None:
+    path = tmp_path / "elsewhere" / "data" / "gp0n1l7d77pn0cke6jjg" / "cg6p50nd77pn0cke6jk0"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(NEW)
+    remember(repository, [f"local://{tmp_path}/elsewhere"])
+    entry = Entry(f"local://{path}", len(NEW), MD5, AT)
+    assert b"".join(read_object(repository, entry)) == NEW
+    with pytest.raises(IntegrityError):
+        list(read_object(repository, entry._replace(size=1)))
+    with pytest.raises(IntegrityError, match="was changed"):
+        list(read_object(repository, entry._replace(checksum=h(OLD).hex())))
+
+
 # Comparing
 
 
@@ -243,6 +260,8 @@ def test_all_bytes_of_a_file_are_hashed_while_they_are_read(tmp_path: Path, size
         ('W/"e-2"', "e-2", LATER, None),
         ("e-2", 'W/"e-2-gzip"', LATER, None),
         ("e-2", "e-3", LATER, "it changed: its ETag"),
+        (MD5, f"{MD5}-2", LATER, None),
+        (MD5, f"{'0' * 32}-2", LATER, "it changed: its MD5"),
         ("e-2", "e-3", AT, "it changed: its ETag"),
         ("e-2", "", LATER, "it cannot be verified"),
         ("e-2", "", AT, None),
