@@ -107,8 +107,6 @@ class ObjectInfo(NamedTuple):
 
 
 _TAG: Final = r'(?:W/)?"?(.*?)(?:(?:--?|;)(?:gzip|br|deflate|zstd))?"?'
-
-
 _SENT: Final = "[!#-~]{1,1024}"
 
 

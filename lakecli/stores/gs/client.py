@@ -56,13 +56,13 @@ class ObjectPiece(NamedTuple):
         data: the bytes.
         generation: of the object.
         crc32c: of all its bytes, in Base64.
-        tags: its ETag and its MD5 in hex digits.
+        tags: its ETag, and its MD5 in hex digits.
     """
 
     data: bytes
     generation: int | None
     crc32c: str | None
-    tags: tuple[str, ...] = ()
+    tags: tuple[str, str] = ("", "")
 
 
 class GsClient:
@@ -119,7 +119,7 @@ class GsClient:
         except RequestRangeNotSatisfiable:
             return ObjectPiece(b"", generation, None)
         found = blob.generation
-        tags = tuple(filter(None, (blob.etag, md5_of(blob))))
+        tags = str(blob.etag or ""), md5_of(blob)
         return ObjectPiece(data, None if found is None else int(found), blob.crc32c, tags)
 
     def describe(self, name: str, *, generation: int | None = None) -> Blob:

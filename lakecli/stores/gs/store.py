@@ -121,8 +121,8 @@ class GsStore(MatchingCloudStore["GsClient"]):
     ) -> ObjectPiece:
         """Return bytes ``[start, end)`` of an object, whose ETag or MD5 is compared.
 
-        Google compares ETags itself. If the response has neither, they are requested first, and
-        the generation that has them is read.
+        Google compares ETags itself. If the response lacks what is compared, it is requested
+        first, and the generation that has it is read.
 
         Args:
             full: the name of the object.
@@ -135,10 +135,11 @@ class GsStore(MatchingCloudStore["GsClient"]):
             ConditionFailed: as of `ObjectStore.get`.
         """
         sdk = self.sdk()
-        etag = "" if is_md5(matching) else tag_to_send(matching)
+        by_md5 = is_md5(matching)
+        etag = "" if by_md5 else tag_to_send(matching)
         piece = sdk.read(full, start=start, end=end, etag=etag, generation=generation)
-        tags = piece.tags
-        if matching and piece.data and not tags:
+        tags: Sequence[str] = piece.tags
+        if matching and piece.data and not tags[by_md5]:
             info = self._info_of(sdk.describe(full, generation=generation))
             tags = (info.etag,)
             piece = sdk.read(full, start=start, end=end, generation=int(info.version))

@@ -61,8 +61,10 @@ _OF_PAGES: Final = frozenset({"IsTruncated", "NextContinuationToken", "EncodingT
 PAGE_SIZE: Final = 1_000
 """Objects in one page of a listing or one batch of deletions, at most."""
 
-_UNCONDITIONAL: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_IMPLEMENTED})
-"""How servers answer that do not implement If-Match for reading."""
+_DOUBTFUL: Final = frozenset(
+    {HTTPStatus.BAD_REQUEST, HTTPStatus.PRECONDITION_FAILED, HTTPStatus.NOT_IMPLEMENTED}
+)
+"""How servers answer that do not implement If-Match for reading, or for ETags in quotes."""
 
 READ_TRIES = 3
 """Responses that may break off before an object counts as unreachable."""
@@ -160,7 +162,8 @@ class S3Reader:
     def _request(self, full: str, matching: str, wanted: Mapping[str, str]) -> dict[str, Any]:
         """Request an object, and compare the ETag of the answer with the one that it must have.
 
-        A server that does not implement If-Match for reading is asked without it.
+        What a server refuses with If-Match is requested without it, and the answer's ETag decides
+        alone: not every server implements that header as it should for reading.
 
         Raises:
             ConditionFailed: it has another one.
@@ -173,16 +176,19 @@ class S3Reader:
         condition = {"IfMatch": if_match} if if_match else {}
         try:
             answer = client.get_object(**asked, **condition)
+            is_refused = False
         except ClientError as error:
-            if not condition or status_of(error) not in _UNCONDITIONAL:
+            if not condition or status_of(error) not in _DOUBTFUL:
                 raise
             answer = client.get_object(**asked)
-            self._sends_if_match = False
+            is_refused = True
         try:
             check_matching(matching, full, str(answer.get("ETag", "")))
         except ConditionFailed:
             answer["Body"].close()
             raise
+        if is_refused:
+            self._sends_if_match = False
         return cast("dict[str, Any]", answer)
 
     def _read(

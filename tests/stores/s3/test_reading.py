@@ -78,7 +78,7 @@ class TestConditionsOfReads:
         with pytest.raises(ConditionFailed):  # it does not say what it sends
             store.get(key, matching="new")
 
-    @pytest.mark.parametrize("status", [400, 501])
+    @pytest.mark.parametrize("status", [400, 412, 501])
     def test_a_server_that_refuses_them_is_asked_without(
         self, server: StubServer, store: S3Store, key: str, status: int
     ) -> None:
@@ -93,6 +93,18 @@ class TestConditionsOfReads:
             store.get(key, matching="old")
         for request in server.requests[sent:]:
             assert "If-Match" not in request.headers
+
+    def test_a_condition_that_did_not_hold_is_sent_again(
+        self, server: StubServer, store: S3Store, key: str
+    ) -> None:
+        refusal = s3_error(412, "PreconditionFailed")
+        other = Answer(body=b"new", headers={"ETag": '"new"'})
+        server.answers = [refusal, *([refusal] if key == "plain" else []), other]
+        with pytest.raises(ConditionFailed):
+            store.get(key, matching="old")
+        with pytest.raises(ConditionFailed):
+            store.get(key, matching="old")
+        assert server.requests[-1].headers["If-Match"] == '"old"'
 
     def test_a_condition_that_no_header_can_have_is_not_sent(
         self, server: StubServer, store: S3Store, key: str
