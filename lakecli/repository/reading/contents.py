@@ -136,12 +136,10 @@ def content_digest(entry: Entry) -> str | None:
     if digest is not None:
         return digest
     kind = evidence_of(entry.checksum)
-    is_file = is_local(entry.physical_address)
-    if is_lakefs_file(entry.physical_address, entry.checksum):
-        return None
-    if kind is Evidence.MD5 and (is_file or not is_external(entry)):
-        return entry.checksum
-    return entry.checksum if kind is Evidence.BLAKE3 and is_file else None
+    address = entry.physical_address
+    is_file = is_local(address) and not is_lakefs_file(address, entry.checksum)
+    is_md5_known = kind is Evidence.MD5 and (is_file or not is_external(entry))
+    return entry.checksum if is_md5_known or (kind is Evidence.BLAKE3 and is_file) else None
 
 
 def digest_of(entry: Entry) -> str | None:
