@@ -20,6 +20,7 @@ The int64 of a length includes its own ``02 08`` prefix. Source: lakeFS ``pkg/id
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Final
 
 from blake3 import blake3
@@ -27,6 +28,35 @@ from blake3 import blake3
 DIGEST_SIZE = 32
 
 _MD5_DIGITS: Final = 32
+_HEX: Final = "0123456789abcdef"
+
+
+class Evidence(Enum):
+    """What kind of evidence a recorded checksum is; its form alone says so.
+
+    Attributes:
+        BLAKE3: a digest of the bytes: other bytes have another one. A store may use an ETag of the
+            same form, so what the store reports is compared first.
+        MD5: a digest of the bytes, or an ETag of the same form. lakeFS records multipart uploads
+            so, and S3 encrypted objects. Bytes that have it are the recorded ones; bytes that
+            do not have it prove nothing, unless the store reports MD5s or keeps plain files.
+        ETAG: what the store said of the object. Only the store can say whether it is the same.
+        NONE: nothing was recorded.
+    """
+
+    BLAKE3 = "BLAKE3"
+    MD5 = "MD5"
+    ETAG = "ETag"
+    NONE = "nothing"
+
+
+def evidence_of(checksum: str) -> Evidence:
+    """Return what kind of evidence a recorded checksum is."""
+    if is_md5(checksum):
+        return Evidence.MD5
+    if len(checksum) == 2 * DIGEST_SIZE and not checksum.strip(_HEX):
+        return Evidence.BLAKE3
+    return Evidence.ETAG if checksum else Evidence.NONE
 
 
 def h(data: bytes) -> bytes:
@@ -49,7 +79,7 @@ def hashes(texts: Iterable[bytes]) -> Iterator[bytes]:
 
 def is_md5(checksum: str) -> bool:
     """Return whether a checksum has the form of an MD5, which lakeFS and stores record."""
-    return len(checksum) == _MD5_DIGITS and not checksum.strip("0123456789abcdef")
+    return len(checksum) == _MD5_DIGITS and not checksum.strip(_HEX)
 
 
 def frame_int(value: int) -> bytes:

@@ -34,7 +34,7 @@ from functools import cache, partial
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from lakecli.base.identity import DIGEST_SIZE, is_md5
+from lakecli.base.identity import Evidence, evidence_of
 from lakecli.base.model import EMPTY_TREE, MetarangeId
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import ID_PART, Metarange
@@ -492,11 +492,5 @@ def have_unlike_checksums(left: bytes | None, right: bytes | None) -> bool:
         one, other = decode_entry(left), decode_entry(right)
     except IntegrityError:
         return False
-    return one.size == other.size and (
-        (is_md5(one.checksum) and _is_blake3(other.checksum))
-        or (_is_blake3(one.checksum) and is_md5(other.checksum))
-    )
-
-
-def _is_blake3(checksum: str) -> bool:
-    return len(checksum) == 2 * DIGEST_SIZE
+    kinds = {evidence_of(one.checksum), evidence_of(other.checksum)}
+    return one.size == other.size and kinds == {Evidence.MD5, Evidence.BLAKE3}

@@ -31,7 +31,8 @@ from lakecli.errors import (
 )
 from lakecli.exports.target import WHOLE, BucketTarget, DirectoryTarget, ExportItem, open_target
 from lakecli.repository.contract import AddressResolver
-from lakecli.repository.reading.contents import Recorded, change_of, read_located
+from lakecli.repository.reading.contents import read_located
+from lakecli.repository.reading.recorded import AsRecorded, Recorded, locate_recorded
 from lakecli.repository.transfer.destination import FileComparison, NoRoom, UnsafeName
 from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
@@ -346,16 +347,20 @@ class _Export:
 
     def _write(self, item: ExportItem, entry: Entry) -> tuple[bool, bool]:
         """Copy an object; return whether the store did so, and whether its metadata was written."""
-        store, key = self._addresses.locate(entry.physical_address)
-        _check_external(store, key, entry)
+        store, key = locate_recorded(self._addresses, Recorded.of(entry), self._job.uri)
         verify, target = self._job.verify, self.target
         can_copy = self._can_copy and (not verify or entry.size > WHOLE)
-        if can_copy and isinstance(target, BucketTarget) and target.may_copy(store):
+        origin = store.unverified if isinstance(store, AsRecorded) else store
+        if can_copy and isinstance(target, BucketTarget) and target.may_copy(origin):
             if verify:
                 for _ in self._pieces(store, key, entry):
                     pass
+            elif isinstance(store, AsRecorded):
+                store.check(key)
             try:
-                if target.copy(item, store, key):
+                if target.copy(item, origin, key):
+                    if isinstance(store, AsRecorded):
+                        _check_copied(store, key, item, target)
                     return True, True
             except (PermissionDenied, Unsupported):
                 pass  # the destination's credentials may not read the source, the repository's may
@@ -390,17 +395,14 @@ class _Export:
         self._list(PathAction.FAILED, path, error=error.message)
 
 
-def _check_external(store: ObjectStore, key: str, entry: Entry) -> None:
-    """Compare an object outside the namespace with what was recorded at its import.
+def _check_copied(store: AsRecorded, key: str, item: ExportItem, target: BucketTarget) -> None:
+    """Compare an object outside the namespace again; it may have changed before it was copied.
 
     Raises:
-        IntegrityError: it changed.
+        IntegrityError: it changed; the copy is deleted.
     """
-    if "://" not in entry.physical_address:
-        return
-    recorded = Recorded(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
-    if change_of(store, key, recorded) is not None:
-        raise IntegrityError(
-            f"changed since it was imported: {entry.physical_address}",
-            hint="import it again, or restore the version that was imported",
-        )
+    try:
+        store.check(key)
+    except LakeError:
+        target.delete(item)
+        raise

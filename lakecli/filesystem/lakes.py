@@ -17,7 +17,7 @@ from lakecli.base.uri import SCHEME, parse_repository
 from lakecli.opening import catch_up, open_lake, open_repository, warn_of_notices
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import Lake
-from lakecli.repository.reading.addresses import locate
+from lakecli.repository.reading.recorded import locate
 from lakecli.settings.home import chosen_home
 from lakecli.stores.contract import ObjectStore
 

@@ -46,8 +46,9 @@ from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import origin_of, owner_of
 from lakecli.repository.reading.addresses import Trust, trust_of
-from lakecli.repository.reading.contents import BATCH, Recorded, ask_all
+from lakecli.repository.reading.contents import BATCH, ask_all
 from lakecli.repository.reading.outside_counts import count_place, place_of_address
+from lakecli.repository.reading.recorded import Recorded
 from lakecli.repository.stored_objects import MISSING, DataIndex
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE

@@ -45,7 +45,7 @@ from lakecli.imports.model import (
 from lakecli.imports.sources import FilesSource
 from lakecli.imports.tree_parts import EMPTY, BaseSlice, PartWriter, Records, Whole
 from lakecli.repository.reading.addresses import split_address, split_pin
-from lakecli.repository.reading.contents import PIECE
+from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.transfer.ingest import Ingest, Ingested, look
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from time import sleep
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lakecli.base.directories import StrPath
 from lakecli.base.model import NO_ACCOUNT, Account, Branch, Commit, RepositoryRecord
@@ -223,7 +223,13 @@ class Repository(Protocol):
 
 
 class AddressResolver(Protocol):
-    """Opens what the addresses of one repository's entries name."""
+    """Opens what the addresses of one repository's entries name.
+
+    Attributes:
+        compared: what `lakecli.repository.reading.recorded` remembers of objects.
+    """
+
+    compared: dict[Any, str]
 
     def locate(self, address: str) -> "tuple[ObjectStore, str]":
         """Return the store and the key of an object.

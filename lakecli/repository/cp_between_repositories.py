@@ -43,18 +43,17 @@ from lakecli.repository.reading.addresses import (
     bucket_of,
     is_external,
     lies_below,
-    locate,
     place_of,
     remember,
     trust_of,
 )
 from lakecli.repository.reading.contents import (
-    check_unchanged,
     damaged,
     digest_of,
     gone,
     read_object,
 )
+from lakecli.repository.reading.recorded import locate
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, remove_unchanged
 from lakecli.repository.transfer.ingest import Ingest, Ingested
@@ -375,8 +374,6 @@ class Across:
 
     def _pieces(self, entry: Entry) -> Iterator[bytes]:
         """Yield the bytes of an object whose name is not made of its contents."""
-        if is_external(entry):
-            check_unchanged(self._source, entry)
         for piece in read_object(self._source, entry):
             self.ingest.workers.check()
             yield piece

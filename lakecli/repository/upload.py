@@ -26,7 +26,7 @@ from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Change, claim_values, uploaded_changes
 from lakecli.repository.reading.addresses import find_object, is_external
-from lakecli.repository.reading.contents import md5_of
+from lakecli.repository.reading.recorded import md5_of
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, values_on
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection

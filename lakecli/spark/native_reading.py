@@ -18,8 +18,10 @@ from pyspark.sql.types import StructType
 
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import Unsupported
-from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import split_pin
+from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.reading.addresses import is_outside, split_pin
+from lakecli.repository.reading.contents import ask_all
+from lakecli.repository.reading.recorded import CHANGED, UNCERTAIN, changed
 from lakecli.spark.partition_values import KEY, PartitionValues
 from lakecli.spark.private_names import jvm_of, session_state
 from lakecli.spark.schemas import (
@@ -95,6 +97,7 @@ class NativeReading:
             fields = [*stored.fields, *partitions.columns.fields]
             return self._spark.createDataFrame([], StructType(fields))
         paths = self._paths(files)
+        self._check(files)
         reader = self._spark.read.format(self._format).options(**self._options).schema(stored)
         rows = reader.load(list(dict.fromkeys(paths)))
         if not names and len(set(paths)) == len(paths):
@@ -114,6 +117,27 @@ class NativeReading:
         }
         joined = rows.join(functions.broadcast(known), KEY, "left").withColumns(values)
         return joined.drop(_FOUND, KEY)
+
+    def _check(self, files: Sequence[TableFile]) -> None:
+        """Compare files outside the namespace with what is recorded of them, before Spark reads.
+
+        Spark names a file by its path alone, so one that changes later is not noticed.
+
+        Raises:
+            IntegrityError: a file changed.
+        """
+        repository = self._repository
+        outside = [file.recorded for file in files if is_outside(file.address)]
+        uncertain = []
+        for recorded, check in zip(outside, ask_all(repository.addresses, outside), strict=True):
+            problem = check.problem or ""
+            if problem.startswith(CHANGED):
+                raise changed(recorded.address, repository.uri)
+            if problem.startswith(UNCERTAIN):
+                uncertain.append(f"{recorded.address}: {problem}")
+        if uncertain:
+            what = f"{len(uncertain):,} files may have changed since they were recorded"
+            repository.notify(Notice(f"{what}: {uncertain[0]}", _OTHERWISE))
 
     def _paths(self, files: Sequence[TableFile]) -> list[str]:
         paths = []

@@ -206,7 +206,7 @@ def _newest(view: View, prefix: bytes) -> TableFile | None:
     path, value = newest
     entry = decode_entry(value)
     name = path[len(prefix) :].decode(errors="replace")
-    return TableFile(name, entry.physical_address, entry.size)
+    return TableFile.of(name, entry)
 
 
 def merged_type(left: DataType, right: DataType) -> DataType | None:

@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from functools import partial
 from io import BufferedReader, TextIOWrapper
 from tempfile import TemporaryFile
@@ -21,16 +22,18 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 from pyspark.sql import DataFrame
 
 from lakecli.base.ids import CommitId
+from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory, parse_path, ref_of
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
+from lakecli.repository.reading.recorded import Recorded, locate_recorded
 from lakecli.repository.reading.view import no_such_path, open_view
 from lakecli.spark.private_names import analyzed_plan, sent_plan
 from lakecli.spark.sessions import is_connect
-from lakecli.stores.contract import ObjectNotFound
+from lakecli.stores.contract import ObjectNotFound, ObjectStore
 
 TASK_SIZE: Final = 32 << 20
 """Approximate bytes of the files that one task reads."""
@@ -52,11 +55,27 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class TableFile(NamedTuple):
-    """A file: its path below the table, its address relative to the namespace or a full URI."""
+    """A file: its path below the table, its address relative to the namespace or a full URI.
+
+    Attributes:
+        checksum: recorded, as is `modified_at`.
+    """
 
     name: str
     address: str
     size: int
+    checksum: str = ""
+    modified_at: datetime | None = None
+
+    @classmethod
+    def of(cls, name: str, entry: Entry) -> TableFile:
+        """Return the file of an entry."""
+        return cls(name, *Recorded.of(entry))
+
+    @property
+    def recorded(self) -> Recorded:
+        """What is recorded of its bytes."""
+        return Recorded(self.address, self.size, self.checksum, self.modified_at)
 
     @property
     def directory(self) -> str:
@@ -92,7 +111,7 @@ def table_files(repository: Repository, uri: str) -> tuple[list[TableFile], Orig
         if is_read(name):
             entry = decode_entry(value)
             repository.addresses.check(entry.physical_address)
-            files.append(TableFile(name, entry.physical_address, entry.size))
+            files.append(TableFile.of(name, entry))
     if not files:
         raise NotFound(
             f"nothing to read at {uri}",
@@ -152,8 +171,14 @@ def fetched(
                 yield file, source
 
 
+def _locate(location: StoreLocation, file: TableFile) -> tuple[ObjectStore, str]:
+    # A namespace that is read without a clone has its URI in place of a name.
+    uri = location.name if "/" in location.name else f"lakefs://{location.name}"
+    return locate_recorded(location.addresses(), file.recorded, uri)
+
+
 def _fetch(location: StoreLocation, file: TableFile) -> BinaryIO:
-    store, key = location.addresses().locate(file.address)
+    store, key = _locate(location, file)
     try:
         source = store.open(key)
     except ObjectNotFound:
@@ -169,7 +194,7 @@ def _fetch(location: StoreLocation, file: TableFile) -> BinaryIO:
 
 def read_footer(location: StoreLocation, file: TableFile) -> bytes:
     """Return the end of a Parquet file behind its data, which describes it; refuse other files."""
-    store, key = location.addresses().locate(file.address)
+    store, key = _locate(location, file)
     try:
         tail = store.get(key, start=max(0, file.size - _TAIL), length=min(file.size, _TAIL))
         size = int.from_bytes(tail[-8:-4], "little") + 8

@@ -186,7 +186,13 @@ class VersionedStore(ObjectStore, Protocol):
         """Yield objects like `ObjectStore.list`, each with the ID of its current version."""
 
     def get(
-        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        matching: str = "",
+        version_id: str = "",
     ) -> bytes:
         """Return a range of a version; see `ObjectStore.get`.
 
@@ -194,7 +200,7 @@ class VersionedStore(ObjectStore, Protocol):
             ObjectNotFound: no such key, or no such version of it.
         """
 
-    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
         """Open a version for one pass of reading; see `ObjectStore.open`."""
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:

@@ -36,6 +36,7 @@ from lakecli.stores.contract import (
     ObjectNotFound,
     ObjectStore,
     Version,
+    check_matching,
     check_range,
     put_content,
 )
@@ -105,7 +106,13 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         return f"{self.root}/{self._prefix}" if self._prefix else self.root
 
     def get(
-        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        matching: str = "",
+        version_id: str = "",
     ) -> bytes:
         """Return a range of an object, or of a version of it; see `ObjectStore.get`.
 
@@ -115,12 +122,15 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         """
         check_range(start, length)
         if length == 0:
-            self.head(key, version_id=version_id)
+            found = self.head(key, version_id=version_id)
+            check_matching(matching, key, found.etag, found.version, found.md5)
             return b""
-        return self._get(key, start, length, version_id)
+        return self._get(key, start, length, matching, version_id)
 
     @abstractmethod
-    def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes: ...
+    def _get(
+        self, key: str, start: int, length: int | None, matching: str, version_id: str
+    ) -> bytes: ...
 
     @abstractmethod
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:

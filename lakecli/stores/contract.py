@@ -13,6 +13,7 @@ Adapters translate their SDK's errors into lakecli's:
 What only some stores can do is in `capabilities`.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
@@ -105,6 +106,40 @@ class ObjectInfo(NamedTuple):
     md5: str = ""
 
 
+_TAG: Final = r'(?:W/)?"?(.*?)(?:(?:--?|;)(?:gzip|br|deflate|zstd))?"?'
+_SENT: Final = "[!#-~]{1,1024}"
+
+
+def plain_tag(etag: str) -> str:
+    """Return an ETag without its quotes, and without what proxies that compress add to it."""
+    found = re.fullmatch(_TAG, etag, re.DOTALL)
+    return found[1] if found else etag
+
+
+def tag_to_send(etag: str) -> str:
+    """Return an ETag as the condition of a request, without quotes; ``""``: it cannot be one.
+
+    A weak ETag never holds in a condition, and an entry may record anything.
+    """
+    tag = plain_tag(etag)
+    return "" if etag.startswith("W/") or not re.fullmatch(_SENT, tag) else tag
+
+
+def check_matching(matching: str, key: str, *found: str) -> None:
+    """Refuse an object of which the store says nothing that equals `matching`.
+
+    Args:
+        matching: an ETag, a version or an MD5; ``""``: any object will do.
+        key: of the object.
+        found: what the store says; ``""`` where it says nothing.
+
+    Raises:
+        ConditionFailed: as of `ObjectStore.get`.
+    """
+    if matching and plain_tag(matching) not in map(plain_tag, filter(None, found)):
+        raise ConditionFailed(f"not the object that was asked for: {key!r}")
+
+
 class Attributes(NamedTuple):
     """What a store keeps with an object; a directory keeps neither.
 
@@ -132,14 +167,27 @@ class ObjectStore(Protocol):
     def uri(self) -> str:
         """The normalised URI of the namespace, without a trailing slash."""
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
+    ) -> bytes:
         """Return bytes ``[start, start + length)``, fewer if the object ends earlier.
 
         A negative `start` counts from the end (a suffix read), with no `length`. A suffix longer
         than the object is the whole object; a start at or past the end gives ``b""``.
 
+        Args:
+            key: of the object.
+            start: the first byte.
+            length: bytes to read, at most.
+            matching: the ETag that the object must have, as `ObjectInfo` has it, the version where
+                a store has no ETags, or the MD5 where it reports one; ``""``: any object will do.
+                The request has it as its condition, if the store knows such a condition, and what
+                the response says is compared in any case.
+
         Raises:
             ObjectNotFound: no such key.
+            ConditionFailed: the object does not match, or the response does not say so. Some
+                stores answer so, too, if there is no object.
         """
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
@@ -154,11 +202,12 @@ class ObjectStore(Protocol):
             ObjectNotFound: no such key.
         """
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
         """Open an object for one pass of reading; the caller closes it.
 
         Raises:
             ObjectNotFound: no such key.
+            ConditionFailed: the object does not match, as in `get`.
         """
 
     def put(

@@ -35,6 +35,7 @@ from lakecli.stores.contract import (
     ObjectInfo,
     ObjectNotFound,
     Version,
+    check_matching,
     check_range,
     key_bytes,
     put_content,
@@ -135,11 +136,17 @@ class MemoryStore:
         return ""
 
     def get(
-        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        matching: str = "",
+        version_id: str = "",
     ) -> bytes:
         """Return a range of an object, or of a version of it; see `ObjectStore.get`."""
         check_range(start, length)
-        body = self._find(key, version_id).body
+        body = self._find(key, version_id, matching).body
         return body[start:] if length is None else body[start : start + length]
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
@@ -147,9 +154,9 @@ class MemoryStore:
         stored = self._find(key)
         return stored.body[:length], stored.info.version
 
-    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
         """Open an object, or a version of it, for reading."""
-        return io.BytesIO(self._find(key, version_id).body)
+        return io.BytesIO(self._find(key, version_id, matching).body)
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
@@ -285,12 +292,13 @@ class MemoryStore:
                 hint="memory:// is for tests and examples of the library: see lakecli.stores",
             )
 
-    def _find(self, key: str, version_id: str = "") -> Stored:
+    def _find(self, key: str, version_id: str = "", matching: str = "") -> Stored:
         self._check_bucket()
         full, bucket = self._prefix + key, self._bucket
         found = bucket.versions.get((full, version_id)) if version_id else bucket.objects.get(full)
         if found is None:
             raise ObjectNotFound(f"no such object in {self.uri}: {key!r} {version_id}".rstrip())
+        check_matching(matching, key, found.info.version)
         return found
 
 

@@ -54,17 +54,21 @@ class OverlayStore:
         except ObjectNotFound:
             return read(self.lower)
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
+    ) -> bytes:
         """See `ObjectStore.get`."""
-        return self._read(lambda store: store.get(key, start=start, length=length))
+        return self._read(
+            lambda store: store.get(key, start=start, length=length, matching=matching)
+        )
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """See `ObjectStore.get_versioned`."""
         return self._read(lambda store: store.get_versioned(key, length=length))
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
         """See `ObjectStore.open`."""
-        return self._read(lambda store: store.open(key))
+        return self._read(lambda store: store.open(key, matching=matching))
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN

@@ -33,17 +33,19 @@ class ReadOnlyStore:
         """See `ObjectStore.uri`."""
         return self._store.uri
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
+    ) -> bytes:
         """See `ObjectStore.get`."""
-        return self._store.get(key, start=start, length=length, **self._options)
+        return self._store.get(key, start=start, length=length, matching=matching, **self._options)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """See `ObjectStore.get_versioned`."""
         return self._store.get_versioned(key, length=length)
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
         """See `ObjectStore.open`."""
-        return self._store.open(key, **self._options)
+        return self._store.open(key, matching=matching, **self._options)
 
     def head(self, key: str) -> ObjectInfo:
         """See `ObjectStore.head`."""

@@ -29,7 +29,8 @@ from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, Unsupported
-from lakecli.repository.reading.contents import PIECE, hash_rest
+from lakecli.repository.reading.contents import hash_rest
+from lakecli.repository.reading.recorded import PIECE
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.files import closing
 from lakecli.stores.streams import PieceReader

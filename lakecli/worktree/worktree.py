@@ -394,8 +394,8 @@ class Worktree:
     def _has_bytes(self, relative: bytes, entry: Entry, mtime_ns: int) -> bool:
         """Compare a file of the size of an entry whose BLAKE3 is not known.
 
-        An MD5 decides if the entry has one, else the time: the directory has none but the one that
-        the download gave it.
+        A digest decides if the entry records one, else the time: the directory has none but the
+        one that the download gave it.
         """
         digest = content_digest(entry)
         if digest is None:

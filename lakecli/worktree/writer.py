@@ -33,8 +33,9 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.repository.download import Downloader, DownloadOptions
-from lakecli.repository.reading.addresses import is_external, locate
+from lakecli.repository.reading.addresses import is_external
 from lakecli.repository.reading.contents import damaged, digest_of, gone, read_small
+from lakecli.repository.reading.recorded import locate
 from lakecli.repository.transfer.destination import (
     Destination,
     FileComparison,

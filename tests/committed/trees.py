@@ -140,10 +140,18 @@ class RecordingStore(MemoryStore):
         self.heads: list[str] = []
 
     def get(
-        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        matching: str = "",
+        version_id: str = "",
     ) -> bytes:
         self.reads.append((key, start, length))
-        return super().get(key, start=start, length=length, version_id=version_id)
+        return super().get(
+            key, start=start, length=length, matching=matching, version_id=version_id
+        )
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         self.heads.append(key)

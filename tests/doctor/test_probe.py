@@ -294,7 +294,13 @@ def test_wrong_bytes_are_detected() -> None:
 def test_wrong_ranges_are_detected() -> None:
     class Rangeless(FaultyStore):
         def get(
-            self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+            self,
+            key: str,
+            *,
+            start: int = 0,
+            length: int | None = None,
+            matching: str = "",
+            version_id: str = "",
         ) -> bytes:
             return super().get(key)
 

@@ -344,7 +344,7 @@ def test_objects_outside_the_namespace(repository: Repository, tmp_path: Path) -
     external(repository, b"gone", tmp_path / "nowhere", 8)
     report = run(repository, target)
     assert [each.path for each in report.outcome.failures] == [b"changed", b"gone"]
-    assert "changed since it was imported" in report.outcome.failures[0].why
+    assert "changed since it was recorded" in report.outcome.failures[0].why
 
 
 def test_a_killed_export_continues(repository: Repository, tmp_path: Path) -> None:
@@ -376,12 +376,20 @@ class Moody(FaultyStore):
         self._fails = fails
 
     def get(
-        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        matching: str = "",
+        version_id: str = "",
     ) -> bytes:
         error = self._fails(key)
         if error is not None:
             raise error
-        return super().get(key, start=start, length=length, version_id=version_id)
+        return super().get(
+            key, start=start, length=length, matching=matching, version_id=version_id
+        )
 
 
 def in_store(repository: Repository, store: FaultyStore) -> Repository:

@@ -106,9 +106,9 @@ def test_objects_in_another_bucket(
     fs: LakeFileSystem, counting: Counting, moto_endpoint: str
 ) -> None:
     other = new_bucket(moto_endpoint)
-    open_store(f"s3://{other}/some").put("key with spaces", b"0123456789", ANY)
+    etag = open_store(f"s3://{other}/some").put("key with spaces", b"0123456789", ANY)
     address = f"s3://{other}/some/key with spaces"
-    entry = Entry(address, 10, "etag", system_now(), "text/plain")
+    entry = Entry(address, 10, str(etag), system_now(), "text/plain")
     with lakes.repository(fs.home, "cloud") as repository:
         stage_entry(repository, "main", b"imported", entry)
         remember(repository, [f"s3://{other}"])

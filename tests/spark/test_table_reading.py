@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 
+from lakecli.base.identity import h
 from lakecli.base.model import Entry
 from lakecli.committed.values import encode_entry
 from lakecli.engine.runner import StoreLocation
-from lakecli.errors import NotFound, Unsupported, UsageError
+from lakecli.errors import IntegrityError, NotFound, Unsupported, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.addresses import OutsideAddress, remember
 from lakecli.repository.rm import rm_trees
@@ -219,7 +221,8 @@ def test_addresses_that_are_not_allowed_are_refused(
     lay(tmp_path, {"outside/secret": "canary\n", "t/a": "1\n"})
     keep(anywhere, tmp_path / "t")
     outside = f"local://{tmp_path}/outside"
-    entry = Entry(f"{outside}/secret", 7, "e", datetime(2026, 1, 1, tzinfo=UTC))
+    digest = h(b"canary\n").hex()
+    entry = Entry(f"{outside}/secret", 7, digest, datetime(2026, 1, 1, tzinfo=UTC))
     Stager(anywhere, "main").write(unclaimed([(b"t/secret", encode_entry(entry))]), kind="test")
     with pytest.raises(OutsideAddress) as refused:
         rows(table(format="csv"))
@@ -271,7 +274,8 @@ def test_spark_reads_the_objects_itself(
     outside.mkdir()
     odd = outside / "a b+%3A.parquet"
     odd.write_bytes((source / "kind=1" / "f.parquet").read_bytes())
-    entry = Entry(f"local://{odd}", odd.stat().st_size, "e", datetime(2026, 1, 1, tzinfo=UTC))
+    digest = h(odd.read_bytes()).hex()
+    entry = Entry(f"local://{odd}", odd.stat().st_size, digest, datetime(2026, 1, 1, tzinfo=UTC))
     Stager(repository, "main").write(
         unclaimed([(b"t/kind=3/odd.parquet", encode_entry(entry))]), kind="test"
     )
@@ -289,6 +293,25 @@ def test_spark_reads_the_objects_itself(
     assert table(native=True, where="kind = 9").count() == 0
     alone = "lakefs://demo/main/t/kind=2"
     assert same(table(alone, native=True), table(alone)), "one object under two names"
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_file_that_changed_at_its_source_is_not_read(
+    repository: Repository, table: Read, tmp_path: Path, *, native: bool
+) -> None:
+    source = lay(tmp_path / "source", {"a.csv": "1,2\n"})
+    entry = Entry(f"local://{source}/a.csv", 4, h(b"1,2\n").hex(), datetime(2026, 1, 1, tzinfo=UTC))
+    Stager(repository, "main").write(unclaimed([(b"t/a.csv", encode_entry(entry))]), kind="test")
+    remember(repository, [f"local://{source}"])
+    options = {"format": "csv", "schema": "a int, b int", "native": native}
+    planned = table(**options)
+    assert rows(planned) == ["Row(a=1, b=2)"]
+    (source / "a.csv").write_text("9,9\n")
+    with pytest.raises((IntegrityError, PySparkException), match="changed since it was recorded"):
+        table(**options).collect()
+    if not native:  # Spark itself compares nothing while it reads
+        with pytest.raises(PySparkException, match="changed since it was recorded"):
+            planned.collect()
 
 
 def test_what_spark_cannot_read_itself_is_refused(

@@ -45,18 +45,26 @@ class CountingStore(MemoryStore):
             self.keys.clear()
 
     def get(
-        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        matching: str = "",
+        version_id: str = "",
     ) -> bytes:
         self.count("get", key)
-        return super().get(key, start=start, length=length, version_id=version_id)
+        return super().get(
+            key, start=start, length=length, matching=matching, version_id=version_id
+        )
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         self.count("get", key)
         return super().get_versioned(key, length=length)
 
-    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
         self.count("get", key)
-        return super().open(key, version_id=version_id)
+        return super().open(key, matching=matching, version_id=version_id)
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN

@@ -77,10 +77,18 @@ class FaultyStore(MemoryStore):
             raise error
 
     def get(
-        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        matching: str = "",
+        version_id: str = "",
     ) -> bytes:
         self.ask("get")
-        body = super().get(key, start=start, length=length, version_id=version_id)
+        body = super().get(
+            key, start=start, length=length, matching=matching, version_id=version_id
+        )
         if self.reads_late:
             return self._previous.get(key, body)
         return body[::-1] if self.garbles else body

@@ -165,7 +165,7 @@ def export(
     supports them. If DEST is in the same store, large objects are read once to verify them and then
     copied by the store itself; --no-verify skips the reading and compares sizes only. Objects
     outside the storage namespace are compared with the size and ETag that were recorded when they
-    were imported.
+    were imported; one that changed fails.
 
     Objects that are at DEST already are not copied again, so the same command continues an
     interrupted export. Nothing at DEST is deleted, except with --since REF, which names the ref of

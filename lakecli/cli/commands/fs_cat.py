@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from tempfile import SpooledTemporaryFile
 from typing import Final
 
@@ -12,12 +13,13 @@ from lakecli.cli.commands.names_from_file import NamesOptions, are_given, check_
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.params import AtOp, PathOrDirectoryUris, PreSign
-from lakecli.errors import UsageError
+from lakecli.errors import NotFound, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import is_external
-from lakecli.repository.reading.contents import check_unchanged, read_object
+from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.reader import open_reader
+from lakecli.repository.reading.recorded import AsRecorded, locate
 from lakecli.repository.stat import stat
+from lakecli.stores.uri import is_local
 
 SMALL: Final = 8 << 20
 """Bytes of an object that is read whole, and verified, before any of it is written."""
@@ -92,9 +94,15 @@ def _write_many(
 
 
 def _pieces(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[bytes]:
-    """Yield the bytes of an object, the first of them when a small one is verified."""
-    if is_external(entry):
-        check_unchanged(repository, entry)
+    """Yield the bytes of an object, the first of them when a small one is verified.
+
+    A large file outside the namespace is compared before, as its digest is known at its end only.
+    """
+    if not verify and entry.size > SMALL:
+        store, key = locate(repository, entry)
+        if isinstance(store, AsRecorded) and is_local(store.uri):
+            with suppress(NotFound):
+                store.check(key)
     pieces = read_object(repository, entry)
     return _verified(pieces) if verify or entry.size <= SMALL else iter(pieces)
 

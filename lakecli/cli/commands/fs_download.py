@@ -98,7 +98,8 @@ def fs_download(
     """Download an object, or all objects below a path.
 
     Each file is verified by its checksum, gets the modification time that was recorded at its
-    upload, and replaces an existing file only when it is complete. The same command continues an
+    upload, and replaces an existing file only when it is complete. An object outside the storage
+    namespace is refused if it is not the one that was imported. The same command continues an
     interrupted download; with -r, files that are there already are not downloaded again.
 
     An object is written to DEST, or under its own name into DEST if that is a directory or ends in

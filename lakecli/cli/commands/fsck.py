@@ -146,7 +146,7 @@ def fsck(
     Objects outside the storage namespace are counted by place. --external sends one request for
     each of them that may be read, and compares the size and the checksum with those recorded. An
     object is read if its time differs and its store does not report such a checksum. Changed and
-    missing objects are problems.
+    missing objects are problems, and so are those that cannot be verified.
 
     --repair restores what it can: unreadable objects are read again; lost data objects are uploaded
     from files of more than 1 MiB that were uploaded from this machine and have not changed, or from

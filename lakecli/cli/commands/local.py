@@ -78,8 +78,9 @@ def local_clone(
 ) -> None:
     """Link a directory with a path of a ref, and download its objects.
 
-    Each file is verified and gets the modification time that was recorded at its upload. The same
-    command continues an interrupted clone. Objects with a name that Git, lakecli or the system
+    Each file is verified and gets the modification time that was recorded at its upload; an object
+    that was imported and has changed since fails. The same command continues an interrupted clone.
+    Objects with a name that Git, lakecli or the system
     itself uses, such as .git, .lakefs_ref.yaml and .DS_Store, are left out and reported.
 
     With --include and --exclude the directory is sparse: it has only the objects whose paths below

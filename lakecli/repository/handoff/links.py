@@ -24,7 +24,7 @@ from math import ceil
 from string import ascii_letters, digits
 from typing import Final, NamedTuple
 
-from lakecli.base.identity import DIGEST_SIZE
+from lakecli.base.identity import Evidence, evidence_of
 from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory
 from lakecli.base.visibility import escape_hidden
@@ -43,8 +43,6 @@ _SHOWN: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 """Content types that a browser shows without running code in them."""
-
-_BLAKE3: Final = re.compile(f"[0-9a-f]{{{2 * DIGEST_SIZE}}}")
 
 
 class Header(NamedTuple):
@@ -122,7 +120,7 @@ class Totals:
 
 def is_blake3(checksum: str) -> bool:
     """Return whether a checksum is a digest computed from the bytes, and not an ETag."""
-    return _BLAKE3.fullmatch(checksum) is not None
+    return evidence_of(checksum) is Evidence.BLAKE3
 
 
 class Presigner(NamedTuple):

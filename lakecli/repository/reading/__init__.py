@@ -7,7 +7,8 @@
     reader          the same for many paths, opened once
     addresses       from an entry to the store and the key of its bytes; addresses of one version;
                     places outside the namespace, and which of them this user allows
-    contents        the bytes of an object, verified; whether objects outside are as recorded
+    recorded        objects outside the namespace, read only as they were recorded
+    contents        the bytes of an object, verified; many objects outside, compared
     lakefs_digests  what the checksum that lakeFS recorded of an object proves
     outside_counts  counts the places outside the namespace that entries name
     reflog          where branches and tags stood before

@@ -33,7 +33,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import lakefs_object
 from lakecli.base.model import Entry
@@ -80,6 +80,9 @@ class Resolver:
         open_store: given the URI of a bucket or directory and its region, returns its store.
         find_region: returns the region of a bucket.
         region: of the namespace's bucket, or ``""``.
+
+    Attributes:
+        compared: see `AddressResolver`.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class Resolver:
         self._open_store = open_store
         self._find_region = find_region
         self._region = region
+        self.compared: dict[Any, str] = {}
         self._stores: OrderedDict[str, ObjectStore] = OrderedDict()
         self._lock = Lock()
 
@@ -192,19 +196,10 @@ def check_key(address: str) -> None:
         )
 
 
-def locate(repository: Repository, entry: Entry) -> tuple[ObjectStore, str]:
-    """Return the store and the key of an entry's bytes.
-
-    Raises:
-        LakeError: what `Resolver.locate` raises.
-    """
-    return repository.addresses.locate(entry.physical_address)
-
-
 def find_object(repository: Repository, entry: Entry) -> ObjectInfo | None:
     """Describe the object that holds an entry's bytes; return ``None`` if it cannot be read."""
     with suppress(LakeError):
-        store, key = locate(repository, entry)
+        store, key = repository.addresses.locate(entry.physical_address)
         return store.head(key)
     return None
 

@@ -24,8 +24,8 @@ from blake3 import blake3
 from lakecli.base.identity import is_md5
 from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
-from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
+from lakecli.repository.reading.recorded import PIECE
 from lakecli.stores.local.files import closing, open_below, write_all
 
 

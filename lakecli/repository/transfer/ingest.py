@@ -32,8 +32,8 @@ from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import file_digests
 from lakecli.kv.file_digests import FileKey
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.reading.contents import PIECE
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
+from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.transfer.parallel import Memory, Workers
 from lakecli.repository.transfer.walk import OpenFile, changed
 from lakecli.stores.capabilities import uploads_of

@@ -22,8 +22,8 @@ from lakecli.base.model import Entry
 from lakecli.base.progress import Progress
 from lakecli.errors import Unreachable
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import locate
-from lakecli.repository.reading.contents import PIECE, damaged, digest_of, gone
+from lakecli.repository.reading.contents import damaged, digest_of, gone
+from lakecli.repository.reading.recorded import PIECE, locate
 from lakecli.repository.transfer.destination import Destination, Partial
 from lakecli.repository.transfer.parallel import Workers, part_retries
 from lakecli.stores.contract import ObjectNotFound, ObjectStore

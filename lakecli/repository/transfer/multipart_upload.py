@@ -34,7 +34,7 @@ from lakecli.base.progress import Progress
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import unfinished_uploads
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.contents import PIECE, Hasher
+from lakecli.repository.reading.recorded import PIECE, Hasher
 from lakecli.repository.transfer.parallel import Workers, part_retries
 from lakecli.repository.transfer.walk import FileChanged, changed, has_changed
 from lakecli.stores.capabilities import (

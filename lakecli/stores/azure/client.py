@@ -21,12 +21,21 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpRes
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import BlobBlock, BlobServiceClient, ContentSettings, ExponentialRetry
 
+from lakecli.base.identity import is_md5
 from lakecli.base.retry import COPIES, REQUESTS, Retries
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.stores.answer_limits import AnswerLimits, slow_answer_of
 from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, AzureLogin, end_of
 from lakecli.stores.bounded_requests import bound_answers, session_for_login
-from lakecli.stores.contract import Absent, Attributes, Condition, Match, Version
+from lakecli.stores.contract import (
+    Absent,
+    Attributes,
+    Condition,
+    Match,
+    Version,
+    check_matching,
+    tag_to_send,
+)
 from lakecli.stores.presigned_urls import LONGEST
 from lakecli.stores.responses import (
     RangeIgnoredError,
@@ -119,18 +128,17 @@ class AzureClient:
             name: of the blob.
             start: of the range.
             length: of the range; ``None`` reads to the end.
-            etag: that the blob must have, or ``""``.
+            etag: that the blob must have, or ``""``; or its MD5.
             version_id: of the version to read; ``""`` for the current blob.
         """
         is_whole = start == 0 and length is None
-        condition = _options_of(Match(Version(etag))) if etag else {}
         try:
             download = self.open(
                 name,
+                etag=etag,
                 version_id=version_id,
                 offset=None if is_whole else start,
                 length=length,
-                **condition,
             )
             # The SDK reads further pieces of the version of the first one only.
             return download.readall(), download.properties.etag
@@ -143,13 +151,24 @@ class AzureClient:
         self,
         name: str,
         *,
+        etag: str = "",
         version_id: str = "",
         **options: Any,  # noqa: ANN401 - the SDK's
     ) -> StorageStreamDownloader[bytes]:
-        """Begin to read a blob, or a version of it, as it is stored."""
-        return self._blob(name, version_id).download_blob(
+        """Begin to read a blob, or a version of it, as it is stored; see `read`.
+
+        Raises:
+            ConditionFailed: the answer has another ETag, and another MD5.
+        """
+        sent = "" if is_md5(etag) else tag_to_send(etag)
+        if sent:
+            options |= _options_of(Match(Version(sent)))
+        download = self._blob(name, version_id).download_blob(
             max_concurrency=1, decompress=False, **options
         )
+        found = download.properties
+        check_matching(etag, name, str(found.etag or ""), md5_of(found))
+        return download
 
     def describe(self, name: str, *, version_id: str = "") -> BlobProperties:
         """Return the properties of a blob, or of one version of it."""
@@ -338,6 +357,11 @@ class AzureClient:
 
     def _blob(self, name: str, version_id: str = "") -> BlobClient:
         return self._container.get_blob_client(name, version_id=version_id or None)
+
+
+def md5_of(blob: BlobProperties) -> str:
+    """Return the MD5 that the store reports of a blob, in hex digits, or ``""``."""
+    return bytes(blob.content_settings.content_md5 or b"").hex()
 
 
 def _once(condition: Condition) -> dict[str, Any]:

@@ -54,6 +54,7 @@ from lakecli.stores.contract import (
     ObjectInfo,
     ObjectStore,
     Version,
+    check_matching,
     key_bytes,
 )
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
@@ -99,12 +100,15 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         with self.translated():
             self.sdk().page(self.start, position="")
 
-    def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes:
+    def _get(
+        self, key: str, start: int, length: int | None, matching: str, version_id: str
+    ) -> bytes:
         """Return a range of a blob; Azure has no suffix reads, so its size is requested first."""
         if start >= 0:
-            return self._read(key, start, length, version_id)
+            return self._read(key, start, length, version_id, etag=matching)
         for _ in range(TRIES):
             info = self.head(key, version_id=version_id)
+            check_matching(matching, key, info.etag, info.md5)
             # Replaced between the two requests, it may have another end.
             with suppress(ConditionFailed):
                 first = max(info.size + start, 0)
@@ -130,10 +134,10 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
                 return data, version_of(etag) if data or etag or length is None else Version("")
         raise self._replaced(key)
 
-    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
         """Open an object, or a version of it, for one pass of reading."""
         with self.translated(key) as full:
-            download = self.sdk().open(full, version_id=version_time(version_id))
+            download = self.sdk().open(full, etag=matching, version_id=version_time(version_id))
         return cast("BinaryIO", _DownloadStream(self, download, key))
 
     def _replaced(self, key: str) -> ConditionFailed:
@@ -330,6 +334,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         content_type: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> ObjectInfo:
+        from lakecli.stores.azure.client import md5_of
+
         version = version_of(blob.etag)
         properties: tuple[object, ...] = blob.size, blob.last_modified
         if None in properties:
@@ -342,7 +348,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             etag=version,
             content_type=content_type,
             metadata=metadata or {},
-            md5=bytes(blob.content_settings.content_md5 or b"").hex(),
+            md5=md5_of(blob),
         )
 
 

@@ -7,7 +7,7 @@ after a download if a proxy removed the header.
 from __future__ import annotations
 
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -50,11 +50,19 @@ _OF_XML = re.compile(r"(^|&)(uploads|uploadId)=")
 
 
 class ObjectPiece(NamedTuple):
-    """Part of an object, and metadata of the full object if the response carried it."""
+    """Part of an object, and metadata of the full object if the response carried it.
+
+    Attributes:
+        data: the bytes.
+        generation: of the object.
+        crc32c: of all its bytes, in Base64.
+        tags: its ETag, and its MD5 in hex digits.
+    """
 
     data: bytes
     generation: int | None
     crc32c: str | None
+    tags: tuple[str, str] = ("", "")
 
 
 class GsClient:
@@ -80,7 +88,13 @@ class GsClient:
         self._options: dict[str, Any] = {"timeout": self._timeout, "retry": self._retry}
 
     def read(
-        self, name: str, *, start: int = 0, end: int | None = None, generation: int | None = None
+        self,
+        name: str,
+        *,
+        start: int = 0,
+        end: int | None = None,
+        etag: str = "",
+        generation: int | None = None,
     ) -> ObjectPiece:
         """Read bytes ``[start, end)``; past the end there are none.
 
@@ -88,6 +102,7 @@ class GsClient:
             name: of the object.
             start: counted from the end where it is negative, then without an `end`.
             end: after the last byte; ``None`` reads to the end of the object.
+            etag: that the object must have, or ``""``.
             generation: read this one; otherwise the current one.
         """
         blob = self._bucket.blob(name, generation=generation)
@@ -97,13 +112,15 @@ class GsClient:
                 start=None if is_whole else start,
                 end=None if end is None else end - 1,
                 raw_download=True,  # as it is stored, compressed or not
+                if_etag_match=etag or None,
                 checksum="crc32c" if is_whole else None,
                 **self._options,
             )
         except RequestRangeNotSatisfiable:
             return ObjectPiece(b"", generation, None)
         found = blob.generation
-        return ObjectPiece(data, None if found is None else int(found), blob.crc32c)
+        tags = str(blob.etag or ""), md5_of(blob)
+        return ObjectPiece(data, None if found is None else int(found), blob.crc32c, tags)
 
     def describe(self, name: str, *, generation: int | None = None) -> Blob:
         """Return the properties of an object, or of one generation of it."""
@@ -292,6 +309,18 @@ class GsClient:
         except PreconditionFailed:
             return HTTPStatus.PRECONDITION_FAILED
         return HTTPStatus.NO_CONTENT
+
+
+def md5_of(blob: Blob) -> str:
+    """Return the MD5 that the store reports of an object, in hex digits, or ``""``.
+
+    Raises:
+        UnusableAnswerError: it is malformed.
+    """
+    try:
+        return b64decode(blob.md5_hash or "").hex()
+    except (TypeError, ValueError) as error:
+        raise UnusableAnswerError("the MD5 of an object is malformed") from error
 
 
 class _CountedStream:

@@ -9,12 +9,13 @@ won race as lost. Their callers read back. Every other request is repeated by `r
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from lakecli.base.identity import is_md5
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.stores.capabilities import Access, not_versioned
@@ -31,6 +32,8 @@ from lakecli.stores.contract import (
     ObjectNotFound,
     ObjectStore,
     Version,
+    check_matching,
+    tag_to_send,
 )
 from lakecli.stores.gs.credentials import GsLogin, Signer, describe, unsigned
 from lakecli.stores.gs.errors import VANISHED, GsTranslator
@@ -82,11 +85,13 @@ class GsStore(MatchingCloudStore["GsClient"]):
         with self.translated():
             self.sdk().page(self.start, start="", position="")
 
-    def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes:
+    def _get(
+        self, key: str, start: int, length: int | None, matching: str, version_id: str
+    ) -> bytes:
         end = None if length is None else start + length
         with self.reading(key) as full:
             generation = _generation_of(version_id)
-            data = self.sdk().read(full, start=start, end=end, generation=generation).data
+            data = self.read_matching(full, start, end, matching, generation).data
             longest = -start if start < 0 else length
             if longest is not None and len(data) > longest:
                 raise RangeIgnoredError
@@ -111,9 +116,40 @@ class GsStore(MatchingCloudStore["GsClient"]):
                 return self.sdk().read(full, end=length, generation=int(version)).data, version
         raise ConditionFailed(f"object was replaced while it was read: {key!r}")
 
-    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+    def read_matching(
+        self, full: str, start: int, end: int | None, matching: str, generation: int | None
+    ) -> ObjectPiece:
+        """Return bytes ``[start, end)`` of an object, whose ETag or MD5 is compared.
+
+        Google compares ETags itself. If the response lacks what is compared, it is requested
+        first, and the generation that has it is read.
+
+        Args:
+            full: the name of the object.
+            start: as of `GsClient.read`.
+            end: as of `GsClient.read`.
+            matching: as of `ObjectStore.get`.
+            generation: to read; ``None`` for the current one.
+
+        Raises:
+            ConditionFailed: as of `ObjectStore.get`.
+        """
+        sdk = self.sdk()
+        by_md5 = is_md5(matching)
+        etag = "" if by_md5 else tag_to_send(matching)
+        piece = sdk.read(full, start=start, end=end, etag=etag, generation=generation)
+        tags: Sequence[str] = piece.tags
+        if matching and piece.data and not tags[by_md5]:
+            info = self._info_of(sdk.describe(full, generation=generation))
+            tags = (info.etag,)
+            piece = sdk.read(full, start=start, end=end, generation=int(info.version))
+        if piece.data:
+            check_matching(matching, full, *tags)
+        return piece
+
+    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
         """Open an object, or a version of it, for one pass of reading."""
-        return cast("BinaryIO", _ObjectStream(self, key, _generation_of(version_id)))
+        return cast("BinaryIO", _ObjectStream(self, key, matching, _generation_of(version_id)))
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         """Describe one object, or a version of it."""
@@ -283,9 +319,10 @@ class GsStore(MatchingCloudStore["GsClient"]):
         Its ``etag`` is the MD5 of its bytes, which lakeFS records too and which a change of
         metadata does not change. Composed objects have no MD5, so theirs is the store's ETag.
         """
-        digest = blob.md5_hash
+        from lakecli.stores.gs.client import md5_of
+
+        etag = md5_of(blob) or etag_of(str(blob.etag or ""))
         try:
-            etag = b64decode(digest).hex() if digest else etag_of(str(blob.etag or ""))
             size, created = int(blob.size), blob.time_created.replace(microsecond=0)
         except (AttributeError, TypeError, ValueError) as error:
             raise UnusableAnswerError("an object lacks a property, or has a wrong one") from error
@@ -306,20 +343,23 @@ class _ObjectStream(PieceStream):
     Args:
         store: has the object.
         key: of the object.
+        matching: as of `ObjectStore.get`.
         generation: to read; ``None`` for the current one.
 
     Raises:
-        ObjectNotFound: no such object. What `read` raises:
+        ObjectNotFound: no such object.
+        ConditionFailed: it does not match. What `read` raises:
         Unreachable: the connection broke, again and again.
         IntegrityError: the bytes do not have the checksum that the store keeps.
         ConditionFailed: another object has this name by now.
     """
 
-    def __init__(self, store: GsStore, key: str, generation: int | None) -> None:
+    def __init__(self, store: GsStore, key: str, matching: str, generation: int | None) -> None:
         from google_crc32c import Checksum
 
         self._store = store
         self._key = key
+        self._matching = matching
         self._offset = 0
         self._sum: Any = Checksum()  # type: ignore[no-untyped-call]
         first = self._read(generation)
@@ -335,8 +375,9 @@ class _ObjectStream(PieceStream):
     def _read(self, generation: int | None) -> ObjectPiece:
         start = self._offset
         with self._store.reading(self._key) as full:
-            sdk = self._store.sdk()
-            return sdk.read(full, start=start, end=start + READ_SIZE, generation=generation)
+            return self._store.read_matching(
+                full, start, start + READ_SIZE, self._matching, generation
+            )
 
     def next_piece(self) -> bytes:
         if self._is_last:

@@ -31,6 +31,7 @@ from lakecli.stores.contract import (
     ObjectInfo,
     ObjectNotFound,
     Version,
+    check_matching,
     check_range,
     key_bytes,
 )
@@ -92,18 +93,24 @@ class DirectoryStore:
         self._directory.make_root()
         return ""
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
+    ) -> bytes:
         """Return a range of an object; see `ObjectStore.get`."""
         check_range(start, length)
         descriptor, status = self._open_file(key)
         first = max(status.st_size + start, 0) if start < 0 else start
         left = max(status.st_size - first, 0)
         try:
-            return read_range(descriptor, first, left if length is None else min(length, left))
+            data = read_range(descriptor, first, left if length is None else min(length, left))
+            if matching:  # asked afterwards: the file may be written to while it is read
+                status = os.fstat(descriptor)
         except OSError as error:
             raise self._directory.translate(error, key) from error
         finally:
             os.close(descriptor)
+        check_matching(matching, key, version_of(status))
+        return data
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version: a published file never changes."""
@@ -111,10 +118,16 @@ class DirectoryStore:
         with os.fdopen(descriptor, "rb") as file, self._directory.translated(key):
             return file.read(length), version_of(status)
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
         """Open an object's file for reading."""
-        descriptor, _ = self._open_file(key)
-        return os.fdopen(descriptor, "rb")
+        descriptor, status = self._open_file(key)
+        file = os.fdopen(descriptor, "rb")
+        try:
+            check_matching(matching, key, version_of(status))
+        except ConditionFailed:
+            file.close()
+            raise
+        return file
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN

@@ -187,7 +187,7 @@ class DirectRequests:
         self._settings: DirectSettings | None = None
 
     def get(
-        self, full: str, *, span: str = "", limit: int | None = None
+        self, full: str, *, span: str = "", limit: int | None = None, if_match: str = ""
     ) -> tuple[bytes, str] | None:
         """Return an object, or the ``Range`` of it that `span` says, and its ETag in its quotes.
 
@@ -195,6 +195,7 @@ class DirectRequests:
             full: the key, with the prefix of the namespace.
             span: bytes of the object, as HTTP writes them.
             limit: bytes to be read, at most.
+            if_match: the ETag in quotes that the object must have; ``""``: any.
 
         Returns:
             ``None`` if the SDK has to send the request.
@@ -206,6 +207,8 @@ class DirectRequests:
         if settings is None:
             return None
         wanted = {"range": span} if span else {}
+        if if_match:
+            wanted["if-match"] = if_match
         if settings.wants_checksums:
             wanted |= _WITH_CHECKSUMS
         answer = self._send(settings, "GET", settings.start + full, wanted, limit=limit)

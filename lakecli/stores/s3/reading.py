@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 from urllib.parse import quote, unquote_plus
 
 from lakecli.stores.cloud_errors import Translator
-from lakecli.stores.contract import Absent, Condition, Match, ObjectInfo, Version, key_bytes
+from lakecli.stores.contract import (
+    Absent,
+    Condition,
+    ConditionFailed,
+    Match,
+    ObjectInfo,
+    Version,
+    check_matching,
+    key_bytes,
+    tag_to_send,
+)
 from lakecli.stores.responses import (
     RangeIgnoredError,
     UnusableAnswerError,
@@ -50,6 +60,11 @@ _OF_PAGES: Final = frozenset({"IsTruncated", "NextContinuationToken", "EncodingT
 
 PAGE_SIZE: Final = 1_000
 """Objects in one page of a listing or one batch of deletions, at most."""
+
+_DOUBTFUL: Final = frozenset(
+    {HTTPStatus.BAD_REQUEST, HTTPStatus.PRECONDITION_FAILED, HTTPStatus.NOT_IMPLEMENTED}
+)
+"""How servers answer that do not implement If-Match for reading, or for ETags in quotes."""
 
 READ_TRIES = 3
 """Responses that may break off before an object counts as unreachable."""
@@ -104,9 +119,16 @@ class S3Reader:
         self._bucket = bucket
         self._translator = translator
         self.direct = DirectRequests(connection, bucket, translator)
+        self._sends_if_match = True
 
     def read(
-        self, full: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        self,
+        full: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        matching: str = "",
+        version_id: str = "",
     ) -> tuple[bytes, Version]:
         """Return a range of an object, and its version; `start` may count from the end."""
         span = ""
@@ -114,27 +136,69 @@ class S3Reader:
             end = "" if start < 0 or length is None else str(start + length - 1)
             span = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
         if not version_id:
-            found = self.direct.get(full, span=span, limit=-start if start < 0 else length)
+            found = self.direct.get(
+                full,
+                span=span,
+                limit=-start if start < 0 else length,
+                if_match=self._if_match(matching),
+            )
             if found is not None:
+                check_matching(matching, full, found[1])
                 return found[0], Version(etag_of(found[1]))
         from botocore.exceptions import IncompleteReadError, ResponseStreamingError
 
+        wanted = ({"Range": span} if span else {}) | _wanted(version_id)
         for _ in range(READ_TRIES - 1):
             # The SDK repeats requests, but not the reading of a response that breaks off.
             with suppress(IncompleteReadError, ResponseStreamingError):
-                return self._read(full, start, length, span, version_id)
-        return self._read(full, start, length, span, version_id)
+                return self._read(full, start, length, matching, wanted)
+        return self._read(full, start, length, matching, wanted)
+
+    def _if_match(self, matching: str) -> str:
+        """Return the header of a condition, or ``""``."""
+        tag = tag_to_send(matching) if self._sends_if_match else ""
+        return f'"{tag}"' if tag else ""
+
+    def _request(self, full: str, matching: str, wanted: Mapping[str, str]) -> dict[str, Any]:
+        """Request an object, and compare the ETag of the answer with the one that it must have.
+
+        What a server refuses with If-Match is requested without it, and the answer's ETag decides
+        alone: not every server implements that header as it should for reading.
+
+        Raises:
+            ConditionFailed: it has another one.
+        """
+        from botocore.exceptions import ClientError
+
+        client = self._connection.client()
+        asked = {"Bucket": self._bucket, "Key": full, **wanted}
+        if_match = self._if_match(matching)
+        condition = {"IfMatch": if_match} if if_match else {}
+        try:
+            answer = client.get_object(**asked, **condition)
+            is_refused = False
+        except ClientError as error:
+            if not condition or status_of(error) not in _DOUBTFUL:
+                raise
+            answer = client.get_object(**asked)
+            is_refused = True
+        try:
+            check_matching(matching, full, str(answer.get("ETag", "")))
+        except ConditionFailed:
+            answer["Body"].close()
+            raise
+        if is_refused:
+            self._sends_if_match = False
+        return cast("dict[str, Any]", answer)
 
     def _read(
-        self, full: str, start: int, length: int | None, span: str, version_id: str
+        self, full: str, start: int, length: int | None, matching: str, wanted: Mapping[str, str]
     ) -> tuple[bytes, Version]:
         from botocore.exceptions import ClientError
 
-        wanted_span = {"Range": span} if span else {}
+        span = wanted.get("Range", "")
         try:
-            answer = self._connection.client().get_object(
-                Bucket=self._bucket, Key=full, **wanted_span, **_wanted(version_id)
-            )
+            answer = self._request(full, matching, wanted)
         except ClientError as error:
             if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                 return b"", Version("")
@@ -156,11 +220,9 @@ class S3Reader:
                 return data, version_of(answer)
             return cast("bytes", body.read()), version_of(answer)
 
-    def open(self, full: str, *, version_id: str = "") -> BinaryIO:
+    def open(self, full: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
         """Open an object for one pass of reading."""
-        answer = self._connection.client().get_object(
-            Bucket=self._bucket, Key=full, **_wanted(version_id)
-        )
+        answer = self._request(full, matching, _wanted(version_id))
         _size_of(answer)
         return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
 

@@ -86,19 +86,23 @@ class S3Store(CloudStore, OpensRanges):
         with self.translated():
             return self._connection.find_region(self.bucket)
 
-    def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes:
+    def _get(
+        self, key: str, start: int, length: int | None, matching: str, version_id: str
+    ) -> bytes:
         with self.translated(key) as full:
-            return self._reader.read(full, start=start, length=length, version_id=version_id)[0]
+            return self._reader.read(
+                full, start=start, length=length, matching=matching, version_id=version_id
+            )[0]
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version."""
         with self.translated(key) as full:
             return self._reader.read(full, length=length)
 
-    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
         """Open an object, or a version of it, for one pass of reading."""
         with self.translated(key) as full:
-            return self._reader.open(full, version_id=version_id)
+            return self._reader.open(full, matching=matching, version_id=version_id)
 
     def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
         """Open a part of an object for one pass, by one request.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -21,6 +22,7 @@ from lakecli.repository.ls import ls
 from lakecli.repository.reading import contents as reading
 from lakecli.repository.reading.addresses import remember
 from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.contract import ANY
@@ -122,17 +124,17 @@ def test_a_listing_agrees_with_all_paths(
         assert found == [(kind, path) for path, kind in sorted(collapsed.items())]
 
 
-@pytest.mark.parametrize("size", [0, 1, reading.PIECE, 3 * reading.PIECE + 1])
+@pytest.mark.parametrize("size", [0, 1, PIECE, 3 * PIECE + 1])
 def test_an_object_is_read(repository: Repository, size: int) -> None:
     data = b"x" * size
     entry = upload(repository, b"x", data)
     pieces = list(read_object(repository, entry))
     assert b"".join(pieces) == data
-    assert max(map(len, pieces), default=0) <= reading.PIECE
+    assert max(map(len, pieces), default=0) <= PIECE
 
 
 def test_damage_is_reported_at_the_end_of_reading(repository: Repository) -> None:
-    data = b"x" * (2 * reading.PIECE)
+    data = b"x" * (2 * PIECE)
     entry = upload(repository, b"x", data)
     repository.store.put(entry.physical_address, data[:-1] + b"y", ANY)
     seen: list[bytes] = []
@@ -146,8 +148,8 @@ class Counting(MemoryStore):
 
     count = 0
 
-    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
-        stream, store = super().open(key, version_id=version_id), self
+    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
+        stream, store = super().open(key, matching=matching, version_id=version_id), self
 
         class Stream(io.RawIOBase):
             def read(self, size: int = -1) -> bytes:
@@ -158,33 +160,44 @@ class Counting(MemoryStore):
         return Stream()  # type: ignore[return-value]
 
     def get(
-        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        matching: str = "",
+        version_id: str = "",
     ) -> bytes:
-        data = super().get(key, start=start, length=length, version_id=version_id)
+        data = super().get(
+            key, start=start, length=length, matching=matching, version_id=version_id
+        )
         self.count += len(data)
         return data
 
 
-@pytest.mark.parametrize("size", [0, 1, 2 * reading.PIECE])
+@pytest.mark.parametrize("size", [0, 1, 2 * PIECE])
 def test_of_an_object_that_has_grown_no_more_is_read_than_its_entry_says(
     repository: Repository, size: int
 ) -> None:
     store = Counting()
     serve(repository, store)
     entry = upload(repository, b"x", b"x" * size)
-    store.put(entry.physical_address, b"x" * (8 * reading.PIECE), ANY)
+    store.put(entry.physical_address, b"x" * (8 * PIECE), ANY)
     store.count = 0
     seen: list[bytes] = []
     with pytest.raises(IntegrityError, match="damaged"):
         seen.extend(read_object(repository, entry))
     assert sum(map(len, seen)) <= size
-    assert store.count <= size + reading.PIECE
+    assert store.count <= size + PIECE
 
 
-def test_an_external_object_is_checked_by_its_size(repository: Repository, tmp_path: Path) -> None:
+def test_an_external_file_with_an_etag_is_checked_by_size_and_time(
+    repository: Repository, tmp_path: Path
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "file").write_bytes(b"12345")
     at = datetime(2026, 1, 1, tzinfo=UTC)
+    os.utime(tmp_path / "elsewhere" / "file", (at.timestamp(), at.timestamp()))
     address = f"local://{tmp_path}/elsewhere/file"
     remember(repository, [f"local://{tmp_path}/elsewhere"])
     assert b"".join(read_object(repository, Entry(address, 5, "an-etag", at))) == b"12345"
@@ -192,6 +205,8 @@ def test_an_external_object_is_checked_by_its_size(repository: Repository, tmp_p
         list(read_object(repository, Entry(address, 6, "an-etag", at)))
     with pytest.raises(NotFound, match="gone"):
         list(read_object(repository, Entry(address + "2", 5, "an-etag", at)))
+    with pytest.raises(IntegrityError, match="cannot be verified"):
+        list(read_object(repository, Entry(address, 5, "an-etag", at + timedelta(1))))
 
 
 class Breaking(MemoryStore):
@@ -202,8 +217,8 @@ class Breaking(MemoryStore):
         self.after = after
         self.ranges: list[int] = []
 
-    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
-        stream, after = super().open(key, version_id=version_id), self.after
+    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
+        stream, after = super().open(key, matching=matching, version_id=version_id), self.after
 
         class Stream(io.RawIOBase):
             def read(self, size: int = -1) -> bytes:
@@ -214,10 +229,18 @@ class Breaking(MemoryStore):
         return Stream()  # type: ignore[return-value]
 
     def get(
-        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        matching: str = "",
+        version_id: str = "",
     ) -> bytes:
         self.ranges.append(start)
-        return super().get(key, start=start, length=length, version_id=version_id)
+        return super().get(
+            key, start=start, length=length, matching=matching, version_id=version_id
+        )
 
 
 def test_reading_resumes_after_a_broken_connection(
@@ -236,7 +259,7 @@ def test_reading_resumes_after_a_broken_connection(
 def test_a_failed_connection_is_an_error(repository: Repository) -> None:
     store = Breaking(after=0)
     serve(repository, store)
-    entry = upload(repository, b"x", b"data" * reading.PIECE)
+    entry = upload(repository, b"x", b"data" * PIECE)
     store.ranges.clear()  # as above
     with pytest.raises(Unreachable):
         list(read_object(repository, entry))

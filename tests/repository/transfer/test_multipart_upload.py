@@ -17,7 +17,7 @@ from lakecli.base.progress import NO_PROGRESS
 from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import unfinished_uploads
-from lakecli.repository.reading.contents import PIECE
+from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.transfer.ingest import Digests
 from lakecli.repository.transfer.multipart_upload import (
     Section,

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from io import BytesIO
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pytest
 from google_crc32c import value
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lakecli.stores.contract import Condition, ObjectStore
+    from lakecli.stores.gs.client import ObjectPiece
 
 
 @pytest.fixture
@@ -189,6 +190,28 @@ def test_a_part_damaged_in_transit_is_refused(
                     store.put("k", body, condition)
         assert list(store.list()) == []
         store.put("k", b"another body", ABSENT)
+
+
+def test_an_object_whose_answer_says_nothing_is_described_first(
+    store: GsStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("k", b"x" * (READ_SIZE + 1), ANY)
+    seen = store.head("k")
+    sdk = store.sdk()
+    read = sdk.read
+
+    for tags in (("etag?", ""), ("", "")):
+
+        def read_silently(name: str, tags: tuple[str, str] = tags, **options: Any) -> ObjectPiece:
+            return read(name, **options)._replace(generation=None, crc32c=None, tags=tags)
+
+        monkeypatch.setattr(sdk, "read", read_silently)
+        assert store.get("k", start=1, length=2, matching=seen.etag) == b"xx"
+        with store.open("k", matching=seen.etag) as file:
+            assert len(file.read()) == seen.size
+        for matching in ("0" * 32, "etag"):
+            with pytest.raises(ConditionFailed):
+                store.get("k", length=2, matching=matching)
 
 
 # Preparing a bucket

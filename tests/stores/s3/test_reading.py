@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakecli.stores.contract import ObjectInfo, Version
+from lakecli.stores.contract import ConditionFailed, ObjectInfo, Version
 from lakecli.stores.responses import UnusableAnswerError
 from lakecli.stores.s3.reading import Page, S3Reader, read_page
 from lakecli.stores.s3.store import S3Store
@@ -60,6 +61,60 @@ def listings(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> tuple[S3Reader,
     other = S3Store("bucket", region="eu-north-1")
     monkeypatch.setattr(other._reader.direct, "_is_usable", False)
     return store._reader, other._reader
+
+
+@pytest.mark.parametrize("key", ["plain", "not plain"])  # which go directly, and by the SDK
+class TestConditionsOfReads:
+    def test_a_server_that_ignores_them_shows_another_etag(
+        self, server: StubServer, store: S3Store, key: str
+    ) -> None:
+        server.answers = [Answer(body=b"new", headers={"ETag": '"new"'})]
+        with pytest.raises(ConditionFailed):
+            store.get(key, matching="old")
+        assert server.requests[-1].headers["If-Match"] == '"old"'
+        assert len(server.requests) == 1
+        assert store.get(key, matching="new") == b"new"
+        server.answers = [Answer(body=b"new")]
+        with pytest.raises(ConditionFailed):  # it does not say what it sends
+            store.get(key, matching="new")
+
+    @pytest.mark.parametrize("status", [400, 412, 501])
+    def test_a_server_that_refuses_them_is_asked_without(
+        self, server: StubServer, store: S3Store, key: str, status: int
+    ) -> None:
+        good = Answer(body=b"new", headers={"ETag": '"new"'})
+        refusal = s3_error(status, "NotImplemented")
+        server.answers = [refusal, *([refusal] if key == "plain" else []), good]
+        assert store.get(key, matching="new") == b"new"
+        sent = len(server.requests)
+        with store.open(key, matching="new") as file:
+            assert file.read() == b"new"
+        with pytest.raises(ConditionFailed):
+            store.get(key, matching="old")
+        for request in server.requests[sent:]:
+            assert "If-Match" not in request.headers
+
+    def test_a_condition_that_did_not_hold_is_sent_again(
+        self, server: StubServer, store: S3Store, key: str
+    ) -> None:
+        refusal = s3_error(412, "PreconditionFailed")
+        other = Answer(body=b"new", headers={"ETag": '"new"'})
+        server.answers = [refusal, *([refusal] if key == "plain" else []), other]
+        with pytest.raises(ConditionFailed):
+            store.get(key, matching="old")
+        with pytest.raises(ConditionFailed):
+            store.get(key, matching="old")
+        assert server.requests[-1].headers["If-Match"] == '"old"'
+
+    def test_a_condition_that_no_header_can_have_is_not_sent(
+        self, server: StubServer, store: S3Store, key: str
+    ) -> None:
+        server.answers = [Answer(body=b"new", headers={"ETag": '"new"'})]
+        for matching in ("a\r\nx-evil: 1", "\u20ac", 'W/"new', "x" * 5_000):
+            with suppress(ConditionFailed):
+                store.get(key, matching=matching)
+            assert "If-Match" not in server.requests[-1].headers
+            assert "x-evil" not in server.requests[-1].headers
 
 
 def is_direct(request: Any) -> bool:

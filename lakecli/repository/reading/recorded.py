@@ -1,0 +1,281 @@
+"""Objects outside the namespace, and whether they are as they were recorded.
+
+An object that was imported without its bytes can be overwritten in its source. The import recorded
+its size, its time and a checksum; `Evidence` says what a checksum proves. Every reader gets an
+object by `locate`, whose store reads what was recorded and nothing else:
+
+- From a bucket, each request has the recorded checksum as the condition `matching` of
+  `ObjectStore.get`. So the object that is read is the one that is compared, without a request more.
+- A file of this machine has no ETag. A whole file is hashed while it is read. Before a part of one
+  is read, the file is compared: one of the recorded time is not read, another one is hashed, and
+  the part is read only while it is still that file.
+- A version of an object never changes, nor does a file that lakeFS has written itself.
+
+If the condition fails, the checksum may be no ETag of this store; then the object is compared as
+`compare` does it, and read only while it is still that object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import BinaryIO, Final, NamedTuple, Protocol, TypeVar
+
+from blake3 import blake3
+
+from lakecli.base.identity import Evidence, evidence_of, is_md5
+from lakecli.base.layout import lakefs_object
+from lakecli.base.model import Entry
+from lakecli.errors import IntegrityError, PermissionDenied, Refused, Unsupported
+from lakecli.repository.contract import AddressResolver, Repository
+from lakecli.repository.reading.addresses import is_outside, split_pin
+from lakecli.stores.contract import ConditionFailed, ObjectInfo, ObjectStore, plain_tag
+from lakecli.stores.read_only import ReadOnlyStore
+from lakecli.stores.uri import is_local
+
+T = TypeVar("T")
+
+PIECE: Final = 1 << 20
+"""Bytes read at a time."""
+
+MAX_KNOWN: Final = 10_000
+"""Objects whose comparison one resolver remembers."""
+
+CHANGED: Final = "it changed"
+"""How the problem of a changed object begins."""
+
+UNCERTAIN: Final = "it cannot be verified"
+"""How the problem begins of an object that could not be compared."""
+
+
+class Recorded(NamedTuple):
+    """What an entry records of an object outside the namespace."""
+
+    address: str
+    size: int
+    checksum: str
+    modified_at: datetime | None
+
+    @classmethod
+    def of(cls, entry: Entry) -> Recorded:
+        """Return what an entry records."""
+        return cls(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
+
+
+def locate(repository: Repository, entry: Entry) -> tuple[ObjectStore, str]:
+    """Return the store and the key of an entry's bytes; see `locate_recorded`.
+
+    Raises:
+        LakeError: what `AddressResolver.locate` raises.
+    """
+    return locate_recorded(repository.addresses, Recorded.of(entry), repository.uri)
+
+
+def locate_recorded(
+    addresses: AddressResolver, recorded: Recorded, uri: str
+) -> tuple[ObjectStore, str]:
+    """Return the store and the key of the bytes of an entry.
+
+    The store of an object that may change is an `AsRecorded`.
+
+    Args:
+        addresses: resolves the address.
+        recorded: what the entry says.
+        uri: the URI of the repository, for errors.
+
+    Raises:
+        LakeError: what `AddressResolver.locate` raises.
+    """
+    address = recorded.address
+    store, key = addresses.locate(address)
+    if is_outside(address) and not (
+        split_pin(address).version_id or is_lakefs_file(address, recorded.checksum)
+    ):
+        store = AsRecorded(store, recorded, uri, addresses.compared)
+    return store, key
+
+
+def is_lakefs_file(address: str, checksum: str) -> bool:
+    """Return whether an address is that of a file that lakeFS has written, not imported.
+
+    Such a file never changes, and its checksum may be that of a multipart upload, which only has
+    the form of an MD5.
+    """
+    is_named = lakefs_object(address.rpartition("/")[2]) is not None
+    return is_named and is_local(address) and is_md5(checksum)
+
+
+class AsRecorded(ReadOnlyStore):
+    """A store from which one object is read, as long as it is the recorded one.
+
+    Args:
+        store: has the object.
+        recorded: what the entry says of it.
+        uri: the URI of the repository, for errors.
+        compared: the `matching` of objects that were compared before.
+
+    Attributes:
+        unverified: the store itself, for callers that compare the digest of all bytes.
+
+    Raises:
+        ObjectNotFound: any read: there is no such object.
+        IntegrityError: any read: the object changed, or nobody can say whether it did.
+    """
+
+    def __init__(
+        self, store: ObjectStore, recorded: Recorded, uri: str, compared: dict[Recorded, str]
+    ) -> None:
+        super().__init__(store, hint="")
+        self.unverified = store
+        self._recorded = recorded
+        self._uri = uri
+        self._compared = compared
+
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
+    ) -> bytes:
+        """See `ObjectStore.get`."""
+        del matching
+        store = self._store
+        return self._read(key, lambda tag: store.get(key, start=start, length=length, matching=tag))
+
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
+        """See `ObjectStore.open`."""
+        del matching
+        return self._read(key, lambda tag: self._store.open(key, matching=tag))
+
+    def changed(self) -> IntegrityError:
+        """Return the error of an object that is not the recorded one."""
+        return changed(self._recorded.address, self._uri)
+
+    def _uncertain(self, why: str) -> IntegrityError:
+        return IntegrityError(
+            f"{UNCERTAIN} that the object is as it was recorded, {why}: {self._recorded.address}",
+            hint="import it again with --copy, which copies the bytes into the repository",
+        )
+
+    def _read(self, key: str, read: Callable[[str], T]) -> T:
+        checksum = self._recorded.checksum
+        tag = self._compared.get(self._recorded)
+        if tag is None and (not checksum or not is_local(self._store.uri)):
+            tag = checksum
+        if tag is not None:
+            with suppress(ConditionFailed):
+                return read(tag)
+        try:
+            return read(self.check(key))
+        except ConditionFailed:
+            self.check(key)  # it may have changed meanwhile
+            raise self._uncertain("its store does not say what it sends") from None
+
+    def check(self, key: str) -> str:
+        """Compare the object, and return its `matching`; to have a store copy it, for example."""
+        try:
+            info, problem = compare(self._store, key, self._recorded)
+        except ConditionFailed:
+            raise self.changed() from None  # while it was compared
+        except (PermissionDenied, Refused, Unsupported) as error:
+            raise self._uncertain(error.message) from error
+        if problem is not None:
+            why = problem.removeprefix(f"{UNCERTAIN}, ")
+            raise self.changed() if problem.startswith(CHANGED) else self._uncertain(why)
+        if len(self._compared) >= MAX_KNOWN:
+            self._compared.clear()
+        tag = self._compared[self._recorded] = _tag_of(info)
+        return tag
+
+
+def changed(address: str, uri: str) -> IntegrityError:
+    """Return the error of an object that is not the recorded one.
+
+    Args:
+        address: of the object.
+        uri: the URI of the repository.
+    """
+    return IntegrityError(
+        f"the object was changed since it was recorded: {address}",
+        hint="import it again, or restore the version that was imported; see all of them: "
+        f"lakecli fsck {uri} --external",
+    )
+
+
+def compare(
+    store: ObjectStore, key: str, recorded: Recorded, *, reads: bool = False
+) -> tuple[ObjectInfo, str | None]:
+    """Compare an object with its record; return what it is, and the problem, or ``None``.
+
+    What the store says decides, where it says something of the kind that was recorded. Else a
+    digest is computed, unless the time is the recorded one.
+
+    Args:
+        store: has the object.
+        key: of the object.
+        recorded: the record.
+        reads: compute a digest even if the time is the recorded one.
+
+    Raises:
+        NotFound: it does not exist.
+        ConditionFailed: it was replaced while it was read.
+    """
+    info = store.head(key)
+    if info.size != recorded.size:
+        return info, f"{CHANGED}: {info.size} bytes where the entry says {recorded.size}"
+    checksum, tag = plain_tag(recorded.checksum), _tag_of(info)
+    # lakeFS records the ETag of a multipart upload without its number of parts.
+    if checksum in {"", plain_tag(tag), plain_tag(tag).rpartition("-")[0]}:
+        return info, None
+    kind = evidence_of(checksum)
+    if kind is Evidence.MD5 and md5_of(info):
+        is_same = md5_of(info) == checksum
+    else:
+        is_timely = info.modified_at.replace(microsecond=0) == recorded.modified_at
+        has_digest = kind in {Evidence.MD5, Evidence.BLAKE3}
+        is_file = is_local(store.uri)
+        has_etag = bool(tag) and not is_file
+        if is_timely and not reads and (has_digest or not has_etag):
+            return info, None
+        is_same = has_digest and _digest(store, key, checksum, tag) == checksum
+        # What has the form of an MD5 may be an ETag, but lakeFS records the MD5 of a file.
+        is_proof = kind is Evidence.BLAKE3 or (kind is Evidence.MD5 and is_file)
+        if not is_same and not has_etag and not is_proof:
+            return info, f"{UNCERTAIN}, its store reports no ETag of it"
+    return info, None if is_same else f"{CHANGED}: its {kind.value} is not that of the entry"
+
+
+def _tag_of(info: ObjectInfo) -> str:
+    return info.etag or str(info.version)
+
+
+def _digest(store: ObjectStore, key: str, checksum: str, tag: str) -> str:
+    """Return the digest of an object's bytes, of the same kind as a checksum."""
+    hasher = hasher_of(checksum)
+    with store.open(key, matching=tag) as source:
+        while piece := source.read(PIECE):
+            hasher.update(piece)
+    return hasher.hexdigest()
+
+
+class Hasher(Protocol):
+    """What the standard library's hashes and BLAKE3 have in common."""
+
+    def update(self, data: bytes, /) -> object:
+        """Add bytes."""
+
+    def hexdigest(self) -> str:
+        """Return the digest in hex digits."""
+
+
+def md5_of(info: ObjectInfo) -> str:
+    """Return the MD5 of an object's bytes where its store reports it, else ``""``."""
+    etag = info.etag.strip('"')
+    return info.md5 or (etag if is_md5(etag) else "")
+
+
+def hasher_of(digest: str) -> Hasher:
+    """Return what computes a digest of this kind, a BLAKE3 or an MD5."""
+    if not is_md5(digest):
+        return blake3()
+    from hashlib import md5  # takes milliseconds to import
+
+    return md5(usedforsecurity=False)
