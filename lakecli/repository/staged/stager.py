@@ -218,6 +218,20 @@ def values_on(repository: Repository, branch: str, paths: Sequence[bytes]) -> li
         return view_of_branch(repository, txn, branch).find_many(paths)
 
 
+def new_on(repository: Repository, branch: str, changes: Sequence[Change]) -> list[Change]:
+    """Return those changes that a branch does not have already, staged or committed.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    present = values_on(repository, branch, [path for path, _ in changes])
+    return [
+        (path, value)
+        for (path, value), there in zip(changes, present, strict=True)
+        if not is_same(there, value)
+    ]
+
+
 def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:
     """Unstage one path; return whether its value in a sealed area had to be covered."""
     sealed = any(area.get(txn, each, path) is not None for each in below.tokens)
