@@ -73,7 +73,11 @@ _open_lock: Final = Lock()
 
 
 class LmdbEnvironment:
-    """One open LMDB environment."""
+    """One open LMDB environment.
+
+    Attributes:
+        written: records that this process has written and nobody has counted yet.
+    """
 
     def __init__(
         self,
@@ -85,6 +89,7 @@ class LmdbEnvironment:
         self.directory = directory
         self.identity = identity
         self.handles = 0
+        self.written = 0
         self._writer: tuple[int, Callable[[], lmdb.Transaction[bytes] | None]] | None = None
         """The thread of this process that is inside a write transaction, and a weak reference to
         that: an interrupt may come before anything can end it."""

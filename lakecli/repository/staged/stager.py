@@ -192,6 +192,7 @@ class Stager:
             self._operation = begun._replace(staging=(*begun.staging, change))
             log.rewrite(txn, self._operation)
         assert self._operation is not None
+        operation_log.tidy_after(txn, self._repository)
         log.save_images(txn, self._operation.id, branch.staging_token, paths)
 
 
