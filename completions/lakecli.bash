@@ -11,7 +11,7 @@ __lakecli_words() {
     'fs') REPLY='cat cp download du find ls mv presign rm stage stat update-metadata upload' ;;
     'gc') REPLY='delete-config get-config run set-config status undo' ;;
     'local') REPLY='checkout clone commit diff init list pull status' ;;
-    'op') REPLY='log redo restore show undo' ;;
+    'op') REPLY='compact log redo restore show undo' ;;
     'plugin') REPLY='list' ;;
     'repo') REPLY='create delete list' ;;
     'show') REPLY='commit' ;;
@@ -89,6 +89,7 @@ __lakecli_options() {
     'local status') REPLY='--exclude --follow --include -l --local --skip' ;;
     'log') REPLY='--after --amount --at-op --author --dot --first-parent --format --graph --grep --limit -n --no-merges --objects --oneline --prefixes --show-meta-range-id --since --stop-at --until' ;;
     'merge') REPLY='--allow-empty --depth --dry-run --force -m --message --meta --squash --stat --strategy' ;;
+    'op compact') REPLY='' ;;
     'op log') REPLY='--amount' ;;
     'op redo') REPLY='' ;;
     'op restore') REPLY='--remote -y --yes' ;;

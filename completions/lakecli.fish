@@ -111,6 +111,7 @@ function __lakecli_words
                 'status' 'Show what has changed in a linked directory, and on its ref'
         case 'op'
             printf '%s\t%s\n' \
+                'compact' 'Return the space of expired operations to the disk' \
                 'log' 'Show the operation log of a repository, newest operation first' \
                 'redo' 'Redo the last undone operation; the same as lakecli redo' \
                 'restore' 'Restore a repository to its state right after an operation' \

@@ -154,7 +154,16 @@ READS: Final = frozenset(
         ),
         *("completion", "config get", "config list", "diff", "find-merge-base", "fs cat", "fs du"),
         *("fs find", "fs ls", "fs presign", "fs stat", "fsck", "gc get-config", "gc status", "log"),
-        *("op log", "op show", "plugin list", "reflog", "repo list", "rev-parse", "show commit"),
+        *(
+            "op compact",
+            "op log",
+            "op show",
+            "plugin list",
+            "reflog",
+            "repo list",
+            "rev-parse",
+            "show commit",
+        ),
         *("status", "tag list", "tag show", "version"),
     )
 )

@@ -6,18 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from lakecli.base.model import RefKind
 from lakecli.cli.context import Context
 from lakecli.cli.option_groups import parallelism
 from lakecli.cli.out.records import answers, pick
-from lakecli.cli.out.text import age, local_date, one_line, quote_path
+from lakecli.cli.out.text import age, human_size, local_date, one_line, quote_path
 from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, RepositoryUri, Yes
 from lakecli.cli.parsers import repository_here
+from lakecli.kv.compaction import alone, compact
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
+from lakecli.repository.handle.housekeeping import drain
 from lakecli.repository.undo.log import (
     REDO,
     SHORT_ID,
@@ -128,6 +131,20 @@ class UndoneJson(TypedDict):
     refs: Sequence[RefChangeJson]
     staged: Sequence[str]
     remote: Sequence[str]
+
+
+class CompactedJson(TypedDict):
+    """The local store, written anew.
+
+    Attributes:
+        store: the directory of the store.
+        before: bytes of its file before.
+        after: bytes of its file now.
+    """
+
+    store: Path
+    before: int
+    after: int
 
 
 @answers(UndoneJson)
@@ -286,6 +303,34 @@ def op_show(
     context.out.emit(record, text=text)
     if more:
         context.out.hint("for more paths run with --amount 0")
+
+
+@answers(CompactedJson)
+def op_compact(context: Context) -> None:
+    """Return the space of expired operations to the disk.
+
+    What is needed to undo an operation is kept for 30 days. Later commands delete it, a part each,
+    and lakecli uses its space again, but the local store, the file store/data.mdb in the home, does
+    not get smaller. This command deletes all that has expired in all repositories of this machine,
+    and writes the store anew without unused space, which takes about as much space meanwhile.
+
+    While another process has the store open, such as a Python session, it is refused, and nothing
+    changes. Commands that start meanwhile wait. If it is killed, the old store stays.
+
+    Examples:
+        lakecli op compact
+        lakecli op compact --json
+    """
+    store = context.home.store
+    with alone(store):
+        pass  # refuse before anything is deleted
+    drain(context.lake())
+    context.close()
+    before, after = compact(store)
+    context.out.emit(
+        CompactedJson(store=Path(store), before=before, after=after),
+        text=lambda: [f"{quote_path(store)}: {human_size(before)} -> {human_size(after)}"],
+    )
 
 
 def _paths(

@@ -112,6 +112,14 @@ def tidy(repository: Repository) -> int:
     return total - left
 
 
+def drain(lake: OwnLake) -> None:
+    """Delete all expired records of all repositories."""
+    for record in list(lake.repositories()):
+        repository = lake.repository(record.name)
+        while tidy(repository):
+            pass
+
+
 def _repeat(delete: Callable[[int], int], limit: int) -> int:
     """Delete by one transaction after the other, until nothing is left or the limit is reached."""
     deleted = 0

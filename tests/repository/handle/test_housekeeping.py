@@ -20,7 +20,6 @@ from lakecli.repository.undo.undo import undo
 from lakecli.staging import area
 from tests.support.lakes import (
     START,
-    Numbered,
     Ticking,
     entry_of,
     let_pass,
