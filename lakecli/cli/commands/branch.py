@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakecli.base.model import Branch, Commit, CommitId
 from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
-from lakecli.cli.commands.moved_refs import distance_text, pushed_line, read_lease, short
+from lakecli.cli.commands.moved_refs import (
+    bring_along,
+    distance_text,
+    pushed_line,
+    read_lease,
+    short,
+)
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, argument, flag, option
 from lakecli.cli.option_groups import PageOptions
@@ -324,7 +330,7 @@ def branch_reset(
     shows where the branch was. In the bucket the branch is moved with --force-with-lease only:
     provided that nobody has moved it there since the last fetch, or, with
     --force-with-lease=COMMIT, that it is at COMMIT there. If the bucket refuses, nothing changes
-    here either.
+    here either. The files of a linked directory stay; `status` shows how they differ.
 
     Examples:
         lakecli branch reset lakefs://demo/main
@@ -400,6 +406,7 @@ def _move(
             "the bucket is unchanged; to move the branch there: "
             f"lakecli push --force-with-lease {repository.uri}/{name}"
         )
+    bring_along(context, repository, name, stays=True)
 
 
 @answers(RevertsJson)
@@ -418,7 +425,8 @@ def branch_revert(
 
     Commits are reverted from left to right. A ref that starts at the branch itself, such as main~1,
     is resolved after the reverts before it. If a commit cannot be reverted, those before it stay
-    reverted. A merge commit needs --parent-number.
+    reverted. A merge commit needs --parent-number. If the branch is that of the linked directory in
+    which revert runs, the directory is updated too.
 
     Examples:
         lakecli branch revert lakefs://demo/main main~2
@@ -453,6 +461,7 @@ def branch_revert(
     finally:
         if commits:
             context.out.emit({"branch": name, "commits": list(map(commit_record, commits))})
+            bring_along(context, repository, name)
 
 
 def _check(repository: Repository, branch: str, expressions: list[str]) -> None:
