@@ -113,6 +113,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
             *("--from", "{files}/t", "--to", f"{REPOSITORY}/main/t/", "-m", "m"),
         ]
     ],
+    "merge": [["merge", f"{REPOSITORY}/dev", f"{REPOSITORY}/main"]],
     "local checkout": [["local", "checkout", "{files}/wd", "-y"]],
     "local commit": [["local", "commit", "{files}/wd", "-m", "m"]],
     **{f"local {word}": [] for word in ("clone", "diff", "init", "list", "pull", "status")},
