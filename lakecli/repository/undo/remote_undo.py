@@ -303,8 +303,8 @@ _PUT_BACK: Final = {pushed_refs.RESET, "branch create", "tag create"}
 def _find(txn: ReadTransaction, repository: Repository, refused: UnsentMove) -> Operation | None:
     """Return the newest operation on a ref, if it made the refused move, and that alone."""
     for operation, _ in iter_logged(txn, repository):
-        changes = [each for each in operation.refs if each.moves_commit]
-        for change in changes:
+        is_reset = operation.kind == pushed_refs.RESET  # which may only have discarded something
+        for change in (each for each in operation.refs if each.moves_commit or is_reset):
             if (change.kind, change.name) != (refused.kind, refused.name):
                 continue
             takes_back = UNDOES in operation.metadata or operation.kind == RESTORE
