@@ -9,8 +9,9 @@ import pytest
 from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, LostRace
 from lakecli.repository import branch, tag
+from lakecli.repository.log import rev_parse
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.push import PushLease, PushOptions, push
+from lakecli.repository.push import PushLease, PushOptions, push, push_reset
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import undo
@@ -127,6 +128,29 @@ def test_what_came_after_a_refused_move_keeps_it_here(clones: tuple[Repository, 
     assert told.hint is not None
     assert "pull" in told.hint
     assert here(ada, "new") == mine
+
+
+@pytest.mark.parametrize("to", ["main", "main~1"])
+def test_a_reset_with_a_lease_that_somebody_overtakes_drops_nothing(
+    clones: tuple[Repository, ...], to: str
+) -> None:
+    ada, bob = clones
+    stage(ada, "main", {b"mine": b"staged"})
+    before, target = here(ada), rev_parse(ada, to).commit.id
+    runtime = ada.lake.runtime
+
+    def on_step(name: str) -> None:
+        if name == "reset":  # after the bucket was asked
+            make_commit(bob, b"theirs")
+            push(bob, "main", options=ME)
+
+    ada.lake.runtime = runtime._replace(on_step=on_step)
+    with pytest.raises(LostRace) as told:
+        push_reset(ada, branch.show(ada, "main"), target, FORCED)
+    assert told.value.message.endswith("this is undone here: branch reset")
+    assert (here(ada), there(ada)) == (before, here(bob))
+    with open_view(ada, "main") as view:
+        assert [path for path, _ in view.staged()] == [b"mine"]
 
 
 def test_a_tag_moved_onto_its_own_commit_is_no_operation(clones: tuple[Repository, ...]) -> None:
