@@ -167,8 +167,8 @@ def push_reset(
 
     Raises:
         LostRace: the branch is not where it was seen, here or in the bucket.
-        OutcomeUnknown, Unverified: it has moved here; what became of it there is found out by the
-            next command.
+        OutcomeUnknown, Unverified: it has moved here; the next command determines what became of
+            it there.
         LakeError: as of `reset` and `push`; nothing has changed, unless the message says so.
     """
     push(repository, branch.name, kind=RefKind.BRANCH, options=replace(options, dry_run=True))

@@ -61,7 +61,8 @@ def test_a_compacted_store_has_the_same_records_in_less_space(home: Path) -> Non
 def test_a_new_store_can_be_compacted(tmp_path: Path) -> None:
     LocalStore.open(tmp_path / "new").close()
     compact(tmp_path / "new")
-    LocalStore.open(tmp_path / "new").close()
+    with LocalStore.open(tmp_path / "new") as store, store.read() as txn:
+        assert txn.get(Table.BRANCHES, b"main") is None
 
 
 @pytest.mark.parametrize("hold", ["hold-read", "hold-write 10", "hold-small-map"])
