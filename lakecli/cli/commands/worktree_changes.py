@@ -171,14 +171,14 @@ def try_to_follow(
         stays: only tell that the files stay as they are.
         takes_back: whether the files that the branch had are taken back.
     """
-    link = worktree.link
-    if link.at_head in (None, worktree.head().id):
-        return
-    if stays:
-        context.out.note(f"the files of {worktree.root} stay; see how they differ: lakecli status")
-        return
     try:
-        follow_branch(context, worktree, takes_back=takes_back)
+        if worktree.link.at_head in (None, worktree.head().id):
+            return
+        if not stays:
+            follow_branch(context, worktree, takes_back=takes_back)
+            return
+        where = worktree.root
+        context.out.note(f"the files of {where} stay; see how they differ: lakecli status")
     except LakeError as error:
         if is_interrupt(error):
             raise

@@ -113,9 +113,10 @@ def tidy(repository: Repository) -> int:
 
 
 def drain(lake: OwnLake) -> None:
-    """Delete all expired records of all repositories."""
-    for record in list(lake.repositories()):
-        repository = lake.repository(record.name)
+    """Delete all expired records of all repositories, also of those that were deleted here."""
+    with lake.kv.read() as txn:
+        deleted = list(lake.forgotten(txn))
+    for repository in [*(lake.repository(each.name) for each in lake.repositories()), *deleted]:
         while tidy(repository):
             pass
 

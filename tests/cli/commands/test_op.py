@@ -301,6 +301,11 @@ def test_compact_deletes_what_has_expired_and_returns_its_space(
     assert compacted["after"] == data_size() < large / 4
     assert demo.messages()[0] == "large"
     assert kinds(cli) == ["test", "test"]
+    cli.ok("repo", "delete", REPOSITORY, "-y")
+    for _ in range(3):
+        cli.now += timedelta(days=16)
+        cli.ok("op", "compact")
+    assert cli("op", "log", REPOSITORY).exit_code == ExitCode.NOT_FOUND
     golden("op_compact", refused)
 
 
