@@ -129,7 +129,7 @@ def pull(
 
     Without REF, in a linked directory, the branch of the directory is updated, then the directory
     itself, as by `local pull`: changed files stay, and files that were changed on both sides are
-    listed. So is the directory in which the command runs if REF names its branch.
+    listed. With REF, the files of the directory stay.
 
     Examples:
         lakecli pull
@@ -166,7 +166,7 @@ def pull(
             context, Worktree(repository, *directory, linking=linking(context, repository))
         )
     elif not dry_run:
-        bring_along(context, repository, report.name)
+        bring_along(context, repository, report.name, stays=True)
 
 
 def _line(report: PullReport, *, dry_run: bool) -> str:

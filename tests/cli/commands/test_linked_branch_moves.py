@@ -185,18 +185,19 @@ def test_a_link_that_does_not_count_stops_nothing(cli: Cli, root: Path) -> None:
     assert files(root) == BASE
 
 
-def test_a_pull_by_uri_updates_the_directory_of_the_branch(
-    cli: Cli, demo: Demo, root: Path
-) -> None:
+def test_a_pull_by_uri_leaves_the_files_and_says_so(cli: Cli, demo: Demo, root: Path) -> None:
     cli.ok("push", REPOSITORY, "--all")
     cli.ok("merge", TOPIC, MAIN)
     cli.ok("push", MAIN)
     cli.ok("branch", "reset", MAIN, "--to", "main~1", "-y")
     cli.ok("local", "checkout", "-y")
     assert files(root) == BASE
-    cli.ok("pull", MAIN)
-    assert files(root) == ON_TOPIC
+    assert f"the files of {root} stay" in cli.ok("pull", MAIN).stderr
+    assert files(root) == BASE
+    assert sources(cli) == {"a": "remote", "c": "remote"}
     assert demo.messages()[0].startswith("Merge")
+    cli.ok("pull")
+    assert files(root) == ON_TOPIC
 
 
 def sources(cli: Cli) -> dict[str, str]:
