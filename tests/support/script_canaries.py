@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-_SHELL_FILES = (".profile", ".bashrc", ".bash_profile", ".bash_login", ".shrc", ".kshrc", "canary.sh")
+_OTHER_MODULES = ("sitecustomize", "usercustomize", "lakecli")
+_SHELL_FILES = (
+    ".profile",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".shrc",
+    ".kshrc",
+    "canary.sh",
+)
 _CURL_FILES = (".curlrc", "_curlrc", "curlrc", ".config/curlrc")
 _LIBRARIES = ("libc.so.6", "libcurl.so.4", "libz.so.1", "libssl.so.3", "libpython3.so")
 
@@ -56,7 +65,7 @@ def canaries(mark: Path) -> dict[str, bytes]:
     shell = f"#!/bin/sh\necho \"$0\" >>'{mark}'\n".encode()
     curl = f'trace-ascii = "{mark}"\nsilent\n'.encode()
     files: dict[str, bytes] = {}
-    for module in sorted({*sys.stdlib_module_names, "sitecustomize", "usercustomize"}):
+    for module in sorted({*sys.stdlib_module_names, *_OTHER_MODULES}):
         files |= {f"{module}.py": python, f"{module}/__init__.py": python}
         files |= {f"{module}{suffix}": b"\x7fELF" for suffix in (".so", ".abi3.so", ".pyc")}
     for directory in (f"lib/python{_VERSION}/site-packages", "."):
@@ -66,7 +75,7 @@ def canaries(mark: Path) -> dict[str, bytes]:
     files |= {
         "pyvenv.cfg": b"home = .\n",
         ".python-version": b"../../canary\n",
-        "openssl.cnf": b"openssl_conf = x\n[x]\nengines = y\n[y]\nz = w\n[w]\ndynamic_path = z.so\n",
+        "openssl.cnf": b"openssl_conf = x\n[x]\nengines = y\n[y]\nz = w\n[w]\ndynamic_path = z\n",
     }
     for program in (*TOOLS, *PYTHON, "b3sum", "declare", "sh", "env", "command"):
         files |= {program: shell, f"bin/{program}": shell}

@@ -426,6 +426,10 @@ def test_nothing_is_loaded_from_the_directory_of_the_files(
     files = canaries(mark)
     write_canaries(machine.directory, mark)
     server.objects |= {name: files[os.fsdecode(name)] for name in (b"typing.py", b"re/__init__.py")}
+    # Without `site`, which may have imported some of the modules already.
+    (machine.path / "python3").unlink()
+    (machine.path / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    (machine.path / "python3").chmod(0o755)
     odd = ["", ".", "files", "files/bin", machine.directory, machine.directory / "bin"]
     machine.environment |= VARIABLES
     machine.environment["PATH"] = ":".join([*map(str, odd), str(machine.path), ""])
@@ -447,7 +451,7 @@ def test_canaries_leave_their_mark(tmp_path: Path) -> None:
     write_canaries(place, mark)
     url = "http://127.0.0.1:9/"
     for words, variables in (
-        ([sys.executable, "-c", "import typing"], {}),
+        ([sys.executable, "-S", "-c", "import typing"], {}),
         ([require_tool("curl"), "-o", os.devnull, url], {"CURL_HOME": "."}),
         ([require_tool("dash"), "-c", "wc -c </dev/null"], {"PATH": f".:{os.environ['PATH']}"}),
     ):
