@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from shlex import quote
 from typing import Final, NamedTuple
 
 from lakecli.base.model import NAMED_KINDS, Branch, CommitId, RefKind
@@ -422,7 +423,7 @@ def _interrupted(
     """Return the error for a ref that is not here any more, if a push of it was interrupted."""
     for each in finished:
         if each.intent.name == name and kind in (None, each.intent.kind):
-            uri = f"{repository.uri}/{name}"
+            uri = quote(f"{repository.uri}/{name}")
             return NotFound(
                 f"no {each.intent.kind} {name!r} in {repository.uri}; {each.text()}",
                 hint=f"delete it in the bucket too: lakecli push --delete {uri}"
