@@ -24,13 +24,13 @@ from lakecli.stores.memory import MemoryStore
 from lakecli.worktree.linked_files import PERMISSIONS
 from tests.cli.out.test_escapes import FORBIDDEN, HOSTILE
 from tests.support import forge
-from tests.support.script_canaries import VARIABLES, canaries
 from tests.support.command_lines import Sample, command_lines
 from tests.support.forge import Namespace
 from tests.support.forgeries import DOCUMENTS, VALUES
 from tests.support.golden import Cli
 from tests.support.jail import SECRET, Jail
 from tests.support.partners import PYTHON, FileServer, Partner, link_tools, shell_tools
+from tests.support.script_canaries import VARIABLES, canaries
 from tests.support.tools import require_tool
 from tests.support.waits import skip_waits
 

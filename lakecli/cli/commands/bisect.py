@@ -266,8 +266,8 @@ def _check_words(words: Sequence[str]) -> None:
         for name in _FREE_TEXT:
             if f":{name}:" in word and (word != f":{name}:" or _TAKES_PROGRAM.fullmatch(before)):
                 raise UsageError(
-                    f":{name}: is not an argument of its own: a shell might execute a commit's text",
-                    hint=f'use the variable instead: sh -c \'... "${name}" ...\'',
+                    f":{name}: is no argument of its own: a shell might execute a commit's text",
+                    hint=f"use the variable instead: sh -c '... \"${name}\" ...'",
                 )
 
 

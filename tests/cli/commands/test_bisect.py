@@ -175,7 +175,7 @@ def test_run_executes_no_text_of_a_commit(cli: Cli, tmp_path: Path) -> None:
     ):
         refused = cli("bisect", "run", *words)
         assert refused.exit_code == ExitCode.USAGE, words
-        assert 'use the variable instead: sh -c \'... "$BISECT_' in refused.stderr
+        assert "use the variable instead: sh -c '... \"$BISECT_" in refused.stderr
     seen = tmp_path / "seen"
     script = f'printf "%s\\n" "$1" "$BISECT_MESSAGE" >>{seen}; exit 1'
     cli.ok("bisect", "run", "sh", "-c", script, "sh", ":BISECT_MESSAGE:")

@@ -30,7 +30,6 @@ from tests.repository.handoff.links import (
 )
 from tests.repository.transfer.test_own_names import DATA as DATA_NAMES
 from tests.repository.transfer.test_own_names import OWN
-from tests.support.script_canaries import VARIABLES, canaries, write_canaries
 from tests.support.partners import (
     PYTHON,
     FileServer,
@@ -39,6 +38,7 @@ from tests.support.partners import (
     shell_tools,
     wait_for_end,
 )
+from tests.support.script_canaries import VARIABLES, canaries, write_canaries
 from tests.support.tools import require_tool
 
 if TYPE_CHECKING:
