@@ -17,7 +17,7 @@ import re
 from typing import NamedTuple
 
 from lakecli.base.model import MAX_PATH_SIZE, is_repository_name
-from lakecli.errors import UsageError
+from lakecli.errors import UsageError, without_passwords
 
 SCHEME = "lakefs://"
 _OF_FILES = f"files of this machine: lakecli fs upload FILE {SCHEME}REPOSITORY/BRANCH/"
@@ -68,6 +68,19 @@ def is_namespace(text: str) -> bool:
     return re.match(_NAMESPACE, text, re.IGNORECASE) is not None
 
 
+def check_no_password(text: str) -> None:
+    """Refuse a URI with a user name and a password, which would be recorded with it.
+
+    Raises:
+        UsageError: it has them; the error does not show them.
+    """
+    if without_passwords(text) != text:
+        raise UsageError(
+            f"a user name and a password in the URI {text!r}",
+            hint="credentials are those of the cloud's own tools: lakecli help clouds",
+        )
+
+
 class NotUri(UsageError):
     """A text is no ``lakefs://`` URI.
 
@@ -93,6 +106,7 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
     """
     is_uri = text.startswith(SCHEME) or (anywhere and is_namespace(text))
     full = text if is_uri else base + text
+    check_no_password(full)
     if anywhere and is_namespace(full):
         # An URL is decoded when the namespace is parsed.
         repository, _, rest = full.partition("@")
