@@ -65,7 +65,7 @@ __lakecli_options() {
     'fs find') REPLY='--at-op --max-size --min-size --name --null --since --until -z' ;;
     'fs ls') REPLY='--after --amount --at-op -r --recursive --summarize' ;;
     'fs mv') REPLY='--no-progress -p --parallelism -r --recursive' ;;
-    'fs presign') REPLY='--check --count --expires --files-from --format --inline --manifest -n --null --put -r --recursive --script --title -z' ;;
+    'fs presign') REPLY='--check --count --expires --files-from --format --inline --manifest --max-size -n --null --put -r --recursive --script --title -z' ;;
     'fs rm') REPLY='--dry-run --files-from --must-exist --null -r --recursive -z' ;;
     'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
     'fs stat') REPLY='--at-op --expires --files-from --null --pre-sign -z' ;;
@@ -206,6 +206,7 @@ __lakecli_value() {
     'fs presign --files-from') REPLY='file' ;;
     'fs presign --format') REPLY='=json csv html' ;;
     'fs presign --manifest') REPLY='file' ;;
+    'fs presign --max-size') REPLY='nothing' ;;
     'fs presign -n') REPLY='nothing' ;;
     'fs presign --script') REPLY='file' ;;
     'fs presign --title') REPLY='nothing' ;;
