@@ -654,7 +654,7 @@ def test_no_name_that_an_interpreter_could_load_is_loaded(prison: Prison, tmp_pa
         place = tmp_path / "place"
         place.mkdir()
         tools = link_tools(tmp_path / "bin", shell_tools() | PYTHON)
-        partner = Partner([require_tool("dash")], place, tools, dict(VARIABLES))
+        partner = Partner([require_tool("dash")], place, tools, VARIABLES.copy())
         partner.environment["PATH"] = f":.:files:files/bin:{partner.directory}/bin:{tools}:"
         for _ in range(2):
             done = partner.run(script)

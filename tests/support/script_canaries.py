@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from tests.support.partners import PYTHON, TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -25,7 +24,7 @@ _SHELL_FILES = (
 _CURL_FILES = (".curlrc", "_curlrc", "curlrc", ".config/curlrc")
 _LIBRARIES = ("libc.so.6", "libcurl.so.4", "libz.so.1", "libssl.so.3", "libpython3.so")
 
-VARIABLES: Mapping[str, str] = {
+VARIABLES: dict[str, str] = {
     "PYTHONPATH": ".:",
     "PYTHONSTARTUP": "canary.sh",
     "PYTHONUSERBASE": ".",

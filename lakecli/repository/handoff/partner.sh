@@ -21,7 +21,7 @@ command -v curl >/dev/null 2>&1 || stop "this script needs curl"
     stop "cannot use the directory $directory"
 [ ! -L "$root$parts" ] || stop "$parts is a symbolic link"
 cd / && mkdir "$root$parts" 2>/dev/null
-cd -P "$root$parts" && [ "$PWD" = "$root$parts" ] && chmod 700 . &&
+cd -P "$root$parts" && [ "$PWD" = "$root$parts" ] && { chmod 700 . 2>/dev/null || [ -O . ]; } &&
     find . ! -name . -prune \( ! -type f -o -links +1 \) -exec rm -rf {} + ||
     stop "cannot write into the directory $directory"
 case $(uname 2>/dev/null) in
