@@ -14,6 +14,7 @@ needs no care: ``s3://bucket/sales@main~2/a@b``.
 
 import os
 import re
+from shlex import quote
 from typing import NamedTuple
 
 from lakecli.base.model import MAX_PATH_SIZE, is_repository_name
@@ -144,12 +145,13 @@ def _meant(text: str) -> str | None:
         namespace = text.partition("@")[0].rstrip("/")
         name = namespace.rpartition("/")[2]
         name = name if is_repository_name(name) else "NAME"
-        return f"this command needs a clone: lakecli clone {namespace} {SCHEME}{name}"
+        return f"this command needs a clone: lakecli clone {quote(namespace)} {SCHEME}{name}"
     is_uri = bool(colon) and rest.startswith("//")
     if text.startswith(("/", ".", "~")) or (is_uri and scheme.lower() in ("file", "local")):
         return _OF_FILES
     if is_uri:
-        return f"objects of a bucket: lakecli import --from {text} --to {SCHEME}REPOSITORY/BRANCH/"
+        start = f"objects of a bucket: lakecli import --from {quote(text)}"
+        return f"{start} --to {SCHEME}REPOSITORY/BRANCH/"
     return None
 
 
