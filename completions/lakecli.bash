@@ -11,7 +11,7 @@ __lakecli_words() {
     'fs') REPLY='cat cp download du find ls mv presign rm stage stat update-metadata upload' ;;
     'gc') REPLY='delete-config get-config run set-config status undo' ;;
     'local') REPLY='checkout clone commit diff init list pull status' ;;
-    'op') REPLY='log redo restore show undo' ;;
+    'op') REPLY='compact log redo restore show undo' ;;
     'plugin') REPLY='list' ;;
     'repo') REPLY='create delete list' ;;
     'show') REPLY='commit' ;;
@@ -65,7 +65,7 @@ __lakecli_options() {
     'fs find') REPLY='--at-op --max-size --min-size --name --null --since --until -z' ;;
     'fs ls') REPLY='--after --amount --at-op -r --recursive --summarize' ;;
     'fs mv') REPLY='--no-progress -p --parallelism -r --recursive' ;;
-    'fs presign') REPLY='--check --count --expires --files-from --format --inline --manifest -n --null --put -r --recursive --script --title -z' ;;
+    'fs presign') REPLY='--check --count --expires --files-from --format --inline --manifest --max-size -n --null --put -r --recursive --script --title -z' ;;
     'fs rm') REPLY='--dry-run --files-from --must-exist --null -r --recursive -z' ;;
     'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
     'fs stat') REPLY='--at-op --expires --files-from --null --pre-sign -z' ;;
@@ -89,6 +89,7 @@ __lakecli_options() {
     'local status') REPLY='--exclude --follow --include -l --local --skip' ;;
     'log') REPLY='--after --amount --at-op --author --dot --first-parent --format --graph --grep --limit -n --no-merges --objects --oneline --prefixes --show-meta-range-id --since --stop-at --until' ;;
     'merge') REPLY='--allow-empty --depth --dry-run --force -m --message --meta --squash --stat --strategy' ;;
+    'op compact') REPLY='' ;;
     'op log') REPLY='--amount' ;;
     'op redo') REPLY='' ;;
     'op restore') REPLY='--remote -y --yes' ;;
@@ -205,6 +206,7 @@ __lakecli_value() {
     'fs presign --files-from') REPLY='file' ;;
     'fs presign --format') REPLY='=json csv html' ;;
     'fs presign --manifest') REPLY='file' ;;
+    'fs presign --max-size') REPLY='nothing' ;;
     'fs presign -n') REPLY='nothing' ;;
     'fs presign --script') REPLY='file' ;;
     'fs presign --title') REPLY='nothing' ;;

@@ -111,6 +111,7 @@ function __lakecli_words
                 'status' 'Show what has changed in a linked directory, and on its ref'
         case 'op'
             printf '%s\t%s\n' \
+                'compact' 'Return the space of expired operations to the disk' \
                 'log' 'Show the operation log of a repository, newest operation first' \
                 'redo' 'Redo the last undone operation; the same as lakecli redo' \
                 'restore' 'Restore a repository to its state right after an operation' \
@@ -340,6 +341,7 @@ function __lakecli_options
                 '--format' 'With -r, format of the manifest; default: by its suffix' \
                 '--inline' 'Let browsers display every object, even HTML and scripts' \
                 '--manifest' 'With -r, write the URLs to this file' \
+                '--max-size' 'With --put, largest size of an object; default: 5GiB' \
                 '-n' 'With --put, number of URLs, for one object each; fs stage gives each its path' \
                 '--null' 'Names of --files-from end with NUL, not with a newline' \
                 '--put' 'Print a URL for uploading an object; see fs stage' \
@@ -844,6 +846,8 @@ function __lakecli_value
             echo '=json csv html'
         case 'fs presign --manifest'
             echo 'file'
+        case 'fs presign --max-size'
+            echo 'nothing'
         case 'fs presign -n'
             echo 'nothing'
         case 'fs presign --script'

@@ -25,6 +25,7 @@ declared beside the code that raises them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import ClassVar, Final
@@ -36,6 +37,21 @@ DISTRIBUTION: Final = "lakecli-vcs"
 def install_command(extra: str) -> str:
     """Return the command that installs an extra, for hints."""
     return f"in a checkout of lakecli: pip install '.[{extra}]'"
+
+
+# The user of a URL; or a user and a password, which may have slashes, but no host with a port.
+_USER_INFO: Final = (
+    r"""(?i)(https?://)[^\s/?@"'<>]+@"""
+    r"""|(://)(?![^\s/@]*:\d{1,5}(?:[/?#]|$))[^\s/@"'<>]*:[^\s"'<>]*@"""
+)
+
+
+def without_passwords(text: str) -> str:
+    """Return a text without the user names and passwords of URIs such as ``s3://USER:PASSWORD@…``.
+
+    Errors, logs and the operation log apply it to what they show or keep.
+    """
+    return re.sub(_USER_INFO, r"\1\2", text) if "://" in text and "@" in text else text
 
 
 class ErrorKind(StrEnum):
@@ -60,6 +76,7 @@ class LakeError(Exception):
 
     Args:
         message: what happened, to what; one line in lower case, without a period at its end.
+            Passwords in URIs are left out.
         hint: the command or the change that helps, if there is one.
         paths: the paths that it is about, for errors about several objects.
     """
@@ -69,9 +86,9 @@ class LakeError(Exception):
     def __init__(
         self, message: str, *, hint: str | None = None, paths: Sequence[bytes] = ()
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = without_passwords(message)
+        super().__init__(self.message)
+        self.hint = hint and without_passwords(hint)
         self.paths = tuple(paths)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -82,6 +82,28 @@ def test_no_lowest_version_has_a_known_hole() -> None:
 WORKFLOWS = sorted((PROJECT / ".github" / "workflows").glob("*.yml"))
 
 
+_PINNED = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+")
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_each_action_of_a_workflow_is_pinned_by_its_commit(path: Path) -> None:
+    """A tag can be moved to other code, which would run with the rights of a release."""
+    used = re.findall(r"uses: *(.*)", path.read_text())
+    outside = [each for each in used if not each.startswith("./")]
+    assert outside
+    assert [each for each in outside if not _PINNED.fullmatch(each)] == []
+
+
+def test_what_builds_published_files_has_exact_versions() -> None:
+    required = tomllib.loads((PROJECT / "pyproject.toml").read_text())["build-system"]["requires"]
+    installed = re.findall(
+        r"pip\" install -q (build\S* twine\S*)", (PROJECT / ".ci/build").read_text()
+    )
+    assert len(installed) == 1
+    for each in (*required, *installed[0].split()):
+        assert re.fullmatch(r"[a-z]+==\d+\.\d+\.\d+", each), each
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_each_command_of_a_workflow_is_one_that_ci_runs_too(path: Path) -> None:
     scripts = "\n".join(

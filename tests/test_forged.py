@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from hashlib import blake2b
@@ -27,6 +30,7 @@ from tests.support.forgeries import DOCUMENTS, VALUES
 from tests.support.golden import Cli
 from tests.support.jail import SECRET, Jail
 from tests.support.partners import PYTHON, FileServer, Partner, link_tools, shell_tools
+from tests.support.script_canaries import VARIABLES, canaries
 from tests.support.tools import require_tool
 from tests.support.waits import skip_waits
 
@@ -522,9 +526,16 @@ COMMAND = b"#!/bin/sh\ntouch pwned\n"
 @pytest.fixture
 def hostile(prison: Prison) -> Iterator[Cli]:
     """Return a command line beside a clone of a namespace full of programs with such names."""
+    with clone_of(prison, dict.fromkeys([b"data", *map(os.fsencode, OWN)], COMMAND)) as cli:
+        yield cli
+
+
+@contextmanager
+def clone_of(prison: Prison, files: dict[bytes, bytes]) -> Iterator[Cli]:
+    """Return a command line beside a clone of a namespace of executable files."""
     forged = Namespace()
     bit = [(PERMISSIONS, '{"UID":0,"GID":0,"Mode":493}')]
-    forged.files = dict.fromkeys([b"data", *map(os.fsencode, OWN)], COMMAND)
+    forged.files = files
     forged.entries = {
         path: forge.Entry(
             path,
@@ -616,3 +627,45 @@ def test_hostile_names_are_not_written_by_the_script_of_a_partner(
         assert partner.files() == {b"data": COMMAND}, done.stderr
         assert len(done.stderr.splitlines()) >= len(OWN)
         assert done.returncode == 1
+
+
+MODULES = ("struct", "typing", "re", "os", "encodings", "site", "lakecli")
+"""What a Python program imports, `lakecli` among it."""
+
+
+def test_no_name_that_an_interpreter_could_load_is_loaded(prison: Prison, tmp_path: Path) -> None:
+    """Not by the script of a partner, nor by lakecli in a directory of such files."""
+    mark = tmp_path / "mark"
+    files = {
+        os.fsencode(name): data
+        for name, data in canaries(mark).items()
+        if not name.endswith((".py", ".so", ".pyc")) or name.split(".")[0].split("/")[0] in MODULES
+    }
+    files.pop(b"./canary.pth")
+    with clone_of(prison, files) as cli, FileServer(files) as server:
+        script = tmp_path / "script.sh"
+        cli.ok("fs", "presign", "-r", "lakefs://demo/main/", "--script", script)
+        lines = script.read_text().splitlines()
+        for at, line in enumerate(lines):
+            if line.startswith("o "):
+                name = line.split("'")[1].encode()
+                lines[at] = line.replace("https://signed.invalid/x", server.url(name))
+        script.write_text("\n".join([*lines, ""]))
+        place = tmp_path / "place"
+        place.mkdir()
+        tools = link_tools(tmp_path / "bin", shell_tools() | PYTHON)
+        partner = Partner([require_tool("dash")], place, tools, VARIABLES.copy())
+        partner.environment["PATH"] = f":.:files:files/bin:{partner.directory}/bin:{tools}:"
+        for _ in range(2):
+            done = partner.run(script)
+            assert done.returncode == 0, done.stderr
+        assert partner.files() == files
+        root = cli.directory / "cloned"
+        cli.ok("local", "clone", "lakefs://demo/main/", root)
+    program = Path(sys.executable).with_name("lakecli")
+    for words in (("version", "--verbose"), ("repo", "list"), ("local", "list")):
+        done = subprocess.run(
+            [program, *words], cwd=root, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert not mark.exists(), mark.read_text()

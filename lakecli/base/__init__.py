@@ -3,5 +3,5 @@
 It knows neither stores nor settings. May import `errors` and what is below.
 
 Modules: content_types, directories, identity, ids, layout, model, os_errors, parsing, progress,
-retry, uri, validation, visibility.
+retry, temporary_files, uri, validation, visibility.
 """

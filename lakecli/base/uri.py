@@ -14,10 +14,11 @@ needs no care: ``s3://bucket/sales@main~2/a@b``.
 
 import os
 import re
+from shlex import quote
 from typing import NamedTuple
 
 from lakecli.base.model import MAX_PATH_SIZE, is_repository_name
-from lakecli.errors import UsageError
+from lakecli.errors import UsageError, without_passwords
 
 SCHEME = "lakefs://"
 _OF_FILES = f"files of this machine: lakecli fs upload FILE {SCHEME}REPOSITORY/BRANCH/"
@@ -68,6 +69,19 @@ def is_namespace(text: str) -> bool:
     return re.match(_NAMESPACE, text, re.IGNORECASE) is not None
 
 
+def check_no_password(text: str) -> None:
+    """Refuse a URI with a user name and a password, which would be recorded with it.
+
+    Raises:
+        UsageError: it has them; the error does not show them.
+    """
+    if without_passwords(text) != text:
+        raise UsageError(
+            f"a user name and a password in the URI {text!r}",
+            hint="credentials are those of the cloud's own tools: lakecli help clouds",
+        )
+
+
 class NotUri(UsageError):
     """A text is no ``lakefs://`` URI.
 
@@ -93,6 +107,7 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
     """
     is_uri = text.startswith(SCHEME) or (anywhere and is_namespace(text))
     full = text if is_uri else base + text
+    check_no_password(full)
     if anywhere and is_namespace(full):
         # An URL is decoded when the namespace is parsed.
         repository, _, rest = full.partition("@")
@@ -130,12 +145,13 @@ def _meant(text: str) -> str | None:
         namespace = text.partition("@")[0].rstrip("/")
         name = namespace.rpartition("/")[2]
         name = name if is_repository_name(name) else "NAME"
-        return f"this command needs a clone: lakecli clone {namespace} {SCHEME}{name}"
+        return f"this command needs a clone: lakecli clone {quote(namespace)} {SCHEME}{name}"
     is_uri = bool(colon) and rest.startswith("//")
     if text.startswith(("/", ".", "~")) or (is_uri and scheme.lower() in ("file", "local")):
         return _OF_FILES
     if is_uri:
-        return f"objects of a bucket: lakecli import --from {text} --to {SCHEME}REPOSITORY/BRANCH/"
+        start = f"objects of a bucket: lakecli import --from {quote(text)}"
+        return f"{start} --to {SCHEME}REPOSITORY/BRANCH/"
     return None
 
 

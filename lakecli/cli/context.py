@@ -12,7 +12,7 @@ from lakecli.base.progress import ignore_step
 from lakecli.base.uri import LakeUri
 from lakecli.cli.line import BOOLEANS, Globals, without_secrets
 from lakecli.cli.out.output import Output
-from lakecli.errors import NotFound, Refused, Unreachable, UsageError
+from lakecli.errors import NotFound, Refused, Unreachable, UsageError, without_passwords
 from lakecli.settings.home import HomePaths, chosen_home, home_paths, read_file
 
 if TYPE_CHECKING:
@@ -375,7 +375,8 @@ class Context:
 
     def _command_line(self) -> str:
         """Return the command as the operation log records it."""
-        return shlex.join(without_secrets(self._argv))[:_MAX_COMMAND]
+        words = map(without_passwords, without_secrets(self._argv))
+        return shlex.join(words)[:_MAX_COMMAND]
 
     def run(self, argv: Sequence[str]) -> int:
         """Run another command line in the same environment, and return its exit code.

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from enum import StrEnum
+from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -141,11 +142,11 @@ def _on_branch(parsed: LakeUri) -> LakeUri:
     for sign in "~^@$":
         base = base.partition(sign)[0]
     at = f"{SCHEME}{parsed.repository}"
-    start = f"lakecli branch create {at}/NAME -s {at}/{ref}"
+    start = f"lakecli branch create {at}/NAME -s"
     if base != ref and is_branch_name(base):
         raise UsageError(
             f"expected a branch, got the ref expression {ref!r}",
-            hint=f"the branch: {at}/{base}\n  a new branch there: {start}",
+            hint=f"the branch: {at}/{base}\n  a new branch there: {start} {at}/{ref}",
         )
     try:
         check_branch_name(ref)
@@ -153,7 +154,8 @@ def _on_branch(parsed: LakeUri) -> LakeUri:
         if not is_tag_name(ref):
             raise
         raise UsageError(
-            error.message, hint=f"{error.hint}\n  a new branch at a tag: {start}"
+            error.message,
+            hint=f"{error.hint}\n  a new branch at a tag: {start} {quote(f'{at}/{ref}')}",
         ) from None
     return parsed
 

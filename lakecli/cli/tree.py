@@ -48,7 +48,7 @@ _WORDS: Final = {
     "fs": "cat cp download du find ls mv presign rm stage stat update-metadata upload",
     "gc": "delete-config get-config run set-config status undo",
     "local": "checkout clone commit diff init list pull status",
-    "op": "log redo restore show undo",
+    "op": "compact log redo restore show undo",
     "plugin": "list",
     "repo": "create delete list",
     "show": "commit",

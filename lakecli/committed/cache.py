@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from lakecli.base.directories import StrPath, make_private
 from lakecli.base.ids import HexId
+from lakecli.base.temporary_files import replacing
 
 DEFAULT_SIZE_LIMIT = 1 << 30
 
@@ -65,7 +66,8 @@ class SstableCache:
             return
         with suppress(OSError):
             make_private(self._directory)
-            self._write(path, data)
+            with replacing(path, is_durable=False) as file:
+                file.write(data)
             self._used.add(table_id)
             self._evict(len(data))
 
@@ -92,10 +94,8 @@ class SstableCache:
                 os.close(descriptor)
             if size >= _MAX_SIZE:
                 total = kept_reads(self._directory)
-                beside = f"{file}-{os.getpid()}"
-                with open(beside, "wb") as written:
+                with replacing(file, is_durable=False) as written:
                     written.write(_RECORD.pack(total[MEMORY], total[DISK], total[BUCKET]))
-                os.replace(beside, file)
 
     def _path(self, table_id: str) -> str:
         """Return the file of a table; only an ID is accepted, so no name can leave the directory.
@@ -104,20 +104,6 @@ class SstableCache:
             MalformedId: `table_id` is not an ID.
         """
         return os.path.join(self._directory, HexId(table_id))
-
-    def _write(self, path: str, data: bytes) -> None:
-        import tempfile  # takes milliseconds to import, and most commands cache nothing
-
-        with tempfile.NamedTemporaryFile(dir=self._directory, prefix=".", delete=False) as file:
-            temporary = os.path.join(self._directory, file.name)
-            try:
-                file.write(data)
-                file.flush()
-                os.replace(temporary, path)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(temporary)
-                raise
 
     def _evict(self, added: int) -> None:
         if self._size is not None:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakecli.base.directories import make_private
+from lakecli.base.temporary_files import replacing
 from lakecli.engine.working_directory import SAFE_PATH, absolute_places, spark_home
 from lakecli.errors import Unreachable, Unsupported, UsageError, install_command
 
@@ -144,10 +145,8 @@ def _write_shim(java: Path, cache: Path) -> Path:
         for directory in (home, program.parent):
             make_private(directory)
         # Replaced in one step, as another process may be starting it.
-        fresh = program.with_name(f"java.{os.getpid()}")
-        fresh.write_text(text, encoding="utf-8")
-        fresh.chmod(0o700)
-        fresh.replace(program)
+        with replacing(program, mode=0o700, is_durable=False) as file:
+            file.write(text.encode())
     return home
 
 

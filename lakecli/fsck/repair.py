@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
+from shlex import quote
 from typing import Final
 
 from lakecli.base.ids import PackId
@@ -351,11 +352,11 @@ class _Losses:
             name, path = on_branch
             advice = (
                 f"if you have a file with these bytes: {again}; else delete it: "
-                f"lakecli fs rm {self._repository.uri}/{name}/{os.fsdecode(path)}"
+                f"lakecli fs rm {quote(self._repository.at(name, os.fsdecode(path)))}"
             )
         elif staged:
             branch = min(staged)
-            shown = os.fsdecode(paths[0])
+            shown = quote(os.fsdecode(paths[0]))
             advice = (
                 f"upload it again, or drop the uncommitted change: "
                 f"lakecli branch reset {self._repository.uri}/{branch} --object {shown}"

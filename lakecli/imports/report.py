@@ -27,6 +27,7 @@ from blake3 import blake3
 from lakecli.base.directories import make_private
 from lakecli.base.model import Commit, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.temporary_files import replacing
 from lakecli.committed.diff import diff
 from lakecli.errors import IntegrityError, LostRace
 from lakecli.imports.address_checks import Verify
@@ -348,10 +349,9 @@ class Journal:
         stored = self.stored(part)
         path = stored.path
         data = pack_result(result)
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
         try:
-            fresh.write_bytes(blake3(data).digest() + data)
-            fresh.replace(path)
+            with replacing(path, is_durable=False) as file:
+                file.write(blake3(data).digest() + data)
         except FileNotFoundError:
             raise JournalGone from None
         return stored

@@ -24,6 +24,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from lakecli.base.temporary_files import replacing
 from lakecli.engine.errors_as_json import carried, new_nonce
 from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import Scratch, dump_value, load_value, take_value
@@ -230,9 +231,8 @@ def plan_intervals(
         share = min(1.0, SAMPLES * max(LEAST_TASKS / rows, 1 / ROWS_PER_INTERVAL))
         found = runner.run(partial(sample_keys, share=share), portions)
         bounds = bounds_of(sorted(chain.from_iterable(keys for _, keys in found)), share=share)
-        beside = kept.with_suffix(".new")
-        beside.write_text(json.dumps([bound.hex() for bound in bounds]))
-        beside.replace(kept)
+        with replacing(kept, is_durable=False) as file:
+            file.write(json.dumps([bound.hex() for bound in bounds]).encode())
     origin = source.origin()
     parts = []
     for low, following in pairwise([b"", *bounds, None]):

@@ -18,26 +18,19 @@ them: the newer one has the number of the last page, and the file must reach to 
 All numbers are little-endian. LMDB uses the machine's byte order; stores of big-endian machines are
 not supported.
 
-A `Sentinel`, a file beside the store, records whether the store was closed after its last use::
-
-    in-use   new or kept ‖ space ‖ open or closed ‖ spaces
-
-Every process that has the store open holds a shared lock on this file. If the file says "open" and
-nobody holds the lock, the last user ended without closing the store: LMDB has lost nothing, but the
-file may be shorter than it says. "kept" says that a store exists, so that a store whose file was
-emptied does not count as new. The file is an aid only: if it cannot be written, nothing fails.
+`lakecli.kv.sentinel` tells whether the store was closed after its last use: if not, the file may be
+shorter than it says.
 
 `network_type` detects network file systems, on which LMDB's locks and memory maps do not work.
 """
 
-import fcntl
 import os
 import re
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from threading import Lock, get_ident
-from time import monotonic, sleep
+from time import sleep
 from typing import Final
 from weakref import ref
 
@@ -45,6 +38,7 @@ import lmdb
 
 from lakecli.base.directories import StrPath, make_private, sync_directory
 from lakecli.errors import LakeError
+from lakecli.kv.sentinel import Sentinel
 from lakecli.kv.store_errors import (
     damaged_store,
     from_lmdb,
@@ -73,18 +67,23 @@ _open_lock: Final = Lock()
 
 
 class LmdbEnvironment:
-    """One open LMDB environment."""
+    """One open LMDB environment.
+
+    Attributes:
+        written: records that this process has written and nobody has counted yet.
+    """
 
     def __init__(
         self,
         lmdb_env: lmdb.Environment,
         directory: StrPath,
         identity: tuple[int, int],
-        sentinel: "Sentinel",
+        sentinel: Sentinel,
     ) -> None:
         self.directory = directory
         self.identity = identity
         self.handles = 0
+        self.written = 0
         self._writer: tuple[int, Callable[[], lmdb.Transaction[bytes] | None]] | None = None
         """The thread of this process that is inside a write transaction, and a weak reference to
         that: an interrupt may come before anything can end it."""
@@ -183,7 +182,7 @@ class LmdbEnvironment:
         with self._lmdb.begin() as txn:
             self.check_schema(txn)
         if not self._sentinel.is_kept:
-            _sync_names(self.directory)
+            sync_names(self.directory)
             self._sentinel.keep()
 
     def translate(self, error: lmdb.Error) -> LakeError:
@@ -233,15 +232,31 @@ def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> LmdbE
         raise from_os(error, directory) from error
 
 
+@contextmanager
+def opening(directory: StrPath) -> Iterator[bool]:
+    """Keep this process from opening stores; yield whether it has the one in a directory open."""
+    with _open_lock:
+        status = os.stat(directory)
+        yield (status.st_dev, status.st_ino) in _open
+
+
+def rewritten(directory: StrPath) -> str:
+    """Return where the file that is to replace a store's file is written."""
+    return os.path.realpath(f"{directory}/{DATA_FILE}") + ".rewritten"
+
+
 def _open_new(
     directory: StrPath, map_size: int, identity: tuple[int, int], *, durable: bool
 ) -> LmdbEnvironment:
     sentinel = Sentinel(directory)
     try:
-        _check_file(directory, sentinel)
+        check_file(directory, sentinel)
+        if sentinel.was_rewriting:  # a killed process has left its copy
+            with suppress(OSError):
+                os.unlink(rewritten(directory))
         sentinel.begin()
-        _allocate_lock_file(directory)
-        lmdb_env = _open_map(directory, map_size, durable=durable)
+        allocate_lock_file(directory)
+        lmdb_env = open_map(directory, map_size, durable=durable)
         shared = LmdbEnvironment(lmdb_env, directory, identity, sentinel)
     except BaseException:
         sentinel.close(cleanly=not sentinel.was_left_open)
@@ -254,7 +269,7 @@ def _open_new(
     return shared
 
 
-def _sync_names(directory: StrPath) -> None:
+def sync_names(directory: StrPath) -> None:
     """Make the directory entries of a new store's files, and of the directories above, durable."""
     above = os.path.abspath(directory)
     for _ in range(4):
@@ -262,7 +277,7 @@ def _sync_names(directory: StrPath) -> None:
         above = os.path.dirname(above)
 
 
-def _check_file(directory: StrPath, sentinel: "Sentinel") -> None:
+def check_file(directory: StrPath, sentinel: Sentinel) -> None:
     """Check the store's file before it is mapped.
 
     Raises:
@@ -305,7 +320,7 @@ def _refuse_network(directory: StrPath) -> None:
         raise network_store(directory, kind)
 
 
-def _allocate_lock_file(directory: StrPath) -> None:
+def allocate_lock_file(directory: StrPath) -> None:
     """Allocate the blocks of a new store's lock file.
 
     LMDB maps it sparse: on a full disk, the first access to a page would kill the process.
@@ -322,7 +337,7 @@ def _allocate_lock_file(directory: StrPath) -> None:
         os.close(descriptor)
 
 
-def _open_map(directory: StrPath, map_size: int, *, durable: bool) -> lmdb.Environment:
+def open_map(directory: StrPath, map_size: int, *, durable: bool) -> lmdb.Environment:
     """Open the environment with the largest map up to `map_size` that the process can have.
 
     LMDB increases a size that is too small for the file.
@@ -470,98 +485,6 @@ def _read_meta(data: bytes) -> tuple[int, int, int]:
     if page_size not in {1 << shift for shift in range(9, 17)}:
         raise _DamageError(f"{DATA_FILE} has an impossible page size")
     return fields[26], fields[25], page_size
-
-
-SENTINEL: Final = "in-use"
-
-_PATIENCE: Final = 2.0
-_POLL: Final = 0.01
-_SENTINEL_SIZE: Final = 64
-
-
-class Sentinel:
-    """The sentinel of one environment of this process.
-
-    Args:
-        directory: of the store.
-
-    Attributes:
-        is_kept: whether a store was created here before.
-        was_left_open: whether the last user did not close the store.
-        is_alone: whether no other process has the store open.
-
-    Raises:
-        OSError: the file cannot be opened.
-    """
-
-    _descriptor = -1  # as `__del__` finds it if an interrupt comes before `__init__`
-
-    def __init__(self, directory: StrPath) -> None:
-        self._descriptor = os.open(
-            f"{directory}/{SENTINEL}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
-        try:
-            self.is_alone = self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not self.is_alone:
-                self._wait()
-            words = os.pread(self._descriptor, _SENTINEL_SIZE, 0).split()
-            self.is_kept = words[:1] == [b"kept"]
-            self.was_left_open = self.is_alone and words[1:2] == [b"open"]
-        except BaseException:
-            self._release()
-            raise
-
-    def begin(self) -> None:
-        """Let other processes open the store, after it was checked."""
-        self._write(b"open")
-        self._wait()
-
-    def keep(self) -> None:
-        """Record that the store exists now."""
-        if not self.is_kept:
-            self.is_kept = True
-            self._write(b"open")
-
-    def close(self, *, cleanly: bool = True) -> None:
-        """Record that the store was closed, unless another process uses it.
-
-        Args:
-            cleanly: ``False`` leaves the record unchanged.
-        """
-        if cleanly and self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
-            self._write(b"closed")
-        self._release()
-
-    def __del__(self) -> None:
-        """Release the lock, in case an interrupt came before the caller could close this."""
-        self._release()
-
-    def _release(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-    def _wait(self) -> None:
-        """Wait while another process checks the store, for a limited time."""
-        deadline = monotonic() + _PATIENCE
-        while not self._lock(fcntl.LOCK_SH | fcntl.LOCK_NB):
-            if monotonic() > deadline:
-                return
-            sleep(_POLL)
-
-    def _lock(self, how: int) -> bool:
-        """Change the lock; return whether this process has it now."""
-        try:
-            fcntl.flock(self._descriptor, how)
-        except OSError:  # another process has it, or the file system has no such locks
-            return False
-        return True
-
-    def _write(self, state: bytes) -> None:
-        kept = b"kept" if self.is_kept else b"new"
-        record = b"%s %s" % (kept, state)
-        with suppress(OSError):
-            os.pwrite(self._descriptor, record.ljust(_SENTINEL_SIZE - 1) + b"\n", 0)
 
 
 MOUNT_TABLE: Final = "/proc/mounts"

@@ -25,7 +25,7 @@ child at the position of its link gives all paths in byte order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from itertools import chain, islice
 from types import TracebackType
@@ -136,6 +136,12 @@ class LocalStore:
     def usage(self) -> tuple[int, int]:
         """Return the bytes in use, and those that the store can hold in this process."""
         return self.usable().usage()
+
+    def take_written(self) -> int:
+        """Return how many records this process has written since the last call, about."""
+        environment = self.usable()
+        written, environment.written = environment.written, 0
+        return written
 
     def close(self) -> None:
         """Release the environment; safe to repeat."""
@@ -290,9 +296,14 @@ class ReadTransaction:
 
 
 class WriteTransaction(ReadTransaction):
-    """The only writer of the store until the block ends; its reads see its writes."""
+    """The only writer of the store until the block ends; its reads see its writes.
+
+    Attributes:
+        afterwards: called once the transaction is durable.
+    """
 
     _writes = True
+    afterwards: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
         """Begin the transaction; end it if an interrupt comes before the block."""
@@ -318,6 +329,8 @@ class WriteTransaction(ReadTransaction):
             self._environment.abort(self._txn)  # an interrupt must leave no writer behind
         if error is not None:
             super().__exit__(kind, error, traceback)
+        elif self.afterwards is not None:
+            self.afterwards()
 
     def for_writing(self) -> WriteTransaction:
         """Return this transaction."""
@@ -325,6 +338,7 @@ class WriteTransaction(ReadTransaction):
 
     def put(self, table: Table, key: bytes, value: bytes) -> None:
         """Write a record, replacing an existing one."""
+        self._environment.written += 1
         self._txn.put(table + key, value)
 
     def put_new(self, table: Table, key: bytes, value: bytes) -> bool:
@@ -349,6 +363,7 @@ class WriteTransaction(ReadTransaction):
         remaining = iter(items)
         while batch := [(lead + key, value) for key, value in islice(remaining, _LARGEST_BATCH)]:
             cursor.putmulti(batch, overwrite=overwrite)
+            self._environment.written += len(batch)
 
     def delete(self, table: Table, key: bytes) -> bool:
         """Delete a record; return whether it existed."""

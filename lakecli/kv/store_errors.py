@@ -112,6 +112,14 @@ def damaged_store(directory: StrPath, reason: str) -> IntegrityError:
     )
 
 
+def store_in_use(directory: StrPath) -> Refused:
+    """Return the error for a store that may not be rewritten, because somebody has it open."""
+    return Refused(
+        f"the local store is in use: {directory}",
+        hint="repeat this when no other lakecli command, Python program or Spark job has it open",
+    )
+
+
 def network_store(directory: StrPath, kind: str) -> Refused:
     """Return the error for a store on a network file system."""
     return Refused(

@@ -164,8 +164,9 @@ def reset(
 ) -> Branch:
     """Discard everything uncommitted on a branch, and with `to` move it; undo restores both.
 
-    A commit under way that has not been sent to the bucket yet is built again, without what was
-    discarded, on the new head.
+    Where there is nothing to discard and nowhere to move, nothing is recorded. A commit under way
+    that has not been sent to the bucket yet is built again, without what was discarded, on the new
+    head.
 
     Args:
         repository: the repository of the branch.
@@ -184,6 +185,7 @@ def reset(
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
     from lakecli.repository.journal import intents, operation_log, unsent_moves
+    from lakecli.staging import area
 
     target = None if to is None else claim_ref(repository, to).id
 
@@ -197,6 +199,8 @@ def reset(
                     hint=f"see what was done: lakecli op log {repository.uri}",
                 )
             head = target or before.commit_id
+            if head == before.commit_id and area.is_clean(txn, before):
+                return before
             intents.check_none_sent(txn, repository, name)
             if head != before.commit_id:
                 if repository.syncs and not is_forced:

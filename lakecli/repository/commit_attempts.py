@@ -62,7 +62,6 @@ from lakecli.kv.bucket import LocalMove
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import ClaimedCommit
-from lakecli.repository.handle import housekeeping
 from lakecli.repository.journal import intents, operation_log
 from lakecli.repository.journal.operation_log import is_built_from, newer_than
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
@@ -277,7 +276,7 @@ class Attempt(NamedTuple):
             drop_copies(repository, name=branch.name, tokens=left)
             return None
         lake.runtime.on_step("tidy")
-        housekeeping.tidy(repository)
+        lake.tidy(repository)
         return commit
 
     def discard(self) -> bool:

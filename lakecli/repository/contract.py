@@ -15,7 +15,7 @@ from lakecli.base.directories import StrPath
 from lakecli.base.model import NO_ACCOUNT, Account, Branch, Commit, RepositoryRecord
 from lakecli.base.progress import NO_PROGRESS, Progress, elapsed, ignore_step
 from lakecli.errors import LakeError
-from lakecli.kv.local_store import LocalStore
+from lakecli.kv.local_store import LocalStore, ReadTransaction, WriteTransaction
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads
@@ -152,6 +152,15 @@ class OwnLake(Protocol):
 
     def close(self) -> None:
         """Close the local store; safe to repeat."""
+
+    def tidy(self, repository: "Repository") -> None:
+        """Delete some of what has expired, more than was written; called after each operation."""
+
+    def forgotten(self, txn: ReadTransaction) -> "Iterator[Repository]":
+        """Yield the repositories that were deleted here, and can still be restored."""
+
+    def forget(self, txn: WriteTransaction, repository: "Repository") -> None:
+        """Delete the record of a deleted repository, which can then not be restored."""
 
     def repository(self, name: str) -> "Repository":
         """Return another repository of this lake.

@@ -20,6 +20,7 @@ from lakecli.repository.staged.stager import (
     Parts,
     Stager,
     claimed_batches,
+    new_on,
 )
 
 
@@ -34,6 +35,8 @@ def cp(
 ) -> Entry:
     """Stage at `path` the entry that a ref has at `source`, with other attributes if given.
 
+    Where the branch has the same entry already, nothing is staged.
+
     Raises:
         NotFound: no such ref, branch or source.
         UsageError: both are the same place.
@@ -46,7 +49,8 @@ def cp(
         entry, value = view.entry(source), view.find(source)
     assert value is not None
     changed = attributes.apply(value)
-    Stager(repository, branch).write(claim_values(repository, [(path, changed)]), kind="cp")
+    copies = claim_values(repository, [(path, changed)])
+    Stager(repository, branch).write(new_on(repository, branch, copies), kind="cp")
     return entry
 
 
@@ -80,7 +84,7 @@ def cp_tree(
             if attributes != UNCHANGED:
                 changed = [(new, attributes.apply(value)) for new, value in copies]
                 copies = claim_values(repository, changed)
-            stager.write(copies, kind="cp")
+            stager.write(new_on(repository, branch, copies), kind="cp")
             count += len(batch)
     if not count:
         raise no_such_path(repository, source_ref, below)

@@ -55,7 +55,13 @@ from lakecli.repository.reading.contents import (
 )
 from lakecli.repository.reading.recorded import locate
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
-from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager, remove_unchanged
+from lakecli.repository.staged.stager import (
+    UNCHANGED,
+    NewAttributes,
+    Stager,
+    new_on,
+    remove_unchanged,
+)
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.stores.capabilities import can_copy, copy_across
@@ -140,7 +146,8 @@ def cp_across(
         own, ingested = across.bring_one(value)
         across.flush([] if ingested is None else [ingested])
         changes = uploaded_changes([(target.path, attributes.apply(own))])
-        stager.write(changes, kind="mv" if moves else "cp")
+        new = new_on(target.repository, target.ref, changes)
+        stager.write(new, kind="mv" if moves else "cp")
         if remover is not None:
             remove_unchanged(remover, view, source.ref, [(source.path, value)], "mv")
     across.report.objects = 1
@@ -184,7 +191,8 @@ def cp_tree_across(
         while batch := list(islice(records, BATCH)):
             done = across.bring(batch)
             changes = [(to + old[len(below) :], attributes.apply(own)) for old, own in done]
-            stager.write(uploaded_changes(changes), kind="mv" if moves else "cp")
+            new = new_on(target.repository, target.ref, uploaded_changes(changes))
+            stager.write(new, kind="mv" if moves else "cp")
             report.objects += len(done)
         if not report.objects and not report.failures:
             raise no_such_path(source.repository, source.ref, below)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from lakecli.base.model import Entry
@@ -112,7 +113,8 @@ def _find_target(repository: Repository, ref: str, path: bytes, target: Path) ->
     if target.exists() and not target.is_file():
         raise UsageError(
             f"not a regular file: {target}",
-            hint=f"write to it: lakecli fs cat {repository.at(ref, os.fsdecode(path))} > FILE",
+            hint="write to it: lakecli fs cat "
+            f"{quote(repository.at(ref, os.fsdecode(path)))} > FILE",
         )
     return entry, target
 

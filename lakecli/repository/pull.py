@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
+from shlex import quote
 from typing import NamedTuple
 
 from lakecli.base.model import (
@@ -177,7 +178,7 @@ def _pull_tag(
             _make_tag(repository, Tag(there.name, there.commit_id))
         return PullReport(fetched, there.name, None, there.commit_id, Pulling.CREATED)
     if tag.commit_id != there.commit_id:
-        uri = f"{repository.uri}/{there.name}"
+        uri = quote(f"{repository.uri}/{there.name}")
         raise ConflictError(
             f"tag {there.name} stands on {tag.commit_id} here, and on {there.commit_id} in the "
             "bucket",
@@ -204,7 +205,7 @@ def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked
     for tracked in found:
         if tracked is not None and tracked.commit_id is not None:
             return tracked
-    uri = f"{repository.uri}/{name}"
+    uri = quote(f"{repository.uri}/{name}")
     if any(found):
         raise NotFound(
             f"{name} was deleted in the bucket",

@@ -8,25 +8,38 @@ saw it, or where the caller says. A tag is made once, and moved with a lease onl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from shlex import quote
 from typing import Final, NamedTuple
 
-from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
+from lakecli.base.model import NAMED_KINDS, Branch, CommitId, RefKind
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.errors import AlreadyExists, LakeError, LostRace, NotFound, Refused
-from lakecli.kv.bucket import TrackingStore
+from lakecli.errors import (
+    AlreadyExists,
+    LakeError,
+    LostRace,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    is_interrupt,
+)
+from lakecli.kv.bucket import TrackingStore, UnsentMove
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import MoveOutcome, find_ref
+from lakecli.repository.branch import reset
 from lakecli.repository.contract import Finished, Notice, Repository
 from lakecli.repository.handle.namespace import check_readable
 from lakecli.repository.journal import tracking
 from lakecli.repository.journal.intents import WantedMove, finish_pending
+from lakecli.repository.sharing.automatic import say_undone
 from lakecli.repository.sharing.fetch import fetch, take_packs
-from lakecli.repository.sharing.publish import publish, refused, stale
+from lakecli.repository.sharing.publish import Unverified, publish, refused, stale
+from lakecli.repository.undo.pushed_refs import RESET
+from lakecli.repository.undo.remote_undo import put_back
 
 MAX_ATTEMPTS: Final = 8
 """How often others may move a ref while it is pushed, each time to an ancestor of it."""
@@ -137,6 +150,41 @@ def push(
             raise _interrupted(repository, kind, name, finished) or error from None
         expected = TrackingStore(txn, repository.key).position(kind, name)
     return _push(repository, kind, name, expected=expected, options=options, moved=moved)
+
+
+def push_reset(
+    repository: Repository, branch: Branch, to: CommitId, options: PushOptions
+) -> tuple[Branch, RefPush]:
+    """Discard what is uncommitted on a branch, and move it to a commit here and in the bucket.
+
+    What the bucket refuses changes nothing here: it is asked first, and where somebody moves the
+    branch there in between, the reset is undone here.
+
+    Args:
+        repository: the repository of the branch.
+        branch: the branch as the caller has seen it.
+        to: the commit.
+        options: with a lease.
+
+    Raises:
+        LostRace: the branch is not where it was seen, here or in the bucket.
+        OutcomeUnknown, Unverified: it has moved here; the next command determines what became of
+            it there.
+        LakeError: as of `reset` and `push`; nothing has changed, unless the message says so.
+    """
+    push(repository, branch.name, kind=RefKind.BRANCH, options=replace(options, dry_run=True))
+    moved = reset(repository, branch.name, to=to, expected=branch.commit_id, is_forced=True)
+    ends = (branch.commit_id, moved.commit_id)
+    try:
+        pushed = push(repository, branch.name, kind=RefKind.BRANCH, options=options, moved=ends)
+    except (OutcomeUnknown, Unverified):
+        raise
+    except LakeError as error:
+        refusal = UnsentMove(RefKind.BRANCH, branch.name, RESET, *ends, ())
+        if not is_interrupt(error) and put_back(repository, refusal, options.who):
+            say_undone(error, refusal)
+        raise
+    return moved, pushed
 
 
 def push_all(
@@ -375,7 +423,7 @@ def _interrupted(
     """Return the error for a ref that is not here any more, if a push of it was interrupted."""
     for each in finished:
         if each.intent.name == name and kind in (None, each.intent.kind):
-            uri = f"{repository.uri}/{name}"
+            uri = quote(f"{repository.uri}/{name}")
             return NotFound(
                 f"no {each.intent.kind} {name!r} in {repository.uri}; {each.text()}",
                 hint=f"delete it in the bucket too: lakecli push --delete {uri}"

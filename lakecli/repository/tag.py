@@ -44,6 +44,8 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
                 hint="a tag stays where it is; --force moves it",
             )
         tag = Tag(name, commit.id)
+        if tag == before:
+            return tag
         refs.put_tag(tag)
         append_moves(
             txn, repository, kind="tag create", refs=[operation_log.tag_change(before, tag)]

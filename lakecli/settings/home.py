@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base.directories import StrPath, make_private
 from lakecli.base.parsing import Unparsable, parse_toml, read_text
+from lakecli.base.temporary_files import replacing
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.settings.keys import KEYS, find_key
 
@@ -254,22 +255,12 @@ def _flat(text: str) -> dict[str, object]:
 
 def _write(path: StrPath, text: str) -> None:
     """Replace the file atomically, readable by its owner only; follow a symbolic link."""
-    from pathlib import Path
-
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    target = os.path.realpath(path)
+    directory = os.path.dirname(target)
     try:
-        if not target.parent.is_dir():  # an existing one may be shared, so its mode stays
-            make_private(target.parent)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        if not os.path.isdir(directory):  # an existing one may be shared, so its mode stays
+            make_private(directory)
+        with replacing(target) as file:
+            file.write(text.encode())
     except OSError as error:
         raise PermissionDenied(f"cannot write {path}: {error.strerror}") from error

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.layout import LONGEST_GRACE, SHORTEST_GRACE
 from lakecli.base.model import is_repository_name
-from lakecli.base.uri import SCHEME, is_namespace
+from lakecli.base.uri import SCHEME, check_no_password, is_namespace
 from lakecli.errors import UsageError
 
 HARDLINK_ROOT: Final = "hardlink-root"
@@ -116,6 +116,7 @@ def parse_base_uri(text: str) -> str:
         UsageError: it begins neither with ``lakefs://`` nor with a storage namespace.
     """
     base = parse_text(text)
+    check_no_password(base)
     if not base.startswith(SCHEME) and not is_namespace(base):
         raise UsageError(
             f"not the beginning of a lakefs:// URI: {_shown(text)}",
@@ -252,6 +253,7 @@ def parse_places(text: str) -> tuple[str, ...]:
     """
     places = tuple(filter(None, re.split(r"[,\s]+", text)))
     for place in places:
+        check_no_password(place)
         if not (place.isprintable() and re.fullmatch(_PLACE, place, re.IGNORECASE)):
             raise UsageError(
                 f"not a bucket, prefix or directory: {place!r}",

@@ -22,6 +22,10 @@ from lakecli.errors import UsageError
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
+LARGEST_PUT: Final = 5 << 30
+"""What S3 takes in one request, in bytes; an upload by a URL may have no more anywhere."""
+
+
 class PresignedUrl(NamedTuple):
     """A bearer URL and the time at which it stops working.
 
@@ -30,17 +34,19 @@ class PresignedUrl(NamedTuple):
         unsigned: if the URL still lacks its signature, in hex at its end: the function that signs,
             and the text. It raises `PermissionDenied` if a server refuses to sign, and
             `Unreachable` if that does not answer.
+        fields: if the URL takes a form with a file in place of a PUT: the other fields of the form,
+            which stand before the file.
     """
 
     url: str
     expires_at: datetime
     headers: Mapping[str, str] = _NO_HEADERS
     unsigned: tuple[Callable[[bytes], bytes], bytes] | None = None
+    fields: Mapping[str, str] = _NO_HEADERS
 
     def signed(self, signature: bytes) -> PresignedUrl:
         """Return the URL with its signature."""
-        url, expires_at, headers, _ = self
-        return PresignedUrl(url + signature.hex(), expires_at, headers)
+        return self._replace(url=self.url + signature.hex(), unsigned=None)
 
 
 class PresignRequest(NamedTuple):
@@ -54,6 +60,8 @@ class PresignRequest(NamedTuple):
         file_name: suggested to browsers by a GET (``Content-Disposition``).
         attachment: have browsers save the object instead of showing it.
         may_be_unsigned: leave a signature that takes long to the caller; see `PresignedUrl`.
+        max_size: bytes that a PUT may send. A store that takes fewer in one request anyway may
+            ignore it. One that cannot keep to it raises `Unsupported`.
     """
 
     method: str
@@ -62,6 +70,7 @@ class PresignRequest(NamedTuple):
     file_name: str = ""
     attachment: bool = False
     may_be_unsigned: bool = False
+    max_size: int = LARGEST_PUT
 
 
 LONGEST: Final = timedelta(days=7)
@@ -184,6 +193,7 @@ def v4_url(
     start: datetime,
     lifetime: timedelta,
     parameters: Mapping[str, str],
+    put_headers: Mapping[str, str] = _NO_HEADERS,
 ) -> V4Url:
     """Return the URL of an object.
 
@@ -197,9 +207,12 @@ def v4_url(
         start: the moment of signing, in UTC.
         lifetime: how long the URL works.
         parameters: further parameters of the query; empty ones are left out.
+        put_headers: further headers that a PUT must send.
     """
-    content_type = request.content_type if request.method == "PUT" else ""
-    headers = {"Content-Type": content_type} if content_type else {}
+    headers: dict[str, str] = {}
+    if request.method == "PUT":
+        headers = {"Content-Type": request.content_type} if request.content_type else {}
+        headers |= put_headers
     signed = {"host": host} | {header.lower(): value for header, value in headers.items()}
     seconds = int(lifetime.total_seconds())
     moment, scope = moment_and_scope(int(start.timestamp()), region, v4.service)

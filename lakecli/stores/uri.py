@@ -17,6 +17,7 @@ Nothing is decoded: a percent sign, ``?`` or ``#`` is an ordinary character, exc
 import re
 from typing import NamedTuple
 
+from lakecli.base.uri import check_no_password
 from lakecli.errors import UsageError
 
 SUPPORTED = (
@@ -64,6 +65,7 @@ def parse(text: str) -> NamespaceUri:
     """
     if text.startswith("/"):
         return _directory(text, text)
+    check_no_password(text)
     scheme, separator, rest = text.partition("://")
     scheme = scheme.lower() if separator and scheme.isascii() else ""
     if scheme in {"local", "file"}:

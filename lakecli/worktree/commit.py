@@ -35,6 +35,10 @@ BATCH: Final = 16_384
 """Files whose objects become durable together."""
 
 
+LOCAL_COMMIT: Final = "local commit"
+"""The kind of the operation of a commit of a working directory."""
+
+
 class CommitOptions(NamedTuple):
     """How to commit a working directory.
 
@@ -255,7 +259,7 @@ class _Committing:
 
     def _commit(self) -> Commit:
         for _ in range(MAX_ATTEMPTS):
-            attempt = attempt_on_top(self._repository, self._branch, kind="local commit")
+            attempt = attempt_on_top(self._repository, self._branch, kind=LOCAL_COMMIT)
             with attempt.view() as view:
                 draft = self._draft(view)
             commit = attempt.move(draft)

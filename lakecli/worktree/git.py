@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from lakecli.base.temporary_files import replacing
+from lakecli.errors import Refused
 from lakecli.repository.transfer.ignore_patterns import LINK_FILE
 from lakecli.settings.settings import GIT
 
@@ -101,6 +103,9 @@ def ignore_in_git(found: GitRepository, directory: Path) -> Path | None:
     Returns:
         The ``.gitignore``; ``None`` if it needed no change, or the directory is the repository's
         own.
+
+    Raises:
+        Refused: it is a symbolic link, whose target another program manages, or no file.
     """
     root, directory = found.root.resolve(), directory.resolve()
     if directory == root or not directory.is_relative_to(root):
@@ -108,6 +113,11 @@ def ignore_in_git(found: GitRepository, directory: Path) -> Path | None:
     relative = _escaped(directory.relative_to(root).as_posix())
     entries = [f"{relative}/*", f"!{relative}/{os.fsdecode(LINK_FILE)}"]
     file = root / ".gitignore"
+    if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
+        raise Refused(
+            f"{file} is a symbolic link or no file, and was left alone",
+            hint="\n  ".join(["add these lines to what Git ignores:", *entries]),
+        )
     text = file.read_text("utf-8", "surrogateescape") if file.exists() else ""
     lines = text.splitlines()
     if all(entry in lines for entry in entries):
@@ -118,9 +128,8 @@ def ignore_in_git(found: GitRepository, directory: Path) -> Path | None:
         lines[start:start] = new
     else:
         lines += [*([""] if lines else []), MARKER, *new, _END]
-    temporary = file.with_name(f".gitignore.{os.getpid()}.tmp")
-    temporary.write_text("\n".join(lines) + "\n", "utf-8", "surrogateescape")
-    temporary.replace(file)
+    with replacing(file, mode=0o666) as opened:
+        opened.write(("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
     return file
 
 

@@ -35,6 +35,7 @@ from typing import Final, NamedTuple
 from blake3 import blake3
 
 from lakecli.base.directories import make_private
+from lakecli.base.temporary_files import replacing
 
 _MAGIC: Final = b"lakecli index 2\n"
 _HEAD: Final = struct.Struct(">IIII")
@@ -223,13 +224,11 @@ class Index:
                 bytes(block.records),
             ]
         hasher = blake3()
-        temporary = file.with_suffix(f".{os.getpid()}.tmp")
-        with temporary.open("wb") as opened:
+        with replacing(file, is_durable=False) as opened:
             for piece in pieces:
                 hasher.update(piece)
             opened.writelines(pieces)
             opened.write(hasher.digest())
-        temporary.replace(file)
         self.has_changed = False
 
     @classmethod

@@ -33,6 +33,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from lakecli.base.directories import sync_directory
 from lakecli.base.model import CommitId
 from lakecli.base.parsing import Unparsable, parse_yaml
+from lakecli.base.temporary_files import replacing
 from lakecli.base.uri import LakeUri, parse_path, ref_of
 from lakecli.base.validation import Invalid, Record, identifier, list_of, optional, or_empty, text
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
@@ -294,13 +295,8 @@ def write_link(root: Path, link: Link) -> None:
         _parse(data)
     except Invalid as error:
         raise UsageError(f"cannot be written to {_NAME}: {error}") from error
-    temporary = root / ".lakecli-link.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
-    with os.fdopen(descriptor, "wb") as opened:
+    with replacing(root / _NAME, mode=0o666) as opened:
         opened.write(data)
-        opened.flush()
-        os.fsync(opened.fileno())
-    temporary.replace(root / _NAME)
     sync_directory(root)
 
 

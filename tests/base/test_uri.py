@@ -52,7 +52,7 @@ def test_each_location_has_one_spelling(typed: str, canonical: str) -> None:
         ("s3:///prefix", "no bucket"),
         ("s3://buck et/x", "illegal bucket name"),
         ("s3://bucket?x=y", "illegal bucket name"),
-        ("s3://key:secret@bucket/x", "illegal bucket name"),
+        ("s3://key:secret@bucket/x", "a user name and a password"),
         ("local://a/b", "must be absolute"),
         ("file://host/b", "must be absolute"),
         ("local://", "must be absolute"),

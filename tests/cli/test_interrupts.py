@@ -20,7 +20,7 @@ from lakecli.cli import run
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.errors import ConflictError, LakeError, is_interrupt
 from lakecli.filesystem.files import WrittenFile
-from lakecli.kv.lmdb_environment import Sentinel
+from lakecli.kv.sentinel import Sentinel
 from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.walk import HeldDirectory
 from lakecli.repository.undo.interrupted import OwedAnswer

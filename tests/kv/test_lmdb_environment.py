@@ -20,6 +20,7 @@ from lakecli.errors import IntegrityError
 from lakecli.kv import lmdb_environment
 from lakecli.kv.lmdb_environment import DATA_FILE, find_damage, network_type
 from lakecli.kv.local_store import LocalStore, Table
+from lakecli.kv.sentinel import SENTINEL, Sentinel
 from tests.support.tools import linux_only
 
 if TYPE_CHECKING:
@@ -135,10 +136,10 @@ def test_a_store_that_was_emptied_is_not_a_new_one(whole: Path, tmp_path: Path) 
 
 
 def test_a_crash_while_a_store_is_created_leaves_no_damage(tmp_path: Path) -> None:
-    lmdb_environment.Sentinel(tmp_path).begin()
+    Sentinel(tmp_path).begin()
     with LocalStore.open(tmp_path):
         pass
-    assert lmdb_environment.Sentinel(tmp_path).is_kept
+    assert Sentinel(tmp_path).is_kept
 
 
 @linux_only
@@ -198,7 +199,7 @@ def test_a_process_that_was_killed_may_leave_the_file_short(tmp_path: Path) -> N
     os.truncate(tmp_path / DATA_FILE, needed - 4 * PAGE)  # free pages
     with pytest.raises(IntegrityError, match=rf"bytes, of {needed:,}"):
         LocalStore.open(tmp_path)
-    record = tmp_path / lmdb_environment.SENTINEL
+    record = tmp_path / SENTINEL
     record.write_bytes(record.read_bytes().replace(b"closed", b"open"))
     with LocalStore.open(tmp_path) as store, store.read() as txn:
         assert txn.get(Table.BRANCHES, b"main") == b"kept"
@@ -207,7 +208,7 @@ def test_a_process_that_was_killed_may_leave_the_file_short(tmp_path: Path) -> N
 
 def test_the_error_for_damage_mentions_an_unclean_end(whole: Path, tmp_path: Path) -> None:
     directory = copy(whole, tmp_path / "store")
-    record = directory / lmdb_environment.SENTINEL
+    record = directory / SENTINEL
     record.write_bytes(record.read_bytes().replace(b"closed", b"open"))
     os.truncate(directory / DATA_FILE, PAGE)
     for _ in range(2):
@@ -217,11 +218,11 @@ def test_the_error_for_damage_mentions_an_unclean_end(whole: Path, tmp_path: Pat
 
 def test_the_sentinel_waits_for_the_last_user(tmp_path: Path) -> None:
     with LocalStore.open(tmp_path):
-        other = lmdb_environment.Sentinel(tmp_path)
+        other = Sentinel(tmp_path)
         assert not other.was_left_open
         other.close()
-        assert (tmp_path / lmdb_environment.SENTINEL).read_bytes().split()[:2] == [b"kept", b"open"]
-    assert (tmp_path / lmdb_environment.SENTINEL).read_bytes().split()[:2] == [b"kept", b"closed"]
+        assert (tmp_path / SENTINEL).read_bytes().split()[:2] == [b"kept", b"open"]
+    assert (tmp_path / SENTINEL).read_bytes().split()[:2] == [b"kept", b"closed"]
 
 
 LOCAL = b"/dev/vda / ext4 rw,relatime 0 0\n"

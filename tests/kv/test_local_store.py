@@ -24,6 +24,7 @@ from lakecli.errors import (
 )
 from lakecli.kv import lmdb_environment, local_store
 from lakecli.kv.local_store import MAX_KEY_SIZE, LocalStore, Table, WriteTransaction
+from lakecli.kv.sentinel import SENTINEL, Sentinel
 from tests.support.disk import open_below
 from tests.support.stores import scratch
 from tests.support.tools import linux_only
@@ -65,7 +66,7 @@ def test_the_lock_file_of_a_new_store_is_allocated(tmp_path: Path) -> None:
 def test_a_lock_file_that_is_in_use_is_not_allocated_again(tmp_path: Path) -> None:
     put_one(tmp_path, b"1")
     before = (tmp_path / "lock.mdb").read_bytes()
-    lmdb_environment._allocate_lock_file(tmp_path)
+    lmdb_environment.allocate_lock_file(tmp_path)
     assert (tmp_path / "lock.mdb").read_bytes() == before
 
 
@@ -168,7 +169,7 @@ def test_a_failed_opening_keeps_the_record_of_the_last_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, was_left_open: bool
 ) -> None:
     put_one(tmp_path, b"1")
-    record = tmp_path / lmdb_environment.SENTINEL
+    record = tmp_path / SENTINEL
     if was_left_open:
         record.write_bytes(record.read_bytes().replace(b"closed", b"open"))
 
@@ -179,7 +180,7 @@ def test_a_failed_opening_keeps_the_record_of_the_last_use(
         patched.setattr(lmdb, "open", fail)
         with pytest.raises(LakeError) as kept:  # with the frames that hold the sentinel
             LocalStore.open(tmp_path)
-    found = lmdb_environment.Sentinel(tmp_path)
+    found = Sentinel(tmp_path)
     found.close(cleanly=False)
     assert found.was_left_open == was_left_open
     assert str(tmp_path) in kept.value.message

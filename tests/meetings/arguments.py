@@ -113,6 +113,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
             *("--from", "{files}/t", "--to", f"{REPOSITORY}/main/t/", "-m", "m"),
         ]
     ],
+    "merge": [["merge", f"{REPOSITORY}/dev", f"{REPOSITORY}/main"]],
     "local checkout": [["local", "checkout", "{files}/wd", "-y"]],
     "local commit": [["local", "commit", "{files}/wd", "-m", "m"]],
     **{f"local {word}": [] for word in ("clone", "diff", "init", "list", "pull", "status")},
@@ -154,7 +155,16 @@ READS: Final = frozenset(
         ),
         *("completion", "config get", "config list", "diff", "find-merge-base", "fs cat", "fs du"),
         *("fs find", "fs ls", "fs presign", "fs stat", "fsck", "gc get-config", "gc status", "log"),
-        *("op log", "op show", "plugin list", "reflog", "repo list", "rev-parse", "show commit"),
+        *(
+            "op compact",
+            "op log",
+            "op show",
+            "plugin list",
+            "reflog",
+            "repo list",
+            "rev-parse",
+            "show commit",
+        ),
         *("status", "tag list", "tag show", "version"),
     )
 )

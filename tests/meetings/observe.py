@@ -12,6 +12,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.reading.view import open_view
+from lakecli.repository.undo.log import is_passed_over, iter_log
 from tests.meetings.world import MACHINES
 
 if TYPE_CHECKING:
@@ -53,6 +54,21 @@ def _machine(world: Machines, machine: str) -> dict[str, Any]:
             if path.is_file()
         },
     }
+
+
+def log_of(world: Machines, machine: str) -> dict[str, list[str]]:
+    """Return what undo and redo can take back of each repository, newest first."""
+    home = world.home(machine)
+    runtime = Runtime(lambda: world.now, lambda: bytes(16), "observe")
+    with Lake.open(Home(home / "store", home / "cache"), runtime) as lake:
+        return {
+            each.name: [
+                f"{logged.operation.kind} {logged.operation.id.hex()}"
+                for logged in iter_log(lake.repository(each.name))
+                if not is_passed_over(logged.operation)
+            ]
+            for each in lake.repositories()
+        }
 
 
 def _masked(text: str) -> str:

@@ -9,7 +9,7 @@ from lakecli.repository import push
 from lakecli.repository.guard import GcGuard
 from lakecli.stores.contract import ANY
 from tests.protocol.bucket import Fault
-from tests.protocol.scenes import Commits, Deletes, Forces, Pushes, Scene, Spills, Uses
+from tests.protocol.scenes import Commits, Deletes, Forces, Pushes, Resets, Scene, Spills, Uses
 
 if TYPE_CHECKING:
     import pytest
@@ -87,6 +87,9 @@ MUTANTS: Final = {
     "older moves are dropped": Mutant(((refs, "spill", _drop_older),), Spills, "moves are gone"),
     "a lease is not looked at": Mutant(
         ((push, "_check_lease", _no),), Forces, "forced from where others put it", meets=True
+    ),
+    "a reset that the bucket refuses stays here": Mutant(
+        ((push, "put_back", _no),), Resets, "a refused reset moved the branch here", Fault.NOT_SENT
     ),
     "what exists is used without a claim": Mutant(
         ((GcGuard, "settle", _no),), Uses, "an object in use was deleted", meets=True

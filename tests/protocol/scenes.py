@@ -18,7 +18,8 @@ from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.handle.namespace import remember_test
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
+from lakecli.repository.push import PushLease, PushOptions, push, push_deletion, push_reset
+from lakecli.repository.reading.view import open_view
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import Unverified
 from lakecli.stores.memory import MemoryStore
@@ -261,6 +262,65 @@ class Deletes(Scene):
         self.push("ben")
 
 
+class Resets(Scene):
+    """A clone moves a branch back, here and in the bucket, while another one pushes to it.
+
+    Attributes:
+        syncs: whether sharing is automatic.
+    """
+
+    syncs: ClassVar[bool] = False
+
+    def prepare(self) -> None:
+        self._base = self._head("ada", "main")
+        self._make("ada", "a")
+        self._push("ada")
+        pull(self._made["ben"], "main", PullOptions(committer="ben"))
+        self._make("ben", "b")
+        upload(self._made["ada"], b"staged", b"staged")
+        self._before = self._head("ada", "main")
+        self.model.leases.add(self._before)
+
+    def command(self) -> None:
+        handle = self.handle("ada")
+        if self.syncs:
+            handle = synced(handle, "ada").repository
+        seen = branch.show(handle, "main")
+        push_reset(handle, seen, self._base, PushOptions(who="ada", lease=PushLease()))
+
+    def meanwhile(self) -> None:
+        with suppress(LakeError):
+            self.push("ben")
+
+    def check_not_made(self) -> None:
+        moves = self.model.moves[ref_key("main")]
+        assert all(move["to"] != self._base for move in moves[2:]), "the error said otherwise"
+        assert self._head("ada", "main") == self._before, "a refused reset moved the branch here"
+        with open_view(self._made["ada"], "main") as view:
+            staged = [path for path, _ in view.staged()]
+        assert staged == [b"staged"], "a refused reset dropped what was staged"
+
+    def finish(self) -> None:
+        if self.syncs:
+            shared = synced(self.handle("ada"), "ada")
+            shared.catch_up()
+            shared.finish()
+            at = self.model.position(ref_key("main"))
+            assert self._head("ada", "main") == at, "it does not follow"
+        else:
+            with suppress(LakeError):
+                self.command()
+        branch.reset(self._made["ada"], "main")
+        self.pull_and_push("ada")
+        self.pull_and_push("ben")
+
+
+class SyncedResets(Resets):
+    """As `Resets`, with sync = auto."""
+
+    syncs = True
+
+
 class Commits(Scene):
     """Two clones commit with sync = auto: the bucket has the commit before the clone has it."""
 
@@ -345,7 +405,17 @@ class Uses(Collection):
             self.sweep()
 
 
-SCENES: tuple[type[Scene], ...] = (Pushes, Spills, Forces, Deletes, Commits, Sweeps, Uses)
+SCENES: tuple[type[Scene], ...] = (
+    Pushes,
+    Spills,
+    Forces,
+    Deletes,
+    Resets,
+    SyncedResets,
+    Commits,
+    Sweeps,
+    Uses,
+)
 
 
 def plans(directory: Callable[[], Path], scene: type[Scene]) -> list[tuple[int, Fault, bool]]:

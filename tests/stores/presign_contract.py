@@ -104,9 +104,9 @@ import json, os, sys
 touched = []
 key_file = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
 def watch(event, arguments):
-    # The SDKs' models are large JSON files.
+    # The SDKs' models are large JSON files; the list of AWS's partitions is a small one.
     if event == "open" and str(arguments[0]).endswith((".json", ".json.gz")):
-        if str(arguments[0]) != key_file:
+        if str(arguments[0]) != key_file and not str(arguments[0]).endswith("/partitions.json"):
             touched.append(str(arguments[0]))
     # An HTTP library binds a socket when it is imported, to see whether there is IPv6.
     if event.startswith("socket.") and event not in ("socket.__new__", "socket.bind"):

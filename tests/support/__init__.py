@@ -19,6 +19,7 @@
     disk                         what a disk holds after a power cut; what a process has open
     forge, forgeries             namespaces written byte for byte by an attacker
     canaries                     files of every name that a program could load, which say so
+    script_canaries              files with every name that a program might load
     jail                         buckets in memory, and a record of what a command touched
     git_merges                   trees that are dicts in a Git repository, and its merges of them
     graphs, histories            commit graphs from a line of text; histories of many commits

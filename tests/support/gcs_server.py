@@ -413,7 +413,9 @@ class Gate:
             return 403, "AccessDenied"
         if now > start + timedelta(seconds=lifetime):
             return 400, "ExpiredToken"
-        return None
+        limits = request.get_header("x-goog-content-length-range")
+        is_of_size = not limits or _is_between(len(request.data), *map(int, limits.split(",")))
+        return None if is_of_size else (400, "EntityTooLarge")
 
     def _is_genuine(
         self, request: Any, path: str, pairs: list[tuple[str, str]], found: dict[str, str]
@@ -444,6 +446,10 @@ class Gate:
         except (ValueError, InvalidSignature):
             return False
         return "host" in signed
+
+
+def _is_between(size: int, least: int, most: int) -> bool:
+    return least <= size <= most
 
 
 # The server

@@ -22,7 +22,10 @@ from urllib.parse import unquote_to_bytes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-TOOLS = ("cat", "curl", "date", "expr", "mkdir", "mv", "rm", "rmdir", "sleep", "uname", "wc")
+TOOLS = (
+    *("cat", "chmod", "curl", "date", "expr", "find", "mkdir", "mv", "rm", "rmdir", "sleep"),
+    *("uname", "wc"),
+)
 """Programs that the shell script needs."""
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Annotated, Final, TypedDict
 
 from lakecli.base import uri
@@ -32,6 +34,12 @@ from lakecli.repository.contract import Repository
 
 SKIP_CODE: Final = 125
 """The exit code of a test that says that a commit cannot be tested."""
+
+_FREE_TEXT: Final = ("BISECT_MESSAGE", "BISECT_COMMITTER")
+"""The values that may have any characters; the others are IDs."""
+
+_TAKES_PROGRAM: Final = re.compile(r"-[A-Za-z]*[ce]|--(command|eval|exec|execute|expression)")
+"""Options of shells and interpreters that are followed by a program."""
 
 _NO_VERDICT: Final = 126
 """From this exit code on, a shell could not run a program, or a signal ended it."""
@@ -215,17 +223,21 @@ def bisect_run(
 
     The program gets the variables BISECT_ID, BISECT_MESSAGE, BISECT_METARANGE_ID and
     BISECT_COMMITTER of the commit, and BISECT_URI, such as lakefs://demo/4bd9…. In its arguments,
-    :BISECT_ID: and so on are replaced by the same values.
+    :BISECT_ID: and so on are replaced by the same values. Anyone who commits chooses the message
+    and the committer. So :BISECT_MESSAGE: and :BISECT_COMMITTER: must be arguments of their own,
+    and not the program of an option such as `sh -c`. In a shell, use "$BISECT_MESSAGE".
 
     Examples:
         lakecli bisect run ./check.sh
         lakecli bisect run sh -c 'lakecli fs cat "$BISECT_URI/orders.csv" | grep -q 2026'
-        lakecli bisect run python check.py --commit :BISECT_ID:
+        lakecli bisect run sh -c 'echo "$BISECT_MESSAGE" | grep -q fix'
+        lakecli bisect run python check.py --commit :BISECT_ID: --message :BISECT_MESSAGE:
     """
     first = command[0] if command[0].startswith(uri.SCHEME) else ""
     words = command[1:] if first else command
     if not words:
         raise UsageError("no program to run", hint="lakecli bisect run COMMAND")
+    _check_words(words)
     repository = _session_of(context, first)
     session = show(repository)
     if session.state is None:
@@ -242,6 +254,21 @@ def bisect_run(
         session = say(repository, verdict, [commit.id])
         context.out.say(f"-- {session.word(verdict).upper()} {shown}")
     answer(context, repository, session)
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Refuse a command in which the text of a commit might become part of a program.
+
+    Raises:
+        UsageError: it is part of a longer argument, the program itself, or that of an option.
+    """
+    for before, word in pairwise(["-c", *words]):
+        for name in _FREE_TEXT:
+            if f":{name}:" in word and (word != f":{name}:" or _TAKES_PROGRAM.fullmatch(before)):
+                raise UsageError(
+                    f":{name}: is no argument of its own: a shell might execute a commit's text",
+                    hint=f"use the variable instead: sh -c '... \"${name}\" ...'",
+                )
 
 
 def _current(session: Session) -> Commit | None:
@@ -261,9 +288,8 @@ def _run(context: Context, repository: Repository, commit: Commit, words: Sequen
         "BISECT_COMMITTER": commit.committer.replace("\0", ""),
         "BISECT_URI": f"{repository.uri}/{commit.id}",
     }
-    filled = list(words)
-    for name, value in values.items():
-        filled = [word.replace(f":{name}:", value) for word in filled]
+    named = re.compile(f":({'|'.join(values)}):")
+    filled = [named.sub(lambda found: values[found[1]], word) for word in words]
     context.out.flush()
     try:
         done = subprocess.run(

@@ -4,9 +4,15 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from lakecli.base.model import Branch, Commit, CommitId, RefKind
+from lakecli.base.model import Branch, Commit, CommitId
 from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
-from lakecli.cli.commands.moved_refs import distance_text, pushed_line, read_lease, short
+from lakecli.cli.commands.moved_refs import (
+    bring_along,
+    distance_text,
+    pushed_line,
+    read_lease,
+    short,
+)
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, argument, flag, option
 from lakecli.cli.option_groups import PageOptions
@@ -323,7 +329,8 @@ def branch_reset(
     changes are discarded. The commits stay; `lakecli undo` takes it back, and `lakecli reflog`
     shows where the branch was. In the bucket the branch is moved with --force-with-lease only:
     provided that nobody has moved it there since the last fetch, or, with
-    --force-with-lease=COMMIT, that it is at COMMIT there.
+    --force-with-lease=COMMIT, that it is at COMMIT there. If the bucket refuses, nothing changes
+    here either. The files of a linked directory stay; `status` shows how they differ.
 
     Examples:
         lakecli branch reset lakefs://demo/main
@@ -379,36 +386,27 @@ def _move(
         context.repository(named, LakeUri(repository.name))
         expression = ref_of(named)
     from lakecli.repository.log import show_commit
+    from lakecli.repository.push import PushOptions, push_reset
 
     target = show_commit(repository, expression)
     required = read_lease(repository, lease)
     where = f"from {short(branch.commit_id)} to {short(target.id)}"
     context.confirm(f"move branch '{name}' {where} and discard uncommitted changes", yes=yes)
-    moved = library.reset(
-        repository,
-        name,
-        to=target.id,
-        expected=branch.commit_id,
-        is_forced=required is not None,
-    )
-    context.out.emit(lambda: ref_record(moved), text=lambda: [f"Commit ID: {moved.commit_id}"])
-    if required is not None:
-        from lakecli.repository.push import PushOptions, push
-
+    pushed = None
+    if required is None:
+        moved = library.reset(repository, name, to=target.id, expected=branch.commit_id)
+    else:
         options = PushOptions(who=context.committer(), lease=required)
-        pushed = push(
-            repository,
-            name,
-            kind=RefKind.BRANCH,
-            options=options,
-            moved=(branch.commit_id, moved.commit_id),
-        )
+        moved, pushed = push_reset(repository, branch, target.id, options)
+    context.out.emit(lambda: ref_record(moved), text=lambda: [f"Commit ID: {moved.commit_id}"])
+    if pushed is not None:
         context.out.note(pushed_line(pushed, dry_run=False))
     elif not repository.syncs and library.is_shared(repository):
         context.out.hint(
             "the bucket is unchanged; to move the branch there: "
             f"lakecli push --force-with-lease {repository.uri}/{name}"
         )
+    bring_along(context, repository, name, stays=True)
 
 
 @answers(RevertsJson)
@@ -427,7 +425,8 @@ def branch_revert(
 
     Commits are reverted from left to right. A ref that starts at the branch itself, such as main~1,
     is resolved after the reverts before it. If a commit cannot be reverted, those before it stay
-    reverted. A merge commit needs --parent-number.
+    reverted. A merge commit needs --parent-number. If the branch is that of the linked directory in
+    which revert runs, the directory is updated too.
 
     Examples:
         lakecli branch revert lakefs://demo/main main~2
@@ -462,6 +461,7 @@ def branch_revert(
     finally:
         if commits:
             context.out.emit({"branch": name, "commits": list(map(commit_record, commits))})
+            bring_along(context, repository, name)
 
 
 def _check(repository: Repository, branch: str, expressions: list[str]) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from lakecli.base.model import MergeStrategy
 from lakecli.base.uri import ref_of
+from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.context import Context
 from lakecli.cli.line import option
 from lakecli.cli.out.records import CommitJson, answers, commit_record
@@ -101,8 +102,9 @@ def commit(
     if "" in (*paths, *prefixes):
         raise UsageError("--path or --prefix is empty", hint="leave it out to commit everything")
     context.out.say(f"Branch: {branch}")
+    repository = context.synced_repository(branch)
     made = make_commit(
-        context.synced_repository(branch),
+        repository,
         ref_of(branch),
         message=message,
         committer=context.committer(),
@@ -116,6 +118,7 @@ def commit(
     context.out.emit(
         lambda: commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch))
     )
+    bring_along(context, repository, ref_of(branch))
 
 
 def _date(seconds: int) -> datetime:

@@ -25,9 +25,10 @@ from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Expires, Recursive
-from lakecli.cli.parsers import each, read_prefix
+from lakecli.cli.parsers import each, read_prefix, read_size
 from lakecli.errors import UsageError
 from lakecli.repository.stat import stat
+from lakecli.stores.presigned_urls import LARGEST_PUT
 
 _PROGRAM = "lakecli fs presign"
 
@@ -95,6 +96,9 @@ def fs_presign(
         default=1,
         min=1,
     ),
+    max_size: int | None = option(
+        "SIZE", "With --put, largest size of an object; default: 5GiB", read=read_size
+    ),
 ) -> ExitCode | None:
     """Print presigned URLs: temporary access without credentials.
 
@@ -122,16 +126,20 @@ def fs_presign(
     code is 13 if a URL has expired, or if the ref has changed or removed its object.
 
     With --put, the URL accepts an upload of one object, for example by `curl -T FILE URL`. `lakecli
-    fs stage --incoming` then adds the object to the branch.
+    fs stage --incoming` then adds the object to the branch. The object has at most 5 GiB, the limit
+    of S3; Google Cloud Storage needs a header for that, which is printed. With --max-size SIZE, S3
+    gets a form (POST) in place of a PUT, which has no other limit there. Azure takes 5,000 MiB, and
+    cannot have another limit.
 
     Examples:
         lakecli fs presign lakefs://demo/main/reports/2026.csv --expires 12h
-        curl -O -J "$(lakecli fs presign -q lakefs://demo/v1.0/reports/2026.csv)"
+        curl -f -o 2026.csv "$(lakecli fs presign -q lakefs://demo/v1.0/reports/2026.csv)"
         lakecli fs presign -r lakefs://demo/v1.0/reports/ --manifest links.html --script get.sh
         lakecli fs presign -r lakefs://demo/v1.0/reports/ --expires 7d --manifest links.json
         lakecli fs presign --files-from names.txt lakefs://demo/v1.0/reports/
         lakecli fs presign --check links.json
         lakecli fs presign --put lakefs://demo/main/inbox/orders.csv --expires 1d
+        lakecli fs presign --put lakefs://demo/main/inbox/orders.csv --max-size 100MB
         lakecli fs presign s3://my-bucket/demo@main/reports/2026.csv
     """
     listed = read_names(context, names)
@@ -147,6 +155,7 @@ def fs_presign(
         put=put,
         files=bool(format_ or manifest or script),
         count=count,
+        max_size=max_size,
         inline=inline,
     )
     if check is not None:
@@ -157,7 +166,7 @@ def fs_presign(
     if path is None:
         raise UsageError("PATH is missing", hint=f"{_PROGRAM} PATH")
     if put:
-        presign_put(context, path, expires, count=count)
+        presign_put(context, path, expires, count=count, max_size=max_size or LARGEST_PUT)
     elif recursive or listed is not None:
         name = None if format_ is None else format_.value
         presign_tree(
@@ -184,6 +193,7 @@ def _check_options(
     put: bool,
     files: bool,
     count: int,
+    max_size: int | None,
     inline: bool,
 ) -> None:
     """Refuse options that say nothing together."""
@@ -198,8 +208,10 @@ def _check_options(
         raise UsageError("--format, --manifest and --script need -r")
     if inline and (check or put):
         raise UsageError("--inline is for URLs that read objects")
-    if count != 1 and not put:
-        raise UsageError("--count needs --put")
+    if (count != 1 or max_size is not None) and not put:
+        raise UsageError("--count and --max-size need --put")
+    if max_size is not None and not 0 < max_size <= LARGEST_PUT:
+        raise UsageError("--max-size is 1 byte to 5GiB")
 
 
 def _presign_each(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from shlex import quote
 from typing import NotRequired, TypedDict
 
 from lakecli.base.uri import LakeUri, as_directory, check_path, path_of, ref_of
@@ -137,7 +138,7 @@ def _note_absent(
         if is_directory(repository, ref_of(uri), path):
             context.out.hint("to remove all objects below it: -r")
         elif (near := find_nearest(repository, ref_of(uri), path)) is not None:
-            context.out.hint(f"did you mean {uri._replace(path=near)}?")
+            context.out.hint(f"did you mean {quote(str(uri._replace(path=near)))}?")
 
 
 def _show_plan(context: Context, steps: Iterable[PathStep]) -> None:

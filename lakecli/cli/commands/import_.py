@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.engine import open_runner
+from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.commands.transfers import (
     PlannedStep,
     failure_records,
@@ -249,6 +250,8 @@ lakefs://demo/main/
         tally = report.tally
         counts = ", ".join(f"{getattr(tally, name)} {name}" for name in COUNTED)
         context.out.note(f"{human_size(tally.size)}: {counts}")
+    if report.commit is not None:
+        bring_along(context, repository, ref_of(target))
     if report.verified:
         share = f"{report.verified:,} of {report.tally.objects + report.failed:,}"
         context.out.note(f"asked for {share} objects of the manifest where they are")

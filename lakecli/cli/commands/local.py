@@ -404,6 +404,10 @@ def _find_git(context: Context, root: Path, *, wanted: bool) -> GitRepository | 
 
 def _ignore(context: Context, git: GitRepository | None, root: Path) -> None:
     """Have Git ignore a directory, which is linked by now."""
-    file = None if git is None else ignore_in_git(git, root)
+    try:
+        file = None if git is None else ignore_in_git(git, root)
+    except Refused as error:
+        context.out.warn(error.message, hint=error.hint)
+        return
     if file is not None:
         context.out.say(f"Location added to {file}")

@@ -13,6 +13,7 @@ from lakecli.cli.commands.differences import (
     show_counts,
     stream_differences,
 )
+from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.option_groups import StatOptions
@@ -21,8 +22,8 @@ from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (
     AllowEmptyCommit,
     AtOp,
-    BranchUri,
     DryRun,
+    HereBranchUri,
     Message,
     Metadata,
     ParentNumber,
@@ -30,7 +31,7 @@ from lakecli.cli.params import (
     SourceUri,
     Winner,
 )
-from lakecli.cli.parsers import NO_METADATA, check_message, read_ref
+from lakecli.cli.parsers import NO_METADATA, check_message, read_ref, ref_here
 from lakecli.committed.merge import Conflicts
 from lakecli.errors import UsageError
 from lakecli.repository import merge as merging
@@ -58,7 +59,7 @@ class MergeBaseJson(TypedDict):
 def merge(
     context: Context,
     source: SourceUri,
-    destination: BranchUri,
+    destination: HereBranchUri = None,
     *,
     message: Message = "",
     metadata: Metadata = NO_METADATA,
@@ -90,8 +91,13 @@ def merge(
     --dry-run lists the changes as `lakecli diff` does, conflicts included; with --stat it counts
     them by prefix.
 
+    Without BRANCH, the branch of the linked directory is meant, or what `lakecli use` set. If the
+    branch is that of the linked directory in which merge runs, the directory is updated too, as by
+    `local pull`.
+
     Examples:
         lakecli merge lakefs://demo/experiment lakefs://demo/main
+        lakecli merge experiment
         lakecli merge lakefs://demo/experiment lakefs://demo/main --dry-run
         lakecli merge lakefs://demo/experiment lakefs://demo/main --dry-run --stat
         lakecli merge lakefs://demo/v1.1 lakefs://demo/main --strategy source-wins -m "Take 1.1"
@@ -99,6 +105,7 @@ def merge(
     if stat.stat and not dry_run:
         raise UsageError("--stat needs --dry-run", hint="add --dry-run")
     check_message(message, allow_empty=allow_empty_message)
+    destination = ref_here(destination, context)
     context.out.say(f"Source: {source}", f"Destination: {destination}")
     repository = context.synced_repository(source, destination)
     from_, into = ref_of(source), ref_of(destination)
@@ -119,6 +126,7 @@ def merge(
         lambda: commit_record(made),
         text=lambda: [f'Merged "{from_}" into "{into}" to get "{made.id}".'],
     )
+    bring_along(context, repository, into)
 
 
 def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) -> None:
@@ -142,7 +150,7 @@ def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) ->
 def cherry_pick(
     context: Context,
     ref: RefUri,
-    branch: BranchUri,
+    branch: HereBranchUri = None,
     *,
     parent_number: ParentNumber = None,
     allow_empty_commit: AllowEmptyCommit = False,
@@ -153,13 +161,18 @@ def cherry_pick(
     and the committer of the original. A merge commit is compared with its first parent unless
     --parent-number names another.
 
+    Without BRANCH, the branch of the linked directory is meant, or what `lakecli use` set. If the
+    branch is that of the linked directory in which the command runs, the directory is updated too.
+
     Examples:
         lakecli cherry-pick lakefs://demo/experiment lakefs://demo/main
         lakecli cherry-pick lakefs://demo/8d7c1b02 lakefs://demo/main
     """
+    branch = ref_here(branch, context)
     context.out.say(f"Branch: {branch}")
+    repository = context.synced_repository(ref, branch)
     made = pick(
-        context.synced_repository(ref, branch),
+        repository,
         ref_of(ref),
         ref_of(branch),
         committer=context.committer(),
@@ -169,6 +182,7 @@ def cherry_pick(
     context.out.emit(
         lambda: commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch))
     )
+    bring_along(context, repository, ref_of(branch))
 
 
 @answers(MergeBaseJson)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from lakecli.base.model import CommitId
 from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
+from lakecli.cli.parsers import linked
+from lakecli.errors import LakeError
 from lakecli.refs.names import is_full_commit_id
 from lakecli.repository.contract import Finished, Repository
 from lakecli.repository.reading.view import commit_at
@@ -16,6 +18,38 @@ if TYPE_CHECKING:
     from lakecli.repository.status import Distance
 
 UP_TO_DATE: Final = "everything up to date"
+
+
+def bring_along(
+    context: Context,
+    repository: Repository,
+    branch: str,
+    *,
+    stays: bool = False,
+    takes_back: bool = False,
+) -> None:
+    """Bring the linked directory in which a command runs to its branch, if the command moved that.
+
+    Args:
+        context: of the command.
+        repository: the repository of the branch.
+        branch: the branch that the command has moved.
+        stays: only tell that the files stay as they are.
+        takes_back: whether the files that the branch had are taken back, as after an undo.
+    """
+    try:
+        found = linked(context)
+    except LakeError:  # nobody asked for the directory, whose link does not count
+        return
+    if found is None or (found[1].src.repository, found[1].ref) != (repository.name, branch):
+        return
+    from lakecli.cli.commands.worktree_changes import try_to_follow
+    from lakecli.cli.commands.worktrees import linking
+    from lakecli.worktree.worktree import Worktree
+
+    worktree = Worktree(repository, *found, linking=linking(context, repository))
+    try_to_follow(context, worktree, stays=stays, takes_back=takes_back)
+
 
 _SHOWN: Final = 12
 """Digits of a commit ID in a line."""

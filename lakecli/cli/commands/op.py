@@ -6,18 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from lakecli.base.model import RefKind
+from lakecli.cli.commands.moved_refs import bring_along
 from lakecli.cli.context import Context
 from lakecli.cli.option_groups import parallelism
 from lakecli.cli.out.records import answers, pick
-from lakecli.cli.out.text import age, local_date, one_line, quote_path
+from lakecli.cli.out.text import age, human_size, local_date, one_line, quote_path
 from lakecli.cli.params import Amount, HereRepositoryUri, OperationId, Remote, RepositoryUri, Yes
 from lakecli.cli.parsers import repository_here
+from lakecli.errors import Refused
+from lakecli.kv.compaction import alone, compact
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
+from lakecli.repository.handle.housekeeping import drain
+from lakecli.repository.journal.unsent_moves import LOCAL
 from lakecli.repository.undo.log import (
     REDO,
     SHORT_ID,
@@ -29,10 +35,12 @@ from lakecli.repository.undo.log import (
     redo_target,
     staged_paths,
 )
+from lakecli.repository.undo.pushed_refs import RESET
 from lakecli.repository.undo.take_back import GONE
 from lakecli.repository.undo.undo import Undone, complete, restore
 from lakecli.repository.undo.undo import redo as redo_operation
 from lakecli.repository.undo.undo import undo as undo_operation
+from lakecli.worktree.commit import LOCAL_COMMIT
 from lakecli.worktree.kept_for_undo import (
     DIRECTORY,
     check_directory,
@@ -130,6 +138,20 @@ class UndoneJson(TypedDict):
     remote: Sequence[str]
 
 
+class CompactedJson(TypedDict):
+    """The local store, written anew.
+
+    Attributes:
+        store: the directory of the store.
+        before: bytes of its file before.
+        after: bytes of its file now.
+    """
+
+    store: Path
+    before: int
+    after: int
+
+
 @answers(UndoneJson)
 def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remote = False) -> None:
     """Undo the last operation on a repository.
@@ -142,7 +164,10 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
     setting sync, lakecli help remotes), it moves back in the bucket, too. Commits that others
     pushed are never removed from a branch in the bucket. If somebody has moved the branch or tag
     since, nothing is undone. While another process is pushing it, undo is refused. Undoing a clone,
-    fetch or pull affects this machine only.
+    fetch or pull affects this machine only, so --remote is refused then.
+
+    If undo or redo runs in a linked directory and moves its branch, the directory is updated, too;
+    files that the directory had committed itself become its changes again.
 
     An interrupted undo is completed by the next undo, which then undoes nothing else.
 
@@ -163,13 +188,15 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
     shared = remote or opened.syncs
     committer = context.committer() if shared else ""
     done = undo_operation(
-        opened, remote=shared, committer=committer, check=partial(check_directory, opened)
+        opened, remote=shared, committer=committer, check=partial(_check_undo, opened, remote)
     )
     if done.is_completed:
         context.out.note(_COMPLETED.format("undo"))
     _answer(context, "Undone", done)
     if DIRECTORY in done.operation.metadata and not done.is_completed:
         _bring_back(context, opened, done.operation)
+    stays = done.operation.kind == LOCAL_COMMIT
+    _bring_along(context, opened, done.appended, stays=stays, takes_back=True)
     if done.operation.kind == "repo create":
         context.out.note(
             f"its storage namespace still belongs to it; to restore it: lakecli redo {uri}"
@@ -197,7 +224,9 @@ def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     operation = redo_target(opened)
     if operation is not None and DIRECTORY in operation.metadata:
         _overwrite_again(context, opened, operation)
-    _answer(context, "Redone", redo_operation(opened))
+    done = redo_operation(opened)
+    _answer(context, "Redone", done)
+    _bring_along(context, opened, done.appended, stays=done.operation.kind == RESET)
 
 
 @answers(UndoneJson)
@@ -288,6 +317,34 @@ def op_show(
         context.out.hint("for more paths run with --amount 0")
 
 
+@answers(CompactedJson)
+def op_compact(context: Context) -> None:
+    """Return the space of expired operations to the disk.
+
+    What is needed to undo an operation is kept for 30 days. Later commands delete it, a part each,
+    and lakecli uses its space again, but the local store, the file store/data.mdb in the home, does
+    not get smaller. This command deletes all that has expired in all repositories of this machine,
+    and writes the store anew without unused space, which takes about as much space meanwhile.
+
+    While another process has the store open, such as a Python session, it is refused, and nothing
+    changes. Commands that start meanwhile wait. If it is killed, the old store stays.
+
+    Examples:
+        lakecli op compact
+        lakecli op compact --json
+    """
+    store = context.home.store
+    with alone(store):
+        pass  # refuse before anything is deleted
+    drain(context.lake())
+    context.close()
+    before, after = compact(store)
+    context.out.emit(
+        CompactedJson(store=Path(store), before=before, after=after),
+        text=lambda: [f"{quote_path(store)}: {human_size(before)} -> {human_size(after)}"],
+    )
+
+
 def _paths(
     repository: Repository, operation: Operation, amount: int
 ) -> tuple[list[tuple[str, bytes, str]], bool]:
@@ -337,6 +394,42 @@ def op_restore(
         ],
     )
     warn_of_gone(context, done)
+    _bring_along(context, opened, done, stays=True)
+
+
+def _check_undo(repository: Repository, remote: bool, operation: Operation) -> None:
+    """Refuse to undo an operation whose files are gone, or one that has nothing to do with remote.
+
+    Raises:
+        DirectoryGone: the directory whose files it had overwritten is not found.
+        Refused: `remote` was asked for, and it moved nothing in the bucket.
+    """
+    check_directory(repository, operation)
+    if remote and operation.kind in LOCAL:
+        uri, kind = repository.uri, operation.kind
+        raise Refused(
+            f"nothing of yours to undo in the bucket: the last operation here is {kind}",
+            hint="take back what others have pushed by another commit: lakecli branch revert "
+            f"{uri}/BRANCH COMMIT; or undo {kind} on this machine: lakecli undo {uri}",
+        )
+
+
+def _bring_along(
+    context: Context,
+    repository: Repository,
+    appended: Operation,
+    *,
+    stays: bool,
+    takes_back: bool = False,
+) -> None:
+    """Bring the directory to its branch, if an undo, redo or restore has moved that.
+
+    The changes of a commit of the directory are its changes again; other files are taken back.
+    """
+    if repository.is_here():
+        for change in appended.refs:
+            if change.moves_commit and change.after is not None:
+                bring_along(context, repository, change.name, stays=stays, takes_back=takes_back)
 
 
 def _has_finished(context: Context, repository: Repository) -> bool:

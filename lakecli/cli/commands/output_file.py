@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from lakecli.base import temporary_files
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.repository.transfer.destination import translated
 
@@ -50,20 +51,10 @@ def replacing(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
             with path.open("wb") as file:
                 yield file
             return
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, 0o666 if mode is None else PRIVATE)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-                if mode is not None:
-                    os.fchmod(file.fileno(), mode)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        with temporary_files.replacing(path, mode=0o666 if mode is None else PRIVATE) as file:
+            yield file
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
 
 
 def _is_special(path: Path) -> bool:

@@ -119,6 +119,7 @@ class IncomingLinkJson(TypedDict):
         url: URL for uploading an object; keep it secret.
         expires_at: time when the URL expires.
         headers: headers to send with the object.
+        fields: form fields to send before the object; with these, POST a form; keep them secret.
         physical_address: URI of the uploaded object.
     """
 
@@ -126,6 +127,7 @@ class IncomingLinkJson(TypedDict):
     url: str
     expires_at: datetime
     headers: Mapping[str, str]
+    fields: Mapping[str, str]
     physical_address: str
 
 
@@ -357,7 +359,9 @@ def _duration(left: timedelta) -> str:
     return f"in {text}" if left.total_seconds() > 0 else f"{text} ago"
 
 
-def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, count: int) -> None:
+def presign_put(
+    context: Context, uri: LakeUri, asked: timedelta | None, *, count: int, max_size: int
+) -> None:
     """Print URLs for uploads, and the commands that send and stage an object."""
     branch, path = ref_of(uri), uri.path or b""
     check_branch_name(branch)
@@ -369,7 +373,7 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
     wanted = lifetime(context, asked)
     start = context.now()
     repository = context.synced_repository(uri)
-    links = new_links(repository, branch, count=count, expires_in=wanted)
+    links = new_links(repository, branch, count=count, expires_in=wanted, max_size=max_size)
     link = next(links)
     numbered = enumerate(chain([link], links))
     context.out.stream(
@@ -379,11 +383,24 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
     )
     warn_of_early_end(context, start + wanted, link.signed.expires_at, what="the URL expires")
     if not context.out.json:
-        headers = "".join(f" -H '{name}: {value}'" for name, value in link.signed.headers.items())
         whole = f"{uri}NAME" if path.endswith(b"/") else str(uri)
         place = shlex.quote(whole) if is_visible(whole) else "PATH"
-        context.out.note(f"to send a file: curl -f -T FILE{headers} 'URL'")
+        context.out.note(f"to send a file: {_sending(link.signed)}")
         context.out.note(f"then, to stage it: lakecli fs stage {place} --incoming ID")
+
+
+def _sending(signed: PresignedUrl) -> str:
+    """Return how an object is sent to a URL, without what is secret."""
+    if signed.fields:
+        return "the command behind Send, with a name in place of FILE"
+    headers = "".join(f" -H {shlex.quote(': '.join(each))}" for each in signed.headers.items())
+    return f"curl -f -T FILE{headers} 'URL'"
+
+
+def _form_command(signed: PresignedUrl) -> str:
+    """Return the command that sends a form, whose file comes last."""
+    fields = [("--form-string", f"{name}={value}") for name, value in signed.fields.items()]
+    return shlex.join(["curl", "-f", *chain(*fields), "-F", "file=@FILE", signed.url])
 
 
 def _incoming_text(link: UploadLink) -> str:
@@ -391,6 +408,7 @@ def _incoming_text(link: UploadLink) -> str:
         f"ID: {link.id}",
         f"URL: {link.signed.url}",
         *(f"Header: {name}: {value}" for name, value in link.signed.headers.items()),
+        *([f"Send: {_form_command(link.signed)}"] if link.signed.fields else ()),
         f"Expires: {local_date(link.signed.expires_at)}",
         f"Physical Address: {link.physical_address}",
     ]

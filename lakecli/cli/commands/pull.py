@@ -10,12 +10,13 @@ from lakecli.cli.commands.moved_refs import (
     UP_TO_DATE,
     DamageJson,
     RefUpdateJson,
+    bring_along,
     finish_interrupted,
     ref_of,
     short,
     update_lines,
 )
-from lakecli.cli.commands.worktree_changes import pull_worktree, tell_brought
+from lakecli.cli.commands.worktree_changes import follow_branch
 from lakecli.cli.commands.worktrees import linking
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
@@ -31,7 +32,6 @@ from lakecli.cli.parsers import linked, ref_here, repository_here
 from lakecli.repository.pull import Pulling, PullOptions, PullReport
 from lakecli.repository.pull import pull as pull_branch
 from lakecli.repository.sharing.fetch import fetch as fetch_refs
-from lakecli.worktree.checkout import Policy
 from lakecli.worktree.worktree import Worktree
 
 
@@ -129,7 +129,7 @@ def pull(
 
     Without REF, in a linked directory, the branch of the directory is updated, then the directory
     itself, as by `local pull`: changed files stay, and files that were changed on both sides are
-    listed.
+    listed. With REF, the files of the directory stay.
 
     Examples:
         lakecli pull
@@ -162,12 +162,11 @@ def pull(
         text=lambda: [_line(report, dry_run=dry_run)],
     )
     if directory is not None:
-        worktree = Worktree(repository, *directory, linking=linking(context, repository))
-        brought = pull_worktree(context, worktree, Policy.KEEP)
-        if brought.downloaded or brought.removed:
-            counts = f"written: {brought.downloaded}, removed: {brought.removed}"
-            context.out.note(f"{worktree.root}: {counts}")
-        tell_brought(context, worktree, brought)
+        follow_branch(
+            context, Worktree(repository, *directory, linking=linking(context, repository))
+        )
+    elif not dry_run:
+        bring_along(context, repository, report.name, stays=True)
 
 
 def _line(report: PullReport, *, dry_run: bool) -> str:

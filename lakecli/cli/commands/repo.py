@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from lakecli.cli.context import Context
 from lakecli.cli.line import option
 from lakecli.cli.option_groups import PageOptions
@@ -66,7 +68,7 @@ def repo_create(
         )
         context.out.hint(
             "to version objects where they are, create the repository in a prefix beside them: "
-            f"lakecli import --from {one_line(record.storage_namespace)} "
+            f"lakecli import --from {quote(one_line(record.storage_namespace))} "
             f"--to {repository}/{record.default_branch}/"
         )
 

@@ -19,6 +19,7 @@ from lakecli.cli.option_groups import TransferOptions, parallelism
 from lakecli.cli.out.records import commit_record, pick
 from lakecli.cli.out.text import commit_lines, quote_path
 from lakecli.cli.parsers import check_message
+from lakecli.errors import LakeError, is_interrupt
 from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
@@ -126,15 +127,66 @@ def raise_conflicts(worktree: Worktree, conflicts: Sequence[bytes]) -> None:
 
 
 def pull_worktree(
-    context: Context, worktree: Worktree, policy: Policy, transfer: TransferOptions | None = None
+    context: Context,
+    worktree: Worktree,
+    policy: Policy,
+    transfer: TransferOptions | None = None,
+    *,
+    takes_back: bool = False,
 ) -> Brought:
-    """Bring a working directory to what its ref is now."""
+    """Bring a working directory to what its ref is now.
+
+    If the ref was moved back, its former files become changes, unless they are to be taken back.
+    """
     with (
         worktree.locked(),
         downloading(context, worktree.repository, "pull", transfer) as options,
     ):
-        worktree.follow_back()
+        if not takes_back:
+            worktree.follow_back()
         return bring(worktree, worktree.head(), operation="pull", policy=policy, options=options)
+
+
+def follow_branch(context: Context, worktree: Worktree, *, takes_back: bool = False) -> None:
+    """Bring a working directory to its branch, which has moved, and tell what was done.
+
+    Raises:
+        PartialFailure, WorktreeConflict: as of `tell_brought`.
+    """
+    brought = pull_worktree(context, worktree, Policy.KEEP, takes_back=takes_back)
+    if brought.downloaded or brought.removed:
+        counts = f"written: {brought.downloaded}, removed: {brought.removed}"
+        context.out.note(f"{worktree.root}: {counts}")
+    tell_brought(context, worktree, brought)
+
+
+def try_to_follow(
+    context: Context, worktree: Worktree, *, stays: bool = False, takes_back: bool = False
+) -> None:
+    """Do as `follow_branch` after a command that has moved the branch already, and cannot fail.
+
+    Args:
+        context: of the command.
+        worktree: the working directory.
+        stays: only tell that the files stay as they are.
+        takes_back: whether the files that the branch had are taken back.
+    """
+    try:
+        if worktree.link.at_head in (None, worktree.head().id):
+            return
+        if not stays:
+            follow_branch(context, worktree, takes_back=takes_back)
+            return
+        where = worktree.root
+        context.out.note(f"the files of {where} stay; see how they differ: lakecli status")
+    except LakeError as error:
+        if is_interrupt(error):
+            raise
+        is_conflict = isinstance(error, WorktreeConflict)
+        message = error.message if is_conflict else f"{worktree.root} has not followed: {error}"
+        context.out.warn(message, error.hint if is_conflict else "go on: lakecli local pull")
+        for path in error.paths:
+            context.out.note(quote_path(path))
 
 
 def checkout_worktree(

@@ -21,7 +21,7 @@ from typing import Final, TextIO
 from lakecli.cli.line import Globals, without_secrets
 from lakecli.cli.out.output import Output
 from lakecli.committed.cache import Reads, reads_text
-from lakecli.errors import PermissionDenied, UsageError
+from lakecli.errors import PermissionDenied, UsageError, without_passwords
 from lakecli.stores.responses import LOGGER as REQUESTS
 
 LEVELS: Final = {
@@ -41,7 +41,6 @@ STDERR: Final = frozenset({"-", "="})
 """What stands for standard error; standard output is for answers."""
 
 _QUERY: Final = re.compile(r"(https?://[^\s?\"'<>]*)\?[^\s\"'<>]+", re.IGNORECASE)
-_USER: Final = re.compile(r"(https?://)[^\s/?@\"'<>]+@", re.IGNORECASE)
 
 
 def is_open() -> bool:
@@ -51,7 +50,7 @@ def is_open() -> bool:
 
 def harmless(text: str) -> str:
     """Return a text without the queries and users of URLs, which may be secret."""
-    return _USER.sub(r"\1", _QUERY.sub(r"\1?...", text))
+    return without_passwords(_QUERY.sub(r"\1?...", text))
 
 
 class Logs:

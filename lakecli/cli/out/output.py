@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.cli.out import text as format_
+from lakecli.errors import without_passwords
 
 if TYPE_CHECKING:
     from lakecli.cli.out.progress_bar import BarProgress
@@ -312,7 +313,7 @@ class Output:
         """Write the traceback of an error."""
         from traceback import format_exception
 
-        self._write_error("".join(format_exception(error)).rstrip())
+        self._write_error(without_passwords("".join(format_exception(error)).rstrip()))
 
     def error_record(self, record: Mapping[str, object]) -> None:
         """Write an error for programs: one JSON object, the last line of stderr."""

@@ -1,4 +1,9 @@
-"""Delete expired operations, about once a day and in small batches.
+"""Delete expired operations, about once a day, in short transactions.
+
+Whatever appends an operation, `tidy` follows. It deletes more than was written meanwhile, so that
+the store does not grow where as much expires as is added, and a few thousand records more, so that
+one large operation is gone after a bounded number of later ones. LMDB uses the space again;
+`lakecli op compact` returns it to the disk.
 
 An operation can be undone for 30 days. After that it is deleted with its images and the staging
 tokens that belong to it, unless a branch or a younger operation needs one of those: undo gives
@@ -20,7 +25,9 @@ clock deletes nothing: a reading counts once another one, at least a day later, 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from lakecli.base.model import StagingToken
@@ -29,7 +36,6 @@ from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.handle.lake import LocalRepository, drop_forgotten, iter_forgotten
 from lakecli.repository.journal import bucket_state, operation_log
 from lakecli.repository.journal.intents import iter_begun
 from lakecli.staging import area
@@ -38,8 +44,14 @@ KEPT_FOR: Final = timedelta(days=30)
 SLACK: Final = timedelta(days=1)
 """How long the oldest operation may be expired before the log is cleaned."""
 
-BATCH: Final = 2_000
-"""Records deleted at one time, at most."""
+BATCH: Final = 8_192
+"""Records deleted in one transaction, for which other processes wait, at most."""
+
+LEAST: Final = 4 * BATCH
+"""Records that one call deletes if there are that many."""
+
+PER_WRITTEN: Final = 2
+"""Records that are deleted for each that was written, where that is more."""
 
 EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 """No operation is older: an earlier date comes from a clock that was never set."""
@@ -78,24 +90,53 @@ def expired_through(
 
 
 def tidy(repository: Repository) -> int:
-    """Delete about `BATCH` expired records at most, and return how many.
+    """Delete expired records, in proportion to what was written, and return how many.
 
     They are of this repository, and of those that were deleted on this machine.
     """
     lake = repository.lake
+    written = lake.kv.take_written()
+    with lake.kv.read() as txn:
+        if not _may_have_expired(txn, repository):
+            return 0
+        forgotten = list(lake.forgotten(txn))
     present = _confirmed_present(lake)
     if present is None:
         return 0
+    left = total = max(LEAST, PER_WRITTEN * written)
     cutoff = present - KEPT_FOR
-    deleted = _expire_log(repository, cutoff)
-    deleted += _drop_copies(repository, present - ABANDONED_AFTER, limit=BATCH)
+    left -= _repeat(partial(_expire_log, repository, cutoff), left)
+    left -= _repeat(partial(_drop_copies, repository, present - ABANDONED_AFTER), left)
+    for each in forgotten:
+        left -= _repeat(partial(_forget, each, cutoff), left)
+    return total - left
+
+
+def drain(lake: OwnLake) -> None:
+    """Delete all expired records of all repositories, also of those that were deleted here."""
     with lake.kv.read() as txn:
-        forgotten = list(iter_forgotten(txn))
-    for record in forgotten:
-        if deleted >= BATCH:
-            break
-        deleted += _forget(LocalRepository(lake, record), cutoff, limit=BATCH - deleted)
+        deleted = list(lake.forgotten(txn))
+    for repository in [*(lake.repository(each.name) for each in lake.repositories()), *deleted]:
+        while tidy(repository):
+            pass
+
+
+def _repeat(delete: Callable[[int], int], limit: int) -> int:
+    """Delete by one transaction after the other, until nothing is left or the limit is reached."""
+    deleted = 0
+    while deleted < limit and (found := delete(min(BATCH, limit - deleted))):
+        deleted += found
     return deleted
+
+
+def _may_have_expired(txn: ReadTransaction, repository: Repository) -> bool:
+    """Return whether there may be anything to delete, by the clock as it is."""
+    now = repository.lake.runtime.now()
+    return (
+        expired_through(txn, repository, now=now, cutoff=now - KEPT_FOR - SLACK) > 0
+        or next(operation_log.iter_copies(txn, repository), None) is not None
+        or next(repository.lake.forgotten(txn), None) is not None
+    )
 
 
 def _confirmed_present(lake: OwnLake) -> datetime | None:
@@ -114,7 +155,7 @@ def _confirmed_present(lake: OwnLake) -> datetime | None:
     return None if confirmed is None else datetime.fromtimestamp(confirmed, UTC)
 
 
-def _drop_copies(repository: Repository, before: datetime, *, limit: int) -> int:
+def _drop_copies(repository: Repository, before: datetime, limit: int) -> int:
     """Delete copies of staged changes whose commit cannot land any more."""
     with repository.lake.kv.read() as txn:
         if next(operation_log.iter_copies(txn, repository), None) is None:
@@ -134,7 +175,7 @@ def _drop_copies(repository: Repository, before: datetime, *, limit: int) -> int
     return deleted
 
 
-def _expire_log(repository: Repository, cutoff: datetime) -> int:
+def _expire_log(repository: Repository, cutoff: datetime, limit: int) -> int:
     now = repository.lake.runtime.now()
     with repository.lake.kv.read() as txn:
         if not expired_through(txn, repository, now=now, cutoff=cutoff - SLACK):
@@ -143,23 +184,23 @@ def _expire_log(repository: Repository, cutoff: datetime) -> int:
     with repository.lake.kv.write() as txn:
         through = expired_through(txn, repository, now=now, cutoff=cutoff)
         needed = _needed_tokens(txn, repository, through)
-        while deleted < BATCH:
+        while deleted < limit:
             oldest = log.find_oldest(txn, repository.key)
             if oldest is None or oldest.sequence > through:
                 break
-            deleted += _expire(txn, oldest, needed, limit=BATCH - deleted)
+            deleted += _expire(txn, oldest, needed, limit=limit - deleted)
     return deleted
 
 
-def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
+def _forget(repository: Repository, cutoff: datetime, limit: int) -> int:
     """Delete the rest of a repository whose deletion can no longer be undone."""
     with repository.lake.kv.read() as txn:
         if not _is_gone(txn, repository, cutoff):
             return 0
     deleted = 0
     with repository.lake.kv.write() as txn:
-        is_back = repository.record not in iter_forgotten(txn, repository.name)
-        if is_back or not _is_gone(txn, repository, cutoff):
+        forgotten = (each.key for each in repository.lake.forgotten(txn))
+        if repository.key not in forgotten or not _is_gone(txn, repository, cutoff):
             return 0
         refs = RefStore(txn, repository.key)
         for branch in list(refs.iter_branches()):
@@ -179,7 +220,7 @@ def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
         for table in (Table.TAGS, Table.INTENTS):
             txn.delete_owned(table, repository.key)
         bucket_state.forget_all(txn, repository)
-        drop_forgotten(txn, repository.record)
+        repository.lake.forget(txn, repository)
     return deleted + 1
 
 

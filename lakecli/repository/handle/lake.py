@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property
@@ -27,9 +27,16 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from lakecli.base.directories import make_private
 from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import RepositoryRecord
-from lakecli.errors import AlreadyExists, NotFound
+from lakecli.errors import AlreadyExists, LakeError, NotFound
 from lakecli.kv.local_store import LocalStore, ReadTransaction, Table, WriteTransaction
-from lakecli.repository.contract import BranchMover, Home, Notice, OwnLake, Runtime
+from lakecli.repository.contract import (
+    BranchMover,
+    Home,
+    Notice,
+    OwnLake,
+    Repository,
+    Runtime,
+)
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads
@@ -81,6 +88,24 @@ class Lake:
     def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
+
+    def tidy(self, repository: Repository) -> None:
+        """Delete some of what has expired, more than was written; called after each operation.
+
+        What fails is left to the next command: the operation is durable already.
+        """
+        from lakecli.repository.handle.housekeeping import tidy
+
+        with suppress(LakeError):
+            tidy(repository)
+
+    def forgotten(self, txn: ReadTransaction) -> Iterator[Repository]:
+        """Yield the repositories that were deleted here, and can still be restored."""
+        return (LocalRepository(self, record) for record in iter_forgotten(txn))
+
+    def forget(self, txn: WriteTransaction, repository: Repository) -> None:
+        """Delete the record of a deleted repository, which can then not be restored."""
+        drop_forgotten(txn, repository.record)
 
     def for_repository(self, name: str) -> Lake:
         """Return this lake, opening stores as a repository's settings say."""

@@ -4,8 +4,8 @@
 
     links            a signed URL for one object, or for every object below a prefix; names, quoted
     manifest         lists of them as JSON, CSV or a page, read again and checked
-    download_script  a script that downloads them: partner.sh, and partner_blake3 where b3sum is
-                     missing
+    download_script  a script that downloads them: partner_environment.sh, which chooses what may
+                     run, partner.sh, and partner_blake3 where b3sum is missing
     incoming         objects sent to PUT links, and objects recorded where they lie
 
 URLs are secrets: everybody who has one can read its object until it expires. They are written only

@@ -1,8 +1,9 @@
 """A script that downloads objects by their links, written while the links stream.
 
-It is ``partner.sh``, which needs a POSIX shell and curl, and ``partner_blake3.py``, which verifies
-where b3sum is missing. The names in a script are data, never code: ASCII in single quotes. A name
-that no file below a directory can have is only printed as a failure.
+It is ``partner_environment.sh`` and ``partner.sh``, which need a POSIX shell and curl, and
+``partner_blake3.py``, which verifies where b3sum is missing. The names in a script are data, never
+code: ASCII in single quotes. A name that no file below a directory can have is only printed as a
+failure. No program that the script calls loads anything from the directory of the files.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class ShellScript(Document):
             f"# Downloads {totals.count} objects, {totals.size} bytes, of {place}\n"
             f"# at commit {header.commit_id}, signed at {time_text(header.created_at)}.\n"
             f"# Keep this file secret: whoever has it can read them{until}.\n"
-            f"{_SHELL_USAGE}{settings}"
+            f"{_SHELL_USAGE}{_source('partner_environment.sh')}\n{settings}"
             f"python_blake3='\n{python}'\n\n{_source('partner.sh')}\n"
         ).encode("ascii")
 
@@ -111,6 +112,11 @@ _SHELL_USAGE: Final = """\
 # files that are there already are not downloaded again. It needs curl, and b3sum or python3 to
 # verify the files; without these it compares only sizes, and says so.
 #
+# Of the environment it uses only PATH, JOBS, and the variables of proxies (https_proxy, http_proxy,
+# all_proxy, no_proxy) and of certificates (CURL_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR, with
+# absolute paths). Of PATH it uses only absolute directories that are not in DIRECTORY. It does not
+# read the configuration file of curl.
+#
 # Exit status: 0 all complete and verified, 1 some failed and all others are complete, 2 the script
 # cannot run, 3 all complete but not verified.
 """
@@ -118,25 +124,15 @@ _SHELL_USAGE: Final = """\
 
 _PRINT_BLAKE3: Final = r"""
 
+import os
 import re
 import sys
 
-
-def show(name, shown):
-    with open(name, "rb") as opened:
-        print(blake3_of(opened) + "  " + shown)
-
-
-if sys.argv[1:] == ["--names"]:
-    for line in sys.stdin.buffer:
-        part, written = line.rstrip(b"\n").split(b" ", 1)
-        name = re.sub(rb"\\0([0-7]{3})", lambda code: bytes([int(code.group(1), 8)]), written)
-        show(b"./" + name, part.decode())
-elif sys.argv[1:]:
-    for name in sys.argv[1:]:
-        show(name, name)
-else:
-    print(blake3_of(sys.stdin.buffer) + "  -")
+for line in sys.stdin.buffer:
+    part, written = line.rstrip(b"\n").split(b" ", 1)
+    name = re.sub(rb"\\0([0-7]{3})", lambda code: bytes([int(code.group(1), 8)]), written)
+    with open(os.path.join(os.fsencode(sys.argv[1]), name), "rb") as opened:
+        print(blake3_of(opened) + "  " + part.decode())
 """
-"""The Python program of the shell script: prints digests as b3sum does, also for names that
+"""The Python program of the shell script: prints the digests of files of a directory, whose names
 `shell_word` wrote."""

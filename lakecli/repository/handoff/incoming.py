@@ -43,7 +43,7 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
-from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
+from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
 from lakecli.stores.uri import is_local, parse
 
 CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"
@@ -59,7 +59,8 @@ class UploadLink:
     Attributes:
         id: 32 hex digits, by which the object is staged.
         physical_address: the full URI that the URL points to.
-        signed: the URL, a secret; its expiry; the headers that must be sent with it.
+        signed: the URL, a secret; its expiry; the headers or the fields of a form that must be sent
+            with it, which are secrets, too.
     """
 
     id: str
@@ -68,17 +69,29 @@ class UploadLink:
 
 
 def new_links(
-    repository: Repository, branch: str, *, count: int, expires_in: timedelta
+    repository: Repository,
+    branch: str,
+    *,
+    count: int,
+    expires_in: timedelta,
+    max_size: int = LARGEST_PUT,
 ) -> Iterator[UploadLink]:
     """Yield a number of links; nothing is written.
 
+    Args:
+        repository: the repository of the objects.
+        branch: a branch that objects are to be staged on.
+        count: how many links.
+        expires_in: the lifetime of the links.
+        max_size: bytes that an object may have.
+
     Raises:
         NotFound: no such branch.
-        Unsupported: the storage namespace has no URLs.
+        Unsupported: the storage namespace has no URLs, or cannot limit the size of uploads.
     """
     check_branch(repository, branch)
     runtime = repository.lake.runtime
-    request = PresignRequest(method="PUT", expires_in=expires_in)
+    request = PresignRequest(method="PUT", expires_in=expires_in, max_size=max_size)
     now = runtime.clock()
     for _ in range(count):
         incoming_id = runtime.new_id().hex()

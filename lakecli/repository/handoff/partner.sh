@@ -1,33 +1,29 @@
-set -u
-LC_ALL=C
-export LC_ALL
-
 own="Git, lakecli or the system itself uses a file of this name"
 changed="the object has changed at its source since this script was made"
 
-warn() { printf '%s\n' "$*" >&2; }
-
-stop() {
-    warn "$*"
-    exit 2
-}
-
-[ $# -le 1 ] || stop "usage: sh $0 [DIRECTORY]"
 jobs=${JOBS:-8}
 case $jobs in
 '' | 0* | *[!0-9]* | ????*) stop "JOBS is not a number from 1 to 999: $jobs" ;;
 esac
 [ "$jobs" -le "$total" ] || jobs=$total
 [ "$jobs" -gt 0 ] || jobs=1
-directory=${1:-.}
-case $directory in
-/*) ;;
-*) directory=./$directory ;;
-esac
+for each in "${CURL_CA_BUNDLE-}" "${SSL_CERT_FILE-}" "${SSL_CERT_DIR-}"; do
+    case $each in
+    '' | /* | [A-Za-z]:*) ;;
+    *) stop "the variables of certificates need absolute paths: $each" ;;
+    esac
+done
 command -v curl >/dev/null 2>&1 || stop "this script needs curl"
-mkdir -p "$directory" && cd "$directory" || stop "cannot use the directory $directory"
-[ ! -L "$parts" ] || stop "$parts is a symbolic link"
-mkdir -p "$parts" || stop "cannot write into the directory $directory"
+
+# All is done in the directory of unfinished files, where no object has a name, and no link is.
+
+[ -n "$root" ] || { mkdir -p "$directory" && cd -P "$directory" && root=${PWD%/}/; } ||
+    stop "cannot use the directory $directory"
+[ ! -L "$root$parts" ] || stop "$parts is a symbolic link"
+cd / && mkdir "$root$parts" 2>/dev/null
+cd -P "$root$parts" && [ "$PWD" = "$root$parts" ] && { chmod 700 . 2>/dev/null || [ -O . ]; } &&
+    find . ! -name . -prune \( ! -type f -o -links +1 \) -exec rm -rf {} + ||
+    stop "cannot write into the directory $directory"
 case $(uname 2>/dev/null) in
 CYGWIN* | MINGW* | MSYS*) windows=yes ;;
 *) windows= ;;
@@ -40,32 +36,34 @@ if after_end; then
     warn "by the clock of this machine these links have expired: ask for new ones"
 fi
 
-# Checksums: BLAKE3 by the first of two programs that hashes empty input correctly.
+# Checksums: BLAKE3 by the first of two programs that hashes empty input correctly. Both start in
+# the root directory, so that no file near the objects chooses a version of them.
 
-blake3() { # of files, or of standard input: lines of digest, two blanks, name
-    case $hasher in
-    b3sum) b3sum "$@" ;;
-    python3) python3 -c "$python_blake3" "$@" ;;
-    esac
-}
-
-for hasher in b3sum python3 ''; do
-    case $(blake3 </dev/null 2>/dev/null) in
-    af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262*) break ;;
-    esac
-done
-
-present() { # of lines of ID, blank, name: lines of digest, two blanks, ID
+digests() { # of lines of ID, blank, name: lines of digest, two blanks, ID
     case $hasher in
     b3sum)
         while IFS= read -r line; do
             decode "${line#* }"
-            digest=$(b3sum <"$file") && printf '%s  %s\n' "${digest%% *}" "${line%% *}"
+            { digest=$(cd / && b3sum); } <"$file" && printf '%s  %s\n' "${digest%% *}" "${line%% *}"
         done
         ;;
-    python3) python3 -c "$python_blake3" --names ;;
+    python3) (cd / && exec python3 -IS -c "$python_blake3" "$root") ;;
     esac
 }
+
+decode() { # sets file, seen from the directory of unfinished files
+    case $1 in
+    *\\*) file=$(printf '../%bx' "$1") && file=${file%x} ;;
+    *) file=../$1 ;;
+    esac
+}
+
+true >w.empty
+for hasher in b3sum python3 ''; do
+    case $(printf 'empty %s/w.empty\n' "$parts" | digests 2>/dev/null) in
+    af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262*) break ;;
+    esac
+done
 
 # Every object is one call of `o`: its ID, size, checksum or -, name, URL, and its ETag if known.
 # `each` takes the objects of one worker through a step; the steps are suspect, survey, plan, sift
@@ -96,13 +94,6 @@ each() {
 fail() {
     bad=$((bad + 1))
     warn "$1: $2"
-}
-
-decode() { # sets file; ./ keeps a name that begins with - from being an option
-    case $1 in
-    *\\*) file=$(printf './%bx' "$1") && file=${file%x} ;;
-    *) file=./$1 ;;
-    esac
 }
 
 measure() { # sets size, 0 if there is no file
@@ -174,7 +165,7 @@ is_own() { # whether Git, lakecli or the system itself uses a name of a call
 }
 
 make_way() { # makes the directories above the file
-    rest=${file#./} path=.
+    rest=${file#../} path=..
     while :; do
         case $rest in
         */*) path=$path/${rest%%/*} rest=${rest#*/} ;;
@@ -206,7 +197,7 @@ survey() { # sorts the objects into complete ones and those left to do
         ;;
     esac
     case $3:$known in
-    -:*) ! is_there "$2" || [ ! -f "$parts/$1.done" ] || { good=$((good + 1)) && return; } ;;
+    -:*) ! is_there "$2" || [ ! -f "$1.done" ] || { good=$((good + 1)) && return; } ;;
     *"$3  $1"*) good=$((good + 1)) && return ;;
     esac
     todo="$todo$1 "
@@ -217,15 +208,15 @@ plan() { # prints the configuration of curl
     *" $1 "*) ;;
     *) return ;;
     esac
-    measure "$parts/$1"
+    measure "$1"
     if [ "$2" -eq 0 ]; then
-        true >"$parts/$1"
+        true >"$1"
     elif [ "$size" -ne "$2" ] && { [ "$round" -gt 1 ] || [ -z "$head" ]; }; then
         [ -n "$head" ] || printf '%s\n' fail silent globoff 'continue-at = -' 'retry = 3' \
             retry-connrefused 'connect-timeout = 30' 'speed-limit = 1' 'speed-time = 60' \
             'write-out = "%{filename_effective}:%{http_code}:%header{etag}\n"'
         head=printed
-        printf 'url = "%s"\noutput = "%s"\n' "$5" "$parts/$1"
+        printf 'url = "%s"\noutput = "%s"\n' "$5" "$1"
     fi
 }
 
@@ -257,15 +248,15 @@ sift() { # checks what has arrived, and decides what to do about the rest
     *" $1 "*) ;;
     *) return ;;
     esac
-    measure "$parts/$1"
+    measure "$1"
     code=000 etag=
     for answer in $codes; do
         case $answer in
-        */"$1":*) answer=${answer##*/"$1":} code=${answer%%:*} etag=${answer#*:} ;;
+        "$1":*) answer=${answer#"$1":} code=${answer%%:*} etag=${answer#*:} ;;
         esac
     done
     if is_other "${6-}"; then
-        rm -f "$parts/$1"
+        rm -f "$1"
         fail "$4" "$changed: its ETag is different; ask for a new one"
         return
     fi
@@ -281,7 +272,7 @@ sift() { # checks what has arrived, and decides what to do about the rest
         ;;
     20[06])
         [ "$size" -lt "$2" ] || {
-            rm -f "$parts/$1"
+            rm -f "$1"
             fail "$4" "$changed: it has more than $2 bytes; ask for a new one"
             return
         }
@@ -304,9 +295,9 @@ sift() { # checks what has arrived, and decides what to do about the rest
         esac
         ;;
     # A server without ranges has to send everything again.
-    3:200 | 3:416) rm -f "$parts/$1" ;;
+    3:200 | 3:416) rm -f "$1" ;;
     esac
-    [ "$size" -lt "$2" ] || rm -f "$parts/$1"
+    [ "$size" -lt "$2" ] || rm -f "$1"
     left="$left$1 "
 }
 
@@ -321,7 +312,7 @@ place() { # verifies files and gives them their names
     *) case $sums in
         *"$3  $1"*) ;;
         *)
-            rm -f "$parts/$1"
+            rm -f "$1"
             fail "$4" "the checksum is wrong: the object has changed at its source, or was \
 damaged in transfer; run this again, and if that does not help ask for a new script"
             return
@@ -331,9 +322,9 @@ damaged in transfer; run this again, and if that does not help ask for a new scr
     decode "$4"
     why="the file cannot be written"
     if make_way && { [ ! -d "$file" ] || { why="a directory has its name" && false; }; } &&
-        mv -f "$parts/$1" "$file"; then
+        mv -f "$1" "$file"; then
         good=$((good + 1))
-        [ "$3" != - ] || true >"$parts/$1.done"
+        [ "$3" != - ] || true >"$1.done"
     else
         fail "$4" "$why"
     fi
@@ -342,19 +333,19 @@ damaged in transfer; run this again, and if that does not help ask for a new scr
 work() {
     me=$1 good=0 bad=0 unchecked=0 todo=' ' full=' ' shorter=' ' codes= round=0 curl=
     trap '[ -z "$curl" ] || kill "$curl" 2>/dev/null; exit 143' INT TERM HUP
-    known=$(each suspect | present)
+    known=$(each suspect | digests)
     each survey
     unreachable=
     while [ "$round" -lt 4 ] && [ "$todo" != ' ' ]; do
         [ "$round" -lt 2 ] || sleep "$round"
         round=$((round + 1)) head=
-        (umask 077 && each plan >"$parts/w$me.curl")
-        if [ -s "$parts/w$me.curl" ]; then
-            curl --config "$parts/w$me.curl" >"$parts/w$me.codes" </dev/null &
+        (umask 077 && each plan >"w$me.curl")
+        if [ -s "w$me.curl" ]; then
+            curl -q --config "w$me.curl" >"w$me.codes" </dev/null &
             curl=$!
             wait "$curl"
             curl=
-            codes=$(cat "$parts/w$me.codes")
+            codes=$(cat "w$me.codes")
             # The first round requests one object only, to see whether the server answers.
             case $round$codes in
             1*:[1-9]*) ;;
@@ -366,14 +357,16 @@ work() {
         todo=$left
     done
     sums=
-    [ -z "$hasher" ] || [ "$full" = ' ' ] || sums=$(cd "$parts" && blake3 $full)
+    [ -z "$hasher" ] || [ "$full" = ' ' ] || sums=$(
+        for part in $full; do printf '%s %s/%s\n' "$part" "$parts" "$part"; done | digests
+    )
     each place
-    printf '%s %s %s\n' "$good" "$bad" "$unchecked" >"$parts/w$me.counts"
+    printf '%s %s %s\n' "$good" "$bad" "$unchecked" >"w$me.counts"
 }
 
 watch() { # reports progress on a terminal
     while sleep 5; do
-        warn "$((done + $(cat "$parts"/w*.codes 2>/dev/null | wc -l))) of $total objects"
+        warn "$((done + $(cat w*.codes 2>/dev/null | wc -l))) of $total objects"
     done
 }
 
@@ -382,7 +375,7 @@ trap 'kill $workers $watcher 2>/dev/null; wait; warn "interrupted; run it again 
     INT TERM HUP
 
 run() { # downloads the objects that `objects` names now
-    rm -f "$parts"/w*
+    rm -f w*
     me=0 workers=
     while [ "$me" -lt "$jobs" ]; do
         work "$me" &
@@ -401,7 +394,7 @@ run() { # downloads the objects that `objects` names now
     watcher= me=0
     while [ "$me" -lt "$jobs" ]; do
         good=0 bad=0 unchecked=0
-        [ ! -f "$parts/w$me.counts" ] || read -r good bad unchecked <"$parts/w$me.counts"
+        [ ! -f "w$me.counts" ] || read -r good bad unchecked <"w$me.counts"
         all_good=$((all_good + good)) all_bad=$((all_bad + bad))
         all_unchecked=$((all_unchecked + unchecked))
         me=$((me + 1))
@@ -410,9 +403,9 @@ run() { # downloads the objects that `objects` names now
 }
 
 finish() {
-    rm -f "$parts"/w*
-    [ "$all_good" -ne "$total" ] || rm -f "$parts"/*.done
-    rmdir "$parts" 2>/dev/null
+    rm -f w*
+    [ "$all_good" -ne "$total" ] || rm -f *.done
+    cd / && rmdir "$root$parts" 2>/dev/null
     printf '%s of %s objects are complete\n' "$all_good" "$total"
     if [ "$all_good" -ne "$total" ]; then
         warn "$((total - all_good)) are not; complete files are kept: run it again to resume"

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from lakecli.base.model import Branch, CommitId, RefKind, StagingToken, Tag
@@ -76,7 +77,13 @@ def append(
         metadata=dict(metadata or {}),
     )
     notify_clock(repository)
+    tidy_after(txn, repository)
     return log.append(txn, operation)
+
+
+def tidy_after(txn: WriteTransaction, repository: Repository) -> None:
+    """Let expired operations be deleted once a transaction is durable that adds to the log."""
+    txn.afterwards = partial(repository.lake.tidy, repository)
 
 
 def branch_change(before: Branch | None, after: Branch | None) -> RefChange:

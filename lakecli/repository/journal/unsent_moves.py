@@ -29,6 +29,7 @@ Whoever moves a ref here says what becomes of its note, in the same transaction:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from shlex import quote
 from typing import Any, Final
 
 from lakecli.base.identity import h
@@ -327,7 +328,7 @@ def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefCh
     raise LostRace(
         f"{what}; nothing was changed",
         hint="if nobody needs it, delete it in the bucket first: "
-        f"lakecli push --delete {repository.uri}/{name}",
+        f"lakecli push --delete {quote(f'{repository.uri}/{name}')}",
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import islice
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from lakecli.base.model import EMPTY_TREE, Branch, Commit, Entry, StagingToken
@@ -153,14 +154,14 @@ def no_such_path(
     if nearest is not None:
         return NotFound(
             f"no object at {repository.at(ref, os.fsdecode(path))}",
-            hint=f"did you mean {repository.at(ref, os.fsdecode(nearest))}?",
+            hint=f"did you mean {quote(repository.at(ref, os.fsdecode(nearest)))}?",
         )
     parent = path.rstrip(b"/") if is_prefix else path.rstrip(b"/").rpartition(b"/")[0]
     shown = os.fsdecode(parent + b"/") if parent else ""
     there = "below it" if is_prefix else "there"
     return NotFound(
         f"no object at {repository.at(ref, os.fsdecode(path))}",
-        hint=f"list what is {there}: lakecli fs ls {repository.at(ref, shown)}",
+        hint=f"list what is {there}: lakecli fs ls {quote(repository.at(ref, shown))}",
     )
 
 
@@ -176,9 +177,8 @@ def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch
         uri = repository.uri
         hint = f"list them: lakecli branch list {uri}"
         if refs.find_tag(name) is not None:
-            hint = (
-                f"it is a tag; a new branch there: lakecli branch create {uri}/NAME -s {uri}/{name}"
-            )
+            source = quote(f"{uri}/{name}")
+            hint = f"it is a tag; a new branch there: lakecli branch create {uri}/NAME -s {source}"
         raise NotFound(f"no branch {name!r} in {uri}", hint=hint)
     return branch
 
@@ -225,7 +225,7 @@ def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -
     except NotFound as error:
         near = None if error.hint else _nearest_ref(refs, expression)
         if near is not None:
-            error.hint = f"did you mean {repository.at(near).rstrip('/')}?"
+            error.hint = f"did you mean {quote(repository.at(near).rstrip('/'))}?"
         if error.hint is None:
             default = repository.at(repository.record.default_branch).rstrip("/")
             error.hint = (

@@ -14,9 +14,9 @@ bucket again, or until a pull.
 
 A note is sent only where the bucket stands on what the note moved the ref from, where that is a
 fast-forward, or where the bucket never had the ref (`judge`). Anything else is refused as `push`
-refuses it, once: the note is deleted. What was done here stays here, except that a ref which was
-deleted or renamed is put back. Undo in the bucket sends notes, too, with or without automatic
-sharing.
+refuses it, once: the note is deleted, and the operation that moved the ref is undone here. It stays
+only if others have a part in the refused move, or came after it. Undo in the bucket sends notes,
+too, with or without automatic sharing.
 
 The way of a commit, what makes it durable and what a crash leaves:
 `lakecli.repository.commit_attempts`.
@@ -60,7 +60,7 @@ class SharedMover:
     Args:
         command_id: random bytes that identify the command.
         who: returns who moves refs, for the shared reflog; called when one may be moved.
-        put_back: undoes a deletion or renaming here that the bucket refuses.
+        put_back: undoes a move here that the bucket refuses.
     """
 
     def __init__(
@@ -335,8 +335,8 @@ def push_note(
         repository: the repository of the ref.
         note: the move.
         who: who moves it, for the shared reflog.
-        put_back: called with the refused move and who made it; it undoes the operation that
-            deleted or renamed a ref, and tells whether it did. ``None``: what was done here stays.
+        put_back: called with the refused move and who made it; it undoes the operation that moved
+            the ref, and tells whether it did. ``None``: what was done here stays.
 
     Raises:
         LostRace, AlreadyExists: it would; the note is gone.
@@ -351,7 +351,7 @@ def push_note(
     if sent.verdict is SendDecision.REFUSE:
         refusal = not_sent(repository, note, sent.there)
         if put_back is not None and put_back(repository, note, who):
-            _reword(refusal, f"{refusal.message}; this is undone here: {note.operation}")
+            say_undone(refusal, note)
         raise refusal
     if sent.way_back is not None:
         push_note(repository, sent.way_back, who=who)
@@ -463,6 +463,11 @@ def not_sent(repository: Repository, note: UnsentMove, there: CommitId | None) -
     done = "moved" if note.after else "deleted"
     _reword(error, f"{note.kind} {note.name} was {done} here, not in the bucket: {error.message}")
     return error
+
+
+def say_undone(error: LakeError, move: UnsentMove) -> None:
+    """Add to the error about a refused move that nothing of it is left here."""
+    _reword(error, f"{error.message}; this is undone here: {move.operation}")
 
 
 def _reword(error: LakeError, message: str) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from shlex import quote
 from typing import Final
 
 from lakecli.base.ids import MetarangeId, PackId
@@ -388,7 +389,7 @@ def refused(
     """
     if after is None:
         return stale(repository, name, before)
-    uri = f"{repository.uri}/{name}"
+    uri = quote(f"{repository.uri}/{name}")
     if before is None:
         return NonFastForward(
             f"{kind} {name} was deleted in the bucket",

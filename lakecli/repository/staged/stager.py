@@ -192,6 +192,7 @@ class Stager:
             self._operation = begun._replace(staging=(*begun.staging, change))
             log.rewrite(txn, self._operation)
         assert self._operation is not None
+        operation_log.tidy_after(txn, self._repository)
         log.save_images(txn, self._operation.id, branch.staging_token, paths)
 
 
@@ -216,6 +217,20 @@ def values_on(repository: Repository, branch: str, paths: Sequence[bytes]) -> li
     """
     with repository.lake.kv.read() as txn:
         return view_of_branch(repository, txn, branch).find_many(paths)
+
+
+def new_on(repository: Repository, branch: str, changes: Sequence[Change]) -> list[Change]:
+    """Return those changes that a branch does not have already, staged or committed.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    present = values_on(repository, branch, [path for path, _ in changes])
+    return [
+        (path, value)
+        for (path, value), there in zip(changes, present, strict=True)
+        if not is_same(there, value)
+    ]
 
 
 def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:

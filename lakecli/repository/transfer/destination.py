@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
-from itertools import chain, count
+from itertools import chain
 from threading import Lock
 from typing import Final, NamedTuple, Self
 
@@ -23,6 +23,7 @@ from blake3 import blake3
 
 from lakecli.base.identity import is_md5
 from lakecli.base.os_errors import MACHINE_HINTS
+from lakecli.base.temporary_files import create_temporary
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
 from lakecli.repository.reading.recorded import PIECE
@@ -90,7 +91,6 @@ class Destination:
         self._path = root or b"."
         self._root: int | None = None
         self._lock = Lock()
-        self._numbers = count()
         if os.path.lexists(self._path) and not os.path.isdir(self._path):
             raise UnsafeName(f"not a directory: {os.fsdecode(self._path)!r}")
 
@@ -220,7 +220,8 @@ class Destination:
         descriptor = open_exclusively(directory, name)
         if descriptor is not None:
             return name, descriptor, True
-        return *self._create_temporary(directory), False
+        temporary, descriptor = create_temporary(mode=0o666, dir_fd=directory)
+        return os.fsencode(temporary), descriptor, False
 
     def make_directory(self, name: bytes) -> None:
         """Make a directory and its parents, unless they exist.
@@ -291,7 +292,7 @@ class Destination:
     def _write(
         self, directory: int, name: bytes, pieces: Iterable[bytes], mtime: int | None
     ) -> int:
-        temporary, descriptor = self._create_temporary(directory)
+        temporary, descriptor = create_temporary(mode=0o666, dir_fd=directory)
         try:
             with closing(descriptor):
                 size = 0
@@ -307,13 +308,6 @@ class Destination:
                 os.unlink(temporary, dir_fd=directory)
             raise
         return size
-
-    def _create_temporary(self, directory: int) -> tuple[bytes, int]:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        while True:
-            name = b".lakecli-%d-%d.tmp" % (os.getpid(), next(self._numbers))
-            with suppress(FileExistsError):  # of another machine, or of a killed process
-                return name, os.open(name, flags, 0o666, dir_fd=directory)
 
     @contextmanager
     def _directory(self, components: list[bytes], *, make: bool = True) -> Iterator[int]:

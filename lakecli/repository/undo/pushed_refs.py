@@ -264,8 +264,12 @@ def _other_way(repository: Repository, pushed: PushedRef) -> str:
     """Return what to do instead of undoing what others may have seen."""
     uri = f"{repository.uri}/{pushed.name}"
     if pushed.kind is RefKind.BRANCH and pushed.before is not None and pushed.after is not None:
-        revert = f"lakecli branch revert {uri} {pushed.after}"
-        return f"undo it by another commit: {revert}"
+        with repository.lake.kv.read() as txn:
+            made = RefStore(txn, repository.key).find_commit(pushed.after)
+        parents = () if made is None else made.parents
+        number = 1 + parents.index(pushed.before) if pushed.before in parents else 1
+        which = f" --parent-number {number}" if parents[1:] else ""
+        return f"undo it by another commit: lakecli branch revert {uri} {pushed.after}{which}"
     return f"see what is there first: lakecli fetch {repository.uri}"
 
 

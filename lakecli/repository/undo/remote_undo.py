@@ -10,15 +10,16 @@ change meanwhile. Then the notes are sent, each only if the bucket still stands 
 - A process that is killed leaves the notes. With automatic sharing any command sends them; without
   it, repeating the command does.
 
-`put_back` is for the opposite case. Where sharing is automatic, a ref is deleted or renamed here
-first, and then in the bucket. If somebody has moved it there meanwhile, the bucket keeps it, and
-the operation that deleted it is undone here: nothing was deleted, and what was never pushed is
-still on the branch.
+`put_back` is for the opposite case. Where sharing is automatic, a ref is made, moved, deleted or
+renamed here first, and then in the bucket; so is a branch that is reset with a lease. If somebody
+has moved it there meanwhile, the bucket keeps it, and the operation is undone here: nothing was
+changed, and what was never pushed or committed is still on the branch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, OutcomeUnknown
@@ -57,7 +58,12 @@ from lakecli.repository.undo.take_back import TakeBack, claim_operations
 
 
 def note(
-    txn: WriteTransaction, repository: Repository, appended: Operation, pushed: Sequence[PushedRef]
+    txn: WriteTransaction,
+    repository: Repository,
+    appended: Operation,
+    pushed: Sequence[PushedRef],
+    *,
+    holds: bool = True,
 ) -> None:
     """Note the refs that are to be moved back in the bucket, in the transaction that undoes.
 
@@ -69,11 +75,12 @@ def note(
         repository: the repository of the refs.
         appended: the operation that was appended in it.
         pushed: the refs.
+        holds: whether to hold branches; not where nobody wants them where they are put.
     """
     for each in pushed:
         made = _note_of(repository, appended, each)
         unsent_moves.put(txn, repository, made._replace(replaces=_renamed(each, pushed)))
-    if repository.syncs and appended.kind in {UNDO, RESTORE}:
+    if holds and repository.syncs and appended.kind in {UNDO, RESTORE}:
         for change in appended.refs:
             if _is_left_behind(txn, repository, change):
                 unsent_moves.hold(txn, repository, change)
@@ -254,7 +261,7 @@ def _note_of(repository: Repository, appended: Operation, pushed: PushedRef) -> 
 
 
 def put_back(repository: Repository, refused: UnsentMove, committer: str) -> bool:
-    """Undo the operation that deleted or renamed a ref, after the bucket refused a move of it.
+    """Undo the operation that moved a ref here, after the bucket refused that move.
 
     Args:
         repository: the repository of the ref.
@@ -262,14 +269,15 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
         committer: who moves refs in the bucket: of a renaming, one of two moves may be made there.
 
     Returns:
-        Whether it is undone here; not if the ref was moved again since, or made again.
+        Whether it is undone here; not if the ref was moved again since, or made again, nor if
+        other operations have a part in the refused move, or the bucket has it after all.
     """
     with repository.lake.kv.read() as txn:
         operation = _find(txn, repository, refused)
     if operation is None:
         return False
     try:
-        planned = pushed_refs.find_to_move_back(repository, [operation], remote=True)
+        planned = pushed_refs.find_to_move_back(repository, [operation], remote=_deletes(operation))
         claims = claim_operations(repository, [operation])
 
         def act() -> Operation:
@@ -278,7 +286,7 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
                 taking.take_back(operation)
                 undone = operation.metadata.get(REDOES, operation.id.hex())
                 appended = taking.append(kind=UNDO, metadata={UNDOES: undone})
-                note(txn, repository, appended, planned)
+                note(txn, repository, appended, planned, holds=False)
             return appended
 
         appended = when_none_under_way(repository, act)
@@ -288,15 +296,26 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
     return True
 
 
+_PUT_BACK: Final = {pushed_refs.RESET, "branch create", "tag create"}
+"""Kinds of operations that bring no commits, and are undone if the bucket refuses their move."""
+
+
 def _find(txn: ReadTransaction, repository: Repository, refused: UnsentMove) -> Operation | None:
-    """Return the newest operation on a ref, if it made the refused move and deleted a ref by it."""
+    """Return the newest operation on a ref, if it made the refused move, and that alone."""
     for operation, _ in iter_logged(txn, repository):
-        changes = [each for each in operation.refs if each.moves_commit]
-        for change in changes:
+        is_reset = operation.kind == pushed_refs.RESET  # which may only have discarded something
+        for change in (each for each in operation.refs if each.moves_commit or is_reset):
             if (change.kind, change.name) != (refused.kind, refused.name):
                 continue
             takes_back = UNDOES in operation.metadata or operation.kind == RESTORE
-            is_deletion = any(each.after is None for each in changes)
             is_refused = change.commit_after == refused.after and not is_local(operation, change)
-            return operation if is_refused and is_deletion and not takes_back else None
+            is_whole = _deletes(operation) or (
+                operation.kind in _PUT_BACK and change.commit_before == refused.before
+            )
+            return operation if is_refused and is_whole and not takes_back else None
     return None
+
+
+def _deletes(operation: Operation) -> bool:
+    """Return whether an operation deleted or renamed a ref."""
+    return any(each.moves_commit and each.after is None for each in operation.refs)

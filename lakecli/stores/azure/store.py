@@ -57,7 +57,7 @@ from lakecli.stores.contract import (
     check_matching,
     key_bytes,
 )
-from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
+from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
 from lakecli.stores.responses import UnusableAnswerError, name_below
 from lakecli.stores.streams import ReadStream
 
@@ -275,8 +275,14 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         """Sign a URL: offline with the account's key, otherwise with a delegated key of the store.
 
         Raises:
-            Unsupported: the credentials are a SAS token, which cannot sign.
+            Unsupported: the credentials are a SAS token, which cannot sign; or the size of an
+                upload is to have a limit.
         """
+        if request.method == "PUT" and request.max_size < LARGEST_PUT:
+            raise Unsupported(
+                "Azure cannot limit the size of an upload by a URL",
+                hint="a request sends 5,000 MiB at most; leave out --max-size",
+            )
         login = self._login
         if login.sas_token:
             raise Unsupported(

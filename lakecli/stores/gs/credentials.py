@@ -217,12 +217,13 @@ def unsigned(
         start=now.astimezone(UTC).replace(microsecond=0),
         lifetime=lifetime_of(request.method, request.expires_in, longest=signer.longest),
         parameters={"generation": generation},
+        put_headers={"x-goog-content-length-range": f"0,{request.max_size}"},
     )
     return PresignedUrl(
         f"{endpoint}{path}?{url.query}&X-Goog-Signature=",
         url.expires_at,
         url.headers,
-        (signer.sign, url.text.encode()),
+        unsigned=(signer.sign, url.text.encode()),
     )
 
 

@@ -6,6 +6,8 @@ for thousands. Tests compare the signatures with the SDK's.
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -61,16 +63,7 @@ def signed_url(
         PermissionDenied: the credentials have expired.
     """
     at = url.index("/", url.index("://") + 3)
-    longest = LONGEST_SESSION if keys.token and keys_end is None else LONGEST
-    lifetime = lifetime_of(request.method, request.expires_in, longest=longest)
-    start = now.astimezone(UTC).replace(microsecond=0)
-    if keys_end is not None:
-        lifetime = min(lifetime, keys_end - start)
-    if lifetime < timedelta(seconds=1):
-        raise PermissionDenied(
-            "cannot presign, the credentials for S3 have expired",
-            hint="log in again, or set a fresh AWS_SESSION_TOKEN",
-        )
+    start, lifetime = _start_and_lifetime(keys, request, now, keys_end)
     made = v4_url(
         AWS4,
         request,
@@ -84,6 +77,72 @@ def signed_url(
     )
     end = f"X-Amz-Signature={_signature(keys.secret_key, made.scope, made.text)}"
     return PresignedUrl(f"{url}?{made.query}&{end}", made.expires_at, made.headers)
+
+
+def _start_and_lifetime(
+    keys: AccessKeys, request: PresignRequest, now: datetime, keys_end: datetime | None
+) -> tuple[datetime, timedelta]:
+    longest = LONGEST_SESSION if keys.token and keys_end is None else LONGEST
+    lifetime = lifetime_of(request.method, request.expires_in, longest=longest)
+    start = now.astimezone(UTC).replace(microsecond=0)
+    if keys_end is not None:
+        lifetime = min(lifetime, keys_end - start)
+    if lifetime < timedelta(seconds=1):
+        raise PermissionDenied(
+            "cannot presign, the credentials for S3 have expired",
+            hint="log in again, or set a fresh AWS_SESSION_TOKEN",
+        )
+    return start, lifetime
+
+
+def signed_form(
+    keys: AccessKeys,
+    request: PresignRequest,
+    *,
+    url: str,
+    bucket: str,
+    key: str,
+    region: str,
+    now: datetime,
+    keys_end: datetime | None = None,
+) -> PresignedUrl:
+    """Return the form (``POST``) that uploads an object; S3 has no other limit of an upload's size.
+
+    Args:
+        keys: whose permissions the holder of the form has, for this object.
+        request: what the form permits.
+        url: of the bucket.
+        bucket: the bucket.
+        key: of the object.
+        region: of the bucket.
+        now: the moment of signing.
+        keys_end: when the keys end, if they are temporary and it is known.
+
+    Raises:
+        UsageError: no time at all.
+        PermissionDenied: the credentials have expired.
+    """
+    start, lifetime = _start_and_lifetime(keys, request, now, keys_end)
+    end = start + timedelta(seconds=int(lifetime.total_seconds()))
+    moment, scope = moment_and_scope(int(start.timestamp()), region, AWS4.service)
+    fields = {
+        "key": key,
+        "x-amz-algorithm": AWS4.algorithm,
+        "x-amz-credential": f"{keys.access_key}/{scope}",
+        "x-amz-date": moment,
+        **({"x-amz-security-token": keys.token} if keys.token else {}),
+    }
+    policy = {
+        "expiration": f"{end:%Y-%m-%dT%H:%M:%SZ}",
+        "conditions": [
+            {"bucket": bucket},
+            *({name: value} for name, value in fields.items()),
+            ["content-length-range", 0, request.max_size],
+        ],
+    }
+    text = b64encode(json.dumps(policy).encode()).decode()
+    signature = _signature(keys.secret_key, scope, text)
+    return PresignedUrl(url, end, fields=fields | {"policy": text, "x-amz-signature": signature})
 
 
 UNSIGNED: Final = "UNSIGNED-PAYLOAD"

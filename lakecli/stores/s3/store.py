@@ -35,12 +35,12 @@ from lakecli.stores.contract import (
     Version,
     key_bytes,
 )
-from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
+from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
 from lakecli.stores.responses import required
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import S3Translator, status_of
 from lakecli.stores.s3.reading import PAGE_SIZE, S3Reader, headers_of, version_of
-from lakecli.stores.s3.signing import signed_url
+from lakecli.stores.s3.signing import signed_form, signed_url
 from lakecli.stores.s3.uploads import SINGLE_LIMIT, S3Uploads
 from lakecli.stores.streams import parts_of, read_exactly, size_left, spooled
 
@@ -242,10 +242,21 @@ class S3Store(CloudStore, OpensRanges):
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
-        """Sign a URL offline; see `signing.signed_url`."""
+        """Sign a URL offline, or a form where the size of an upload has a limit of its own."""
         with self.translated(key):
             config = self._connection.config
             keys, keys_end = self._connection.find_keys()
+        if request.method == "PUT" and request.max_size < LARGEST_PUT:
+            return signed_form(
+                keys,
+                request,
+                url=config.object_url(self.bucket, ""),
+                bucket=self.bucket,
+                key=self.full(key),
+                region=config.region,
+                now=now,
+                keys_end=keys_end,
+            )
         url = config.object_url(self.bucket, self.full(key))
         return signed_url(
             keys,

@@ -159,6 +159,30 @@ def test_run_skips_and_stops(cli: Cli, history: Demo, tmp_path: Path) -> None:
     assert answer["found"]["message"] == "commit 5"
 
 
+@pytest.mark.usefixtures("demo")
+def test_run_executes_no_text_of_a_commit(cli: Cli, tmp_path: Path) -> None:
+    message = "$(touch CANARY) `touch CANARY` ';touch CANARY;' :BISECT_ID:"
+    for _ in range(3):
+        cli.ok("commit", MAIN, "--allow-empty", "-m", message)
+    cli.ok("bisect", "start", MAIN, "main~2")
+    for words in (
+        ("sh", "-c", "echo :BISECT_MESSAGE:; exit 1"),
+        ("sh", "-c", "echo ':BISECT_COMMITTER:'; exit 1"),
+        ("sh", "-ec", ":BISECT_MESSAGE:"),
+        ("sh", "-c", 'eval "$1"', "sh", "x:BISECT_MESSAGE:"),
+        ("python3", "--eval=:BISECT_MESSAGE:"),
+        (":BISECT_MESSAGE:",),
+    ):
+        refused = cli("bisect", "run", *words)
+        assert refused.exit_code == ExitCode.USAGE, words
+        assert "use the variable instead: sh -c '... \"$BISECT_" in refused.stderr
+    seen = tmp_path / "seen"
+    script = f'printf "%s\\n" "$1" "$BISECT_MESSAGE" >>{seen}; exit 1'
+    cli.ok("bisect", "run", "sh", "-c", script, "sh", ":BISECT_MESSAGE:")
+    assert set(seen.read_text().splitlines()) == {message}
+    assert not list(tmp_path.rglob("CANARY"))
+
+
 def test_run_needs_a_session_and_a_program(cli: Cli, history: Demo) -> None:
     assert cli("bisect", "run", "true").exit_code == ExitCode.NOT_FOUND
     cli.ok("bisect", "start", MAIN)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
+from base64 import b64decode
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -337,6 +339,33 @@ def test_a_partner_uploads_an_object(lake: Cli) -> None:
     assert lake.ok(*stage, "--json").json == staged
     lake.ok("commit", MAIN, "-m", "from a partner")
     lake.ok("fsck", "lakefs://demo", "--data")
+
+
+def test_a_limit_of_size_prints_a_form(
+    cli: Cli, moto_endpoint: str, aws_environment: pytest.MonkeyPatch
+) -> None:
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    cli.now = system_now()
+    cli.ok("repo", "create", "lakefs://demo", f"s3://{new_bucket(moto_endpoint)}/a lake")
+    words = ("fs", "presign", "--put", f"{MAIN}/inbox/x", "--max-size", "1kB")
+    asked = cli.ok(*words)
+    fields = dict(line.split(": ", 1) for line in asked.lines)
+    assert "to send a file: the command behind Send" in asked.stderr
+    assert "signature" not in asked.stderr
+    sent = cli.directory / "sent"
+    sent.write_bytes(b"from a partner")
+    command = shlex.split(fields["Send"].replace("FILE", str(sent)))
+    subprocess.run([require_tool("curl"), *command[1:]], env={}, check=True, timeout=60)
+    cli.ok("fs", "stage", f"{MAIN}/inbox/x", "--incoming", fields["ID"])
+    assert cli.ok("fs", "cat", f"{MAIN}/inbox/x").stdout_bytes == b"from a partner"
+    record = cli.ok(*words, "--json").json
+    policy = json.loads(b64decode(record["fields"]["policy"]))
+    assert ["content-length-range", 0, 1_000] in policy["conditions"]
+    assert cli.ok("fs", "presign", "--put", f"{MAIN}/x", "--json").json["fields"] == {}
+    for wrong in (("--max-size", "0"), ("--max-size", "6GiB")):
+        assert cli("fs", "presign", "--put", f"{MAIN}/x", *wrong).exit_code == ExitCode.USAGE
+    refused = cli("fs", "presign", f"{MAIN}/x", "--max-size", "1")
+    assert "--max-size need --put" in refused.stderr
 
 
 def test_count_prints_many_upload_urls(lake: Cli) -> None:

@@ -158,6 +158,15 @@ def test_in_a_git_work_tree(cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatc
     assert (work / ".gitignore").read_text().count("# ignored by lakectl local") == 1
     cli.ok("local", "clone", DATA, work / "unseen", "--no-gitignore")
     assert "unseen" not in (work / ".gitignore").read_text()
+    # A link is neither replaced nor followed.
+    (work / ".gitignore").rename(work / "ignored")
+    (work / ".gitignore").symlink_to("ignored")
+    before = (work / "ignored").read_text()
+    linked = cli.ok("local", "clone", DATA, work / "other")
+    assert f"{work}/.gitignore is a symbolic link or no file, and was left alone" in linked.stderr
+    assert "  other/*\n  !other/.lakefs_ref.yaml\n" in linked.stderr
+    assert (work / ".gitignore").is_symlink()
+    assert (work / "ignored").read_text() == before
     write(work / "data", {"a": "mine"})
     made = cli.ok("local", "commit", work / "data", "-m", "m", "--json").json
     head = git("rev-parse", "HEAD")
@@ -167,7 +176,7 @@ def test_in_a_git_work_tree(cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatc
     }
     monkeypatch.chdir(work)
     listed = [each["directory"] for each in cli.ok("local", "list", "data", "--json").json_lines]
-    assert listed == ["data", "more[1]", "unseen"]
+    assert listed == ["data", "more[1]", "other", "unseen"]
 
 
 def test_links_are_refused_skipped_or_followed(cli: Cli, root: Path) -> None:

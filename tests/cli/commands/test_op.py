@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -281,6 +283,34 @@ def test_op_refuses_bad_input(cli: Cli, golden: Golden) -> None:
             cli("undo", REPOSITORY),
         ),
     )
+
+
+def test_compact_deletes_what_has_expired_and_returns_its_space(
+    cli: Cli, demo: Demo, golden: Golden
+) -> None:
+    demo.stage({f"{number:05}": "" for number in range(9_000)})
+    demo.commit("large", {"a": "1"})
+    large = data_size()
+    with demo.lake():
+        refused = cli("op", "compact")
+    for _ in range(3):  # a reading of the clock counts once another one confirms it
+        cli.now += timedelta(days=16)
+        demo.stage({"a": "2"})
+    compacted = cli.ok("op", "compact", "--json").json
+    assert compacted["before"] == pytest.approx(large, rel=0.02)
+    assert compacted["after"] == data_size() < large / 4
+    assert demo.messages()[0] == "large"
+    assert kinds(cli) == ["test", "test"]
+    cli.ok("repo", "delete", REPOSITORY, "-y")
+    for _ in range(3):
+        cli.now += timedelta(days=16)
+        cli.ok("op", "compact")
+    assert cli("op", "log", REPOSITORY).exit_code == ExitCode.NOT_FOUND
+    golden("op_compact", refused)
+
+
+def data_size() -> int:
+    return Path(os.environ["LAKECLI_HOME"], "store", "data.mdb").stat().st_size
 
 
 def test_operation_ids_are_completed(cli: Cli, demo: Demo) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,10 +9,10 @@ import pytest
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository import branch
+from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.handle import housekeeping
-from lakecli.repository.handle.housekeeping import BATCH, KEPT_FOR
+from lakecli.repository.handle.housekeeping import KEPT_FOR
 from lakecli.repository.journal import operation_log
 from lakecli.repository.log import rev_parse
 from lakecli.repository.undo.log import iter_log
@@ -20,21 +21,30 @@ from lakecli.staging import area
 from tests.support.lakes import (
     START,
     Ticking,
+    entry_of,
     let_pass,
     make_repository,
     open_lake,
     read,
     stage,
+    stage_entries,
 )
 from tests.support.stores import get_branch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
 
 LATER = KEPT_FOR + timedelta(days=2)
+
+
+def records(repository: Repository) -> int:
+    """Return how many records there are for undo."""
+    with repository.lake.kv.read() as txn:
+        tables = (Table.IMAGES, Table.STAGING, Table.OPERATIONS, Table.TOKENS)
+        return sum(1 for table in tables for _ in txn.scan_keys(table))
 
 
 def kinds(repository: Repository) -> list[str]:
@@ -87,20 +97,66 @@ def test_a_token_in_use_again_stays(tmp_path: Path) -> None:
             assert not area.is_empty(txn, token)
 
 
-def test_a_large_operation_is_deleted_in_batches(tmp_path: Path) -> None:
+def scale_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a transaction delete 40 records, and a call 100 if no more was written."""
+    monkeypatch.setattr(housekeeping, "BATCH", 40)
+    monkeypatch.setattr(housekeeping, "LEAST", 100)
+
+
+def test_a_large_operation_is_deleted_by_the_next_ones_whatever_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operation of 1,000 entries leaves 2,000 records; each of the next ones deletes 100."""
+    scale_down(monkeypatch)
+    dropped: list[int | None] = []
+    drop, remove = area.drop, log.remove
+
+    def note(call: Callable[..., int], *given: object, limit: int | None = None) -> int:
+        dropped.append(limit)
+        return call(*given, limit=limit)
+
+    monkeypatch.setattr(area, "drop", partial(note, drop))
+    monkeypatch.setattr(log, "remove", partial(note, remove))
     clock = Ticking()
     with open_lake(tmp_path, clock=clock) as lake:
         repository = make_repository(lake, tmp_path, range_entries=1024)
-        stage(repository, "main", {b"%05d" % number: b"x" for number in range(BATCH)})
+        stage(repository, "main", {b"%05d" % number: b"x" for number in range(1_000)})
         commit(repository, "main", message="large", committer="me")
+        dropped.clear()
         let_pass(repository, clock, LATER)
-        deleted = [housekeeping.tidy(repository) for _ in range(4)]
-        assert max(deleted) == BATCH
-        assert deleted[-1] == 0
+        for number in range(25):
+            before = records(repository)
+            tag.create(repository, f"v{number}", "main")
+            assert before - records(repository) <= 100
+        assert all(limit is not None and 0 < limit <= 40 for limit in dropped)
         with lake.kv.read() as txn:
             assert next(txn.scan(Table.IMAGES), None) is None
             assert next(txn.scan(Table.STAGING), None) is None
-        assert kinds(repository) == []
+        assert set(kinds(repository)) == {"tag create"}
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["with commits", "without"])
+def test_the_store_stops_growing_after_a_month(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, commits: bool
+) -> None:
+    """A hundred days, each with more than a call deletes if nothing was written."""
+    monkeypatch.setattr(housekeeping, "BATCH", 20)
+    monkeypatch.setattr(housekeeping, "LEAST", 20)
+    clock, seen = Ticking(), []
+    with open_lake(tmp_path, clock=clock) as lake:
+        repository = make_repository(lake, tmp_path, range_entries=1_024)
+        for day in range(100):
+            clock.present = START + timedelta(days=day)
+            first = 50 * day if commits else 0
+            entries = {b"%05d" % (first + number): entry_of(b"%d" % day) for number in range(50)}
+            stage_entries(repository, "main", entries)
+            if commits:
+                commit(repository, "main", message=f"day {day}", committer="me")
+            seen.append((records(repository), lake.kv.usage()[0]))
+    (least, space), (most, last_space) = seen[40], seen[-1]
+    assert least > 50 * 30  # what is not expired can be undone
+    assert most <= 1.05 * least
+    assert last_space <= 1.2 * space
 
 
 class TestWrongClocks:

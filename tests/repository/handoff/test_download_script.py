@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -36,6 +38,7 @@ from tests.support.partners import (
     shell_tools,
     wait_for_end,
 )
+from tests.support.script_canaries import VARIABLES, canaries, write_canaries
 from tests.support.tools import require_tool
 
 if TYPE_CHECKING:
@@ -378,6 +381,126 @@ def test_a_symbolic_link_never_replaces_an_unfinished_file(
     done = machine.run(script_for(links_to(server), tmp_path))
     assert done.returncode == 2
     assert done.stderr == ".lakecli-parts is a symbolic link\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_links_in_the_directory_of_unfinished_files_are_not_followed(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"new": b"data", b"empty": b"", b"longer": b"data", b"second": b"data"}
+    machine = partner(kind)
+    script = script_for(links_to(server), tmp_path)
+    ids = dict(re.findall(r"^o ([0-9a-f]+) .* '(\w+)' ", script.read_text(), re.MULTILINE))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    parts = machine.directory / ".lakecli-parts"
+    parts.mkdir(parents=True)
+    for part, name in ids.items():
+        if name != "new":
+            (outside / name).write_text("me")
+        if name == "second":
+            (parts / part).hardlink_to(outside / name)
+        else:
+            (parts / part).symlink_to(outside / name)
+    for name in ("w0.curl", "w0.codes", "w.empty"):
+        (outside / name).write_text("me")
+        (parts / name).symlink_to(outside / name)
+    (parts / "w1.codes").mkdir()
+    done = machine.run(script)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {path.read_text() for path in outside.iterdir()} == {"me"}
+    assert not (outside / "new").exists()
+    assert {name: data for name, data in machine.files().items() if b"/" not in name} == (
+        server.objects
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_loaded_from_the_directory_of_the_files(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    """Neither in the first run, nor in one that finds files there, whatever the environment is."""
+    server.objects = {b"struct.py": b"data", b"a": BIG}
+    machine = partner(kind)
+    mark = tmp_path / "mark"
+    files = canaries(mark)
+    write_canaries(machine.directory, mark)
+    server.objects |= {name: files[os.fsdecode(name)] for name in (b"typing.py", b"re/__init__.py")}
+    # Without `site`, which may have imported some of the modules already.
+    (machine.path / "python3").unlink()
+    (machine.path / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    (machine.path / "python3").chmod(0o755)
+    odd = ["", ".", "files", "files/bin", machine.directory, machine.directory / "bin"]
+    machine.environment |= VARIABLES
+    machine.environment["PATH"] = ":".join([*map(str, odd), str(machine.path), ""])
+    script = script_for(links_to(server), tmp_path)
+    for requested in (2, 0):  # the others are there already
+        server.requests.clear()
+        done = machine.run(script)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert not mark.exists(), mark.read_text()
+        assert len({key for key, _ in server.requests}) == requested
+    for name, data in server.objects.items():
+        assert (machine.directory / os.fsdecode(name)).read_bytes() == data
+
+
+def test_canaries_leave_their_mark(tmp_path: Path) -> None:
+    """So that the test above can fail."""
+    mark = tmp_path / "mark"
+    place = tmp_path / "place"
+    write_canaries(place, mark)
+    url = "http://127.0.0.1:9/"
+    for words, variables in (
+        ([sys.executable, "-S", "-c", "import typing"], {}),
+        ([require_tool("curl"), "-o", os.devnull, url], {"CURL_HOME": "."}),
+        ([require_tool("dash"), "-c", "wc -c </dev/null"], {"PATH": f".:{os.environ['PATH']}"}),
+    ):
+        subprocess.run(words, cwd=place, env=variables, stderr=subprocess.DEVNULL, check=False)
+        assert mark.exists(), words
+        mark.unlink()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_programs_see_few_variables_and_start_apart_from_the_files(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"a": BIG}
+    machine = partner(kind)
+    log = tmp_path / "log"
+    for tool in list(machine.path.iterdir()):
+        program = tool.readlink()
+        tool.unlink()
+        tool.write_text(
+            f'#!/bin/sh\n{require_tool("env")} | sed "s/=.*//; s/^/{tool.name} /" >>{log}\n'
+            f'echo "{tool.name} in $(pwd -P)" >>{log}\nexec {program} "$@"\n'
+        )
+        tool.chmod(0o755)
+    kept = {"https_proxy": "http://127.0.0.1:9", "no_proxy": "*", "SSL_CERT_DIR": "/x"}
+    machine.environment |= VARIABLES | kept | {"LD_LIBRARY_PATH": "/nowhere"}
+    machine.environment["PATH"] = f"{machine.path}:/usr/bin:/bin"
+    done = machine.run(script_for(links_to(server), tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split(" ", 1) for line in log.read_text().splitlines()]
+    seen = {name for _, name in lines if " " not in name}
+    # The last four are those of the shells that these programs are here.
+    allowed = {"PATH", "JOBS", "LC_ALL", *kept, "PWD", "OLDPWD", "SHLVL", "_"}
+    assert seen - allowed == set()
+    assert seen >= {"PATH", *kept}
+    places = {(tool, place) for tool, place in lines if place.startswith("in ")}
+    parts = f"in {machine.directory.resolve()}/.lakecli-parts"
+    assert {place for tool, place in places if tool == "python3"} == {"in /"}
+    assert {place for tool, place in places if tool == "curl"} == {parts}
+    assert f"in {machine.directory.resolve()}" not in {place for _, place in places}
+
+
+def test_certificates_are_not_taken_from_the_directory(
+    partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    machine = partner("dash")
+    machine.environment["SSL_CERT_FILE"] = "ca.pem"
+    done = machine.run(script_for(links_to(server), tmp_path))
+    assert done.returncode == 2
+    assert done.stderr == "the variables of certificates need absolute paths: ca.pem\n"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -87,6 +87,11 @@ def tampered(signed: PresignedUrl) -> set[str]:
     }
 
 
+def test_the_size_of_an_upload_cannot_be_limited(offline: AzureStore) -> None:
+    with pytest.raises(Unsupported, match="cannot limit the size"):
+        offline.presign("k", PUT._replace(max_size=10), now=NOW)
+
+
 class TestAzurePresign(PresignContract):
     table = SignatureTable(
         uri="az://account/container/prefix",

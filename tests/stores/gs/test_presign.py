@@ -85,7 +85,7 @@ class TestGsPresign(PresignContract):
         refusal=b"SignatureDoesNotMatch",
         expired=frozenset({400}),
         expired_refusal=b"ExpiredToken",
-        put_headers={},
+        put_headers={"x-goog-content-length-range": f"0,{5 << 30}"},
         put_status=200,
         type_is_signed=True,
         impossible=frozenset({"new\nline"}),
@@ -95,6 +95,17 @@ class TestGsPresign(PresignContract):
         },
         credentials_hint="GOOGLE_APPLICATION_CREDENTIALS",
     )
+
+
+def test_an_upload_has_a_limit_of_size(store: GsStore) -> None:
+    signed = store.presign("k", PresignRequest("PUT", MINUTE, max_size=10), now=clock())
+    headers = dict(signed.headers)
+    assert headers == {"x-goog-content-length-range": "0,10"}
+    assert fetch(signed.url, data=b"x" * 11, method="PUT", headers=headers)[0] == 400
+    for other in ({}, {"x-goog-content-length-range": "0,11"}):
+        assert fetch(signed.url, data=b"x" * 11, method="PUT", headers=other)[0] == 403
+    assert fetch(signed.url, data=b"x" * 10, method="PUT", headers=headers)[0] == 200
+    assert store.head("k").size == 10
 
 
 def test_an_unsigned_url_is_refused(store: GsStore) -> None:
@@ -121,6 +132,7 @@ def test_signatures_equal_those_of_the_sdk(
         api_access_endpoint="https://storage.googleapis.com",
         method=method,
         content_type=content_type or None if method == "PUT" else None,
+        headers=dict(ours.headers) if method == "PUT" else None,
         response_type=content_type or None if method == "GET" else None,
         response_disposition=content_disposition("ü;.csv") if method == "GET" else None,
         _request_timestamp="20300506T070809Z",

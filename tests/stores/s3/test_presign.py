@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from base64 import b64decode
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -14,6 +17,7 @@ from lakecli.stores.presigned_urls import PresignRequest, content_disposition
 from lakecli.stores.s3.store import S3Store
 from tests.stores.presign_contract import MINUTE, NOW, PresignContract, SignatureTable, clock
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, new_bucket
+from tests.support.tools import require_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +101,55 @@ class TestS3Presign(PresignContract):
         file.write_text(f"[partner]\n{key}\n")
         aws_environment.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
         self.check_that_signing_sends_no_request("X-Amz-Credential=key-of-a-profile%2F")
+
+
+def test_a_small_limit_of_size_makes_a_form(answering: S3Store, tmp_path: Path) -> None:
+    """The server takes forms, but does not look at their policies: see the next test."""
+    signed = answering.presign(
+        "in/ü ;@.csv", PresignRequest("PUT", MINUTE, max_size=9), now=clock()
+    )
+    file = tmp_path / "sent"
+    file.write_bytes(b"data")
+    words = [require_tool("curl"), "-sSf"]
+    for name, value in signed.fields.items():
+        words += ["--form-string", f"{name}={value}"]
+    words += ["-F", f"file=@{file}", signed.url]
+    subprocess.run(words, check=True, timeout=60)
+    assert answering.get("in/ü ;@.csv") == b"data"
+
+
+@pytest.mark.parametrize("token", ["", "a-token"])
+def test_the_policy_of_a_form_is_that_of_the_sdk(
+    offline: S3Store, aws_environment: pytest.MonkeyPatch, token: str
+) -> None:
+    from botocore.auth import S3SigV4PostAuth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    if token:
+        aws_environment.setenv("AWS_SESSION_TOKEN", token)
+    asked = PresignRequest("PUT", MINUTE, max_size=1_000)
+    signed = offline.presign("in/x", asked, now=NOW)
+    assert signed.url == "https://bucket.s3.eu-north-1.amazonaws.com/"
+    assert signed.expires_at == NOW.replace(microsecond=0) + MINUTE
+    policy = json.loads(b64decode(signed.fields["policy"]))
+    limit = ["content-length-range", 0, 1_000]
+    request = AWSRequest("POST", signed.url)
+    request.context["s3-presign-post-fields"] = theirs = {"key": "p/in/x"}
+    request.context["s3-presign-post-policy"] = {
+        "expiration": "2030-05-06T07:09:09Z",
+        "conditions": [{"bucket": "bucket"}, {"key": "p/in/x"}, limit],
+    }
+    auth = S3SigV4PostAuth(Credentials(ACCESS_KEY, SECRET_KEY, token or None), "s3", "eu-north-1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("botocore.auth.get_current_datetime", lambda: NOW)
+        auth.add_auth(request)
+    there = json.loads(b64decode(theirs["policy"]))
+    assert policy["expiration"] == there["expiration"]
+    assert sorted(map(str, policy["conditions"])) == sorted(map(str, there["conditions"]))
+    assert signed.fields.keys() == theirs.keys()
+    request.context["timestamp"] = signed.fields["x-amz-date"]
+    assert signed.fields["x-amz-signature"] == auth.signature(signed.fields["policy"], request)
 
 
 def test_a_request_signed_with_an_unknown_secret_is_refused(

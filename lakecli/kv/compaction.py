@@ -1,0 +1,120 @@
+"""Return the unused space of a local store to the disk: LMDB itself only uses it again.
+
+LMDB writes a copy without free pages, which takes the place of the file by a rename. So a crash
+leaves the old store whole, or the new one. Nobody may have the store open meanwhile: what they
+wrote to the old file would be lost. Two locks see to that, both of which everybody who has the
+store open holds shared:
+
+- The `Sentinel`. Who opens the store while it is rewritten waits there, and can be interrupted.
+- The first byte of LMDB's lock file. Every version of lakecli, and every other user of LMDB, takes
+  it before it opens the data file, and waits for it. So nobody can have the old file.
+
+The lock file refers to the old data file: its contents go before the rename, so that a process
+that waited for a rewrite which was killed cannot take it for valid. Opening the new store
+initialises it, still under the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from stat import S_IMODE
+
+import lmdb
+
+from lakecli.base.directories import StrPath, make_private
+from lakecli.errors import IntegrityError
+from lakecli.kv import lmdb_environment
+from lakecli.kv.lmdb_environment import DATA_FILE, DEFAULT_MAP_SIZE
+from lakecli.kv.sentinel import Sentinel
+from lakecli.kv.store_errors import from_lmdb, from_os, store_in_use
+
+
+@contextmanager
+def alone(directory: StrPath) -> Iterator[int]:
+    """Keep everybody else from opening a store; yield a descriptor of LMDB's lock file.
+
+    Raises:
+        Refused: it is open, in this process or in another one.
+        IntegrityError: it is damaged.
+    """
+    try:
+        make_private(directory)
+        with lmdb_environment.opening(directory) as is_open:
+            if is_open:  # closing the lock file would drop LMDB's own locks
+                raise store_in_use(directory)
+            sentinel = Sentinel(directory)
+            try:
+                if not sentinel.is_alone:
+                    raise store_in_use(directory)
+                lmdb_environment.check_file(directory, sentinel)
+                sentinel.begin_rewrite()
+                with _locked(directory) as lock_file:
+                    yield lock_file
+            finally:
+                sentinel.close()
+    except lmdb.Error as error:
+        raise from_lmdb(error, directory) from error
+    except OSError as error:
+        raise from_os(error, directory) from error
+
+
+@contextmanager
+def _locked(directory: StrPath) -> Iterator[int]:
+    """Hold the lock of LMDB's lock file, which those who have the store open hold shared."""
+    lmdb_environment.allocate_lock_file(directory)
+    descriptor = os.open(f"{directory}/lock.mdb", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+        except (BlockingIOError, PermissionError):
+            raise store_in_use(directory) from None
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def compact(directory: StrPath) -> tuple[int, int]:
+    """Rewrite a store without its unused space; return the bytes of its file before and after.
+
+    Raises:
+        Refused: it is open, in this process or in another one; nothing was changed.
+        Unreachable: there is no space for the copy, or the disk failed; nothing was changed.
+        IntegrityError: it is damaged; nothing was changed.
+        PermissionDenied: the copy cannot be written, or not with the same owner.
+    """
+    with alone(directory) as lock_file:
+        data = Path(directory, DATA_FILE).resolve()
+        before = data.stat()
+        copy = Path(lmdb_environment.rewritten(directory))
+        try:
+            _copy(directory, copy, before)
+            os.pwrite(lock_file, bytes(os.fstat(lock_file).st_size), 0)
+            copy.rename(data)
+        finally:
+            copy.unlink(missing_ok=True)
+        lmdb_environment.sync_names(data.parent)
+        lmdb_environment.open_map(directory, DEFAULT_MAP_SIZE, durable=True).close()
+        return before.st_size, data.stat().st_size
+
+
+def _copy(directory: StrPath, copy: Path, like: os.stat_result) -> None:
+    """Write a copy of the store's file, durably, with the owner and the mode of another file."""
+    copy.unlink(missing_ok=True)
+    descriptor = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(descriptor).st_uid != like.st_uid:  # root, in somebody's home
+            os.fchown(descriptor, like.st_uid, like.st_gid)
+        os.fchmod(descriptor, S_IMODE(like.st_mode))
+        with lmdb.open(os.fspath(directory), readonly=True, lock=False) as source:
+            source.copyfd(descriptor, compact=True)
+            entries = source.stat()["entries"]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    with lmdb.open(os.fspath(copy), subdir=False, readonly=True, lock=False) as written:
+        if written.stat()["entries"] != entries:
+            raise IntegrityError(f"the copy of the local store is not whole: {directory}")

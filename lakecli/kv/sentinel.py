@@ -1,0 +1,126 @@
+"""The sentinel: a file beside the store that tells who uses it, and whether it was closed.
+
+::
+
+    in-use   new or kept ‖ space ‖ open, closed or rewriting ‖ spaces
+
+Every process that has the store open holds a shared lock on this file. If the file says "open" and
+nobody holds the lock, the last user ended without closing the store: LMDB has lost nothing, but the
+file may be shorter than it says. "kept" says that a store exists, so that a store whose file was
+emptied does not count as new. "rewriting" says that `lakecli.kv.compaction` holds the lock alone.
+The file is an aid only: if it cannot be written, nothing fails.
+"""
+
+import fcntl
+import os
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import Final
+
+from lakecli.base.directories import StrPath
+
+SENTINEL: Final = "in-use"
+
+_PATIENCE: Final = 2.0
+_POLL: Final = 0.01
+_SENTINEL_SIZE: Final = 64
+_REWRITING: Final = b"rewriting"
+
+
+class Sentinel:
+    """The sentinel of one environment of this process.
+
+    Args:
+        directory: of the store.
+
+    Attributes:
+        is_kept: whether a store was created here before.
+        was_left_open: whether the last user did not close the store.
+        was_rewriting: whether the last user was killed while it rewrote the store.
+        is_alone: whether no other process has the store open.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+
+    _is_held = False
+    """Whether another process had the lock at the last attempt."""
+    _descriptor = -1  # as `__del__` finds it if an interrupt comes before `__init__`
+
+    def __init__(self, directory: StrPath) -> None:
+        self._descriptor = os.open(
+            f"{directory}/{SENTINEL}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        try:
+            self.is_alone = self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not self.is_alone:
+                self._wait()
+            kept, state = self._read()
+            self.is_kept = kept == b"kept"
+            self.was_left_open = self.is_alone and state == b"open"
+            self.was_rewriting = self.is_alone and state == _REWRITING
+        except BaseException:
+            self._release()
+            raise
+
+    def begin(self) -> None:
+        """Let other processes open the store, after it was checked."""
+        self._write(b"open")
+        self._wait()
+
+    def begin_rewrite(self) -> None:
+        """Let other processes wait until the store is closed, however long that takes."""
+        self._write(_REWRITING)
+
+    def keep(self) -> None:
+        """Record that the store exists now."""
+        if not self.is_kept:
+            self.is_kept = True
+            self._write(b"open")
+
+    def close(self, *, cleanly: bool = True) -> None:
+        """Record that the store was closed, unless another process uses it.
+
+        Args:
+            cleanly: ``False`` leaves the record unchanged.
+        """
+        if cleanly and self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
+            self._write(b"closed")
+        self._release()
+
+    def __del__(self) -> None:
+        """Release the lock, in case an interrupt came before the caller could close this."""
+        self._release()
+
+    def _release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _wait(self) -> None:
+        """Wait while another process checks the store, for a limited time, or rewrites it."""
+        deadline = monotonic() + _PATIENCE
+        while not self._lock(fcntl.LOCK_SH | fcntl.LOCK_NB):
+            if monotonic() > deadline and not (self._is_held and self._read()[1] == _REWRITING):
+                return
+            sleep(_POLL)
+
+    def _lock(self, how: int) -> bool:
+        """Change the lock; return whether this process has it now."""
+        try:
+            fcntl.flock(self._descriptor, how)
+        except OSError as error:
+            self._is_held = isinstance(error, BlockingIOError)  # or there are no such locks
+            return False
+        return True
+
+    def _read(self) -> tuple[bytes, bytes]:
+        """Return what the file says: whether a store exists, and its state."""
+        kept, _, rest = os.pread(self._descriptor, _SENTINEL_SIZE, 0).partition(b" ")
+        return kept, rest.strip()
+
+    def _write(self, state: bytes) -> None:
+        kept = b"kept" if self.is_kept else b"new"
+        record = b"%s %s" % (kept, state)
+        with suppress(OSError):
+            os.pwrite(self._descriptor, record.ljust(_SENTINEL_SIZE - 1) + b"\n", 0)
