@@ -55,9 +55,13 @@ def test_everyday_commands_take_no_uri(
     assert files(root)["a"] == "mine"
 
 
-def test_status_shows_what_the_branch_has_changed(cli: Cli, demo: Demo, root: Path) -> None:
+def test_status_shows_what_the_branch_has_changed(
+    cli: Cli, demo: Demo, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(root, {"d/b": "mine"})
-    demo.commit("second", {"data/a": "2"})
+    with monkeypatch.context() as elsewhere:  # in the directory, commit would update its files
+        elsewhere.chdir(cli.directory)
+        demo.commit("second", {"data/a": "2"})
     shown = cli.ok("status", "--json").json["changes"]
     assert [(each["path"], each["here"], each["there"]) for each in shown] == [
         ("a", None, "changed"),

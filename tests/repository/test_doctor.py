@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -291,7 +290,7 @@ def looked_at(repository: Repository, store: FaultyStore) -> dict[str, Check]:
         "demo", lambda: known, lake.home, runtime, free_space=plenty
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probe, "Probe", partial(probe.Probe, fetch=store.fetch))
+        patch.setattr(probe, "fetch", lambda url, access: store.fetch(url))
         return {check.name: check for check in examination.checks}
 
 

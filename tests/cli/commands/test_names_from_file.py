@@ -234,7 +234,7 @@ def test_a_line_without_end_is_refused() -> None:
             list(iter_questions(zeros, null=False))
 
 
-def test_a_full_disk_is_reported_in_one_line(filled: Cli) -> None:
+def test_a_full_disk_is_reported_once(filled: Cli) -> None:
     """Also where the answer is still in a buffer when the error is reported."""
     for line in (["version"], ["fs", "ls", "-r", ROOT], ["fs", "stat", ROOT + "a"]):
         with Path("/dev/full").open("wb") as full:
@@ -245,7 +245,9 @@ def test_a_full_disk_is_reported_in_one_line(filled: Cli) -> None:
                 env={**os.environ, "PYTHONUNBUFFERED": ""},
                 check=False,
             )
-        assert done.stderr == b"error: no space left on device\n", filled
+        said, hint = done.stderr.decode().splitlines()
+        assert said == "error: no space left on device", filled
+        assert hint == "hint: free some space, and repeat the command"
         assert done.returncode == ExitCode.UNREACHABLE
 
 

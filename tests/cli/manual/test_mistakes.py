@@ -128,7 +128,7 @@ MISTAKES = (
     Mistake(
         "merge lakefs://demo/dev lakefs://demo/main -m",
         "option '-m' requires an argument",
-        "lakecli merge SOURCE BRANCH [OPTIONS]\n  lakecli merge --help",
+        "lakecli merge SOURCE [BRANCH] [OPTIONS]\n  lakecli merge --help",
     ),
     Mistake(
         "branch create lakefs://demo/dev --source",

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.errors import NotFound, Refused, UsageError
+from lakecli.base.identity import h
+from lakecli.errors import IntegrityError, NotFound, Refused, UsageError
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.handoff.incoming import record_object
 from lakecli.repository.reading.contents import read_object
@@ -60,9 +61,13 @@ def test_locations_have_one_spelling(repository: Repository, location: str, addr
 def test_a_file_can_be_read_afterwards(repository: Repository, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "f").write_bytes(b"hello")
-    entry = record(repository, str(tmp_path / "elsewhere" / "f"))
+    digest = h(b"hello").hex()
+    entry = record(repository, str(tmp_path / "elsewhere" / "f"), checksum=digest)
     assert entry.physical_address == f"local://{tmp_path}/elsewhere/f"
     assert b"".join(read_object(repository, entry)) == b"hello"
+    opaque = record(repository, str(tmp_path / "elsewhere" / "f"))
+    with pytest.raises(IntegrityError, match="cannot be verified"):
+        b"".join(read_object(repository, opaque))
 
 
 def test_the_namespace_itself_is_refused(repository: Repository, tmp_path: Path) -> None:
