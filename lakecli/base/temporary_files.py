@@ -6,12 +6,14 @@ directory cannot put a link there that leads to another file.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, Final
 
 from lakecli.base.directories import StrPath
+from lakecli.errors import Unreachable
 
 _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -51,3 +53,23 @@ def replacing(path: StrPath, *, mode: int = 0o600, is_durable: bool = True) -> I
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+@contextmanager
+def temporary_space() -> Iterator[None]:
+    """Name the directory of temporary files where a file without a name in it fills the disk.
+
+    Raises:
+        Unreachable: there is no space left.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        from tempfile import gettempdir  # takes milliseconds to import
+
+        raise Unreachable(
+            f"no space left for temporary files in {gettempdir()}",
+            hint="set TMPDIR to a directory on a disk with free space",
+        ) from error

@@ -14,6 +14,7 @@ from fsspec.compression import compr
 from fsspec.spec import AbstractBufferedFile
 
 from lakecli.base.model import Entry
+from lakecli.base.temporary_files import temporary_space
 from lakecli.filesystem.lakes import repository
 from lakecli.filesystem.paths import LakePath, finding, transferring
 from lakecli.filesystem.reading import ReadingFileSystem
@@ -136,12 +137,13 @@ class WrittenFile(_Discardable):
         view = memoryview(data)
         if self._is_discarded:
             return view.nbytes
-        if self._file is None and self._size + view.nbytes > WHOLE:
-            # Lives as long as this file, so it is not closed here.
-            self._file = tempfile.NamedTemporaryFile(prefix="lakecli-")  # noqa: SIM115
-            self._file.write(self._memory.getbuffer())
-            self._memory = io.BytesIO()
-        (self._memory if self._file is None else self._file).write(view)
+        with temporary_space():
+            if self._file is None and self._size + view.nbytes > WHOLE:
+                # Lives as long as this file, so it is not closed here.
+                self._file = tempfile.NamedTemporaryFile(prefix="lakecli-")  # noqa: SIM115
+                self._file.write(self._memory.getbuffer())
+                self._memory = io.BytesIO()
+            (self._memory if self._file is None else self._file).write(view)
         self._size += view.nbytes
         return view.nbytes
 

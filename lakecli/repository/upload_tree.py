@@ -22,6 +22,7 @@ from threading import Lock
 from typing import Final, NamedTuple, Self
 
 from lakecli.base.model import MAX_PATH_SIZE
+from lakecli.base.temporary_files import temporary_space
 from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
@@ -497,7 +498,8 @@ class _WalkedFiles:
         self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `__exit__`
         for path, relative, problem in files_of(source, None, options):
             line = json.dumps([os.fsdecode(path), os.fsdecode(relative), problem])
-            self._file.write(line + "\n")
+            with temporary_space():
+                self._file.write(line + "\n")
 
     def __enter__(self) -> Self:
         """Return the files."""

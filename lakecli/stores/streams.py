@@ -12,6 +12,7 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
 
+from lakecli.base.temporary_files import temporary_space
 from lakecli.stores.capabilities import PART_SIZE, OpensRanges
 from lakecli.stores.contract import ObjectStore
 
@@ -87,8 +88,9 @@ def spooled(body: BinaryIO) -> BinaryIO:
     from tempfile import TemporaryFile
 
     file = TemporaryFile()  # noqa: SIM115 - the caller closes it
-    copyfileobj(body, file)
-    file.seek(0)
+    with temporary_space():
+        copyfileobj(body, file)
+        file.seek(0)
     return cast("BinaryIO", file)
 
 

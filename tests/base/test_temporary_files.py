@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import errno
 import os
 import re
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
 import lakecli
-from lakecli.base.temporary_files import create_temporary, replacing
+from lakecli.base.temporary_files import create_temporary, replacing, temporary_space
+from lakecli.errors import Unreachable
 
 SOURCES = sorted(Path(lakecli.__file__).parent.rglob("*.py"))
 
@@ -63,3 +66,15 @@ def test_no_other_module_names_a_temporary_file() -> None:
     allowed = {"temporary_files.py", "executors.py", "spark_runner.py", "store_errors.py"}
     found = {path.name for path in SOURCES if named.search(path.read_text())}
     assert found <= allowed
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_of_temporary_files_is_named(number: int) -> None:
+    with pytest.raises(Unreachable, match=re.escape(gettempdir())) as raised, temporary_space():
+        raise OSError(number, "full")
+    assert "TMPDIR" in str(raised.value.hint)
+
+
+def test_other_errors_of_temporary_files_stay() -> None:
+    with pytest.raises(OSError, match="of another kind"), temporary_space():
+        raise OSError(errno.EIO, "of another kind")

@@ -8,6 +8,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Final
 
 from lakecli.base.model import Entry
+from lakecli.base.temporary_files import temporary_space
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.names_from_file import NamesOptions, are_given, check_found, iter_found
 from lakecli.cli.context import Context
@@ -111,7 +112,9 @@ def _verified(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Yield pieces once the last of them, and the check behind it, has come."""
     with SpooledTemporaryFile(SMALL) as held:
         for piece in pieces:
-            held.write(piece)
-        held.seek(0)
+            with temporary_space():
+                held.write(piece)
+        with temporary_space():
+            held.seek(0)
         while piece := held.read(1 << 20):
             yield piece

@@ -28,6 +28,7 @@ from lakecli.base.identity import is_md5
 from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.temporary_files import temporary_space
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import file_digests
 from lakecli.kv.file_digests import FileKey
@@ -298,8 +299,9 @@ class Ingest:
         import tempfile
 
         with tempfile.TemporaryFile() as file:
-            file.writelines(pieces)
-            file.seek(0)
+            with temporary_space():
+                file.writelines(pieces)
+                file.seek(0)
             return self._whole_file(cast("BinaryIO", file), os.fstat(file.fileno()), expected)
 
     def known(self, pieces: Iterator[bytes], digest: str, size: int) -> Ingested:

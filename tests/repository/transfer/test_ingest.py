@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from datetime import UTC, datetime
@@ -150,6 +151,18 @@ def test_a_stream_of_any_size_is_stored(store: ObjectStore, size: int) -> None:
     bringing.flush()
     assert (ingested.digest, ingested.size, ingested.mtime) == (digest(data), size, 0)
     assert store.get(data_key(ingested.digest)) == data
+
+
+def test_a_stream_that_fills_the_disk_names_the_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def writelines(self, _: object) -> None:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", Full)
+    store = MemoryStore()
+    with pytest.raises(Unreachable, match="no space left for temporary files in /") as raised:
+        Ingest(store, GcGuard(store)).stream(io.BytesIO(bytes(LARGE)))
+    assert "TMPDIR" in str(raised.value.hint)
 
 
 @pytest.mark.parametrize("size", [10, LARGE])
