@@ -19,6 +19,10 @@ _INTERRUPTED_CODE = 130
 
 def main() -> None:
     """Run the command line of this process, and exit."""
+    if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode and sys.executable:
+        # Paths and arguments are UTF-8 wherever they are stored or shown. In another locale Python
+        # makes other text of them, and a running process cannot change that.
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
     # Objects of the start-up, modules included, stay. Searching them for garbage takes a tenth of
     # the start, and as much again once the command has allocated some hundred objects.
     gc.disable()

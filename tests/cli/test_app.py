@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -349,6 +350,16 @@ def test_a_full_disk_at_stdout_is_an_error(cli: Cli) -> None:
     assert done.returncode == ExitCode.UNREACHABLE
     hint = b"hint: free some space, and repeat the command\n"
     assert done.stderr == b"error: no space left on device\n" + hint
+
+
+@pytest.mark.parametrize("locale", ["C", "en_US.ISO-8859-1"])
+def test_the_locale_changes_no_path(cli: Cli, locale: str) -> None:
+    """Python decodes paths and arguments by the locale, unless it is in UTF-8 mode."""
+    environ = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    argv = [sys.executable, "-m", "lakecli", "fs", "cat", "lakefs://nö/é/日", "--json"]
+    done = subprocess.run(argv, env=environ, capture_output=True, check=False)
+    message = json.loads(done.stderr)["error"]["message"]
+    assert message == "illegal repository name 'nö' in 'lakefs://nö/é/日'"
 
 
 def test_closed_streams_are_tolerated(cli: Cli) -> None:
