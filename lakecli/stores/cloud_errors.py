@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 from lakecli.errors import (
     IntegrityError,
@@ -21,7 +22,8 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.stores.capabilities import UploadNotFound
-from lakecli.stores.contract import ConditionFailed, ObjectNotFound
+from lakecli.stores.contract import ConditionFailed, ObjectArchived, ObjectNotFound
+from lakecli.stores.obstacles import obstacle_of
 from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class Words(NamedTuple):
 
 MISSING: Final = Words(ObjectNotFound, "no such object: {what}")
 LOST: Final = Words(ConditionFailed, "another version is there, nothing was written: {what}")
+ARCHIVED: Final = Words(ObjectArchived, "archived ({tier}), restore it first: {what}", "{restore}")
 NO_UPLOAD: Final = Words(UploadNotFound, "no such upload in parts: {what}")
 BUSY: Final = Words(Unreachable, "{host} answered {code}: {what}", "{again}")
 BROKEN: Final = Words(Unreachable, "{host} broke the connection ({code}): {what}", "{again}")
@@ -115,17 +118,28 @@ def permission_hint(text: str) -> str:
     )
 
 
-def has_credentials(what: str) -> UsageError:
-    """Return the error of a server's URL with a user or a password, which it does not repeat.
+def split_server(url: str, what: str) -> SplitResult | None:
+    """Return the parts of the URL of a server, ``http[s]://HOST[:PORT]``; ``None`` if it is none.
 
     Args:
-        what: the setting that the URL comes from.
+        url: of the server; it may have a path.
+        what: the setting that it comes from.
+
+    Raises:
+        UsageError: it has a user or a password, which the error does not repeat.
     """
-    return UsageError(
-        f"a user name or a password in {what}",
-        hint="leave them out, http[s]://HOST[:PORT]; credentials have settings of their own, see "
-        "`lakecli help clouds`",
-    )
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:  # of an IPv6 address, or of a port
+        return None
+    if "@" in parts.netloc:
+        raise UsageError(
+            f"a user name or a password in {what}",
+            hint="leave them out, http[s]://HOST[:PORT]; credentials have settings of their own, "
+            "see `lakecli help clouds`",
+        )
+    return parts if is_usable else None
 
 
 def _slow_answer_of(error: Exception) -> SlowAnswerError | None:
@@ -149,6 +163,7 @@ class Translator(ABC):
         refused: words of any other refusal.
         by_class: words by the name of the SDK's class; the nearest base class counts.
         order_hint: what to use instead of a bucket that lists keys in another order.
+        bundle: the variable that names the file of trusted certificates.
     """
 
     again: ClassVar[str]
@@ -157,6 +172,7 @@ class Translator(ABC):
     refused: ClassVar[Words] = REFUSED
     by_class: ClassVar[Mapping[str, Words]]
     order_hint: ClassVar[str]
+    bundle: ClassVar[str] = "REQUESTS_CA_BUNDLE"
 
     def __init__(self, bucket: str, host: Callable[[], str], **names: str) -> None:
         self._bucket = bucket
@@ -198,6 +214,7 @@ class Translator(ABC):
             # It may be one that credentials come from.
             return self.error(SLOW, key, text=str(slow), server=slow.server or self._host())
         found = self._of_answer(error, key, may_be_absent=may_be_absent)
+        found = found or obstacle_of(error, self._host, bundle=self.bundle)
         return found or self._of_sdk(error, key)
 
     def error(self, words: Words, key: str = "", **details: str) -> LakeError:

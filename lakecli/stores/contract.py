@@ -18,7 +18,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
 
-from lakecli.errors import IntegrityError, LostRace, NotFound, PermissionDenied, UsageError
+from lakecli.errors import (
+    IntegrityError,
+    LostRace,
+    NotFound,
+    PermissionDenied,
+    Refused,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
@@ -37,6 +44,10 @@ class BucketNotFound(NotFound):
 
 class ConditionFailed(LostRace):
     """The condition of a write did not hold; nothing was written."""
+
+
+class ObjectArchived(Refused):
+    """The object is in an archive tier: the store has to restore it before anybody reads it."""
 
 
 class TooLarge(IntegrityError):
@@ -93,7 +104,8 @@ class ObjectInfo(NamedTuple):
     ``modified_at`` is by the store's clock. Only `ObjectStore.head` fills ``content_type`` and
     ``metadata``, and only where the store keeps them: a directory does not. Stores may return the
     keys of metadata in lower case. ``md5`` is the MD5 of the bytes in hex digits, if the store
-    reports it beside an ETag that is none.
+    reports it beside an ETag that is none. ``archive`` is the archive tier of an object that cannot
+    be read before it is restored; a listing of S3 has it of restored ones, too.
     """
 
     key: str
@@ -104,6 +116,7 @@ class ObjectInfo(NamedTuple):
     content_type: str = ""
     metadata: Mapping[str, str] = NO_METADATA
     md5: str = ""
+    archive: str = ""
 
 
 _TAG: Final = r'(?:W/)?"?(.*?)(?:(?:--?|;)(?:gzip|br|deflate|zstd))?"?'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -25,8 +26,16 @@ from lakecli.base.identity import is_md5
 from lakecli.base.retry import COPIES, REQUESTS, Retries
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.stores.answer_limits import AnswerLimits, slow_answer_of
-from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, AzureLogin, end_of
+from lakecli.stores.azure.credentials import (
+    HOW_TO_LOG_IN,
+    KEY,
+    SAS_TOKEN,
+    AzureLogin,
+    end_of,
+    unusable_settings,
+)
 from lakecli.stores.bounded_requests import bound_answers, session_for_login
+from lakecli.stores.cloud_errors import one_line
 from lakecli.stores.contract import (
     Absent,
     Attributes,
@@ -36,6 +45,7 @@ from lakecli.stores.contract import (
     check_matching,
     tag_to_send,
 )
+from lakecli.stores.obstacles import obstacle_of
 from lakecli.stores.presigned_urls import LONGEST
 from lakecli.stores.responses import (
     RangeIgnoredError,
@@ -110,9 +120,12 @@ class AzureClient:
         server_date: ServerDate,
         limits: AnswerLimits,
     ) -> None:
-        self._service = _new_service(
-            login, attempts=attempts, server_date=server_date, limits=limits
-        )
+        try:
+            self._service = _new_service(
+                login, attempts=attempts, server_date=server_date, limits=limits
+            )
+        except ValueError as error:
+            raise unusable_settings(error) from error
         self._container = self._service.get_container_client(container)
         self._lock = RLock()
         self._delegated: UserDelegationKey | None = None
@@ -404,6 +417,10 @@ class _Retry(ExponentialRetry):
         return may_repeat
 
 
+_LOGIN_SERVICE = "the login service of Azure"
+_FAILED = re.compile(": Authentication failed: (.+)")
+
+
 class _Login:
     """The caller's identity. The SDK would retry a missing login; this reports it at once."""
 
@@ -415,18 +432,24 @@ class _Login:
 
         Raises:
             PermissionDenied: there is no login, or it is not accepted.
+            UsageError: a variable of the login cannot be used.
             Unreachable: the login service does not answer.
         """
         try:
             return self._credential.get_token(*scopes, **options)
         except ClientAuthenticationError as error:
-            raise PermissionDenied(
-                "no credentials for Azure, or they are not accepted", hint=HOW_TO_LOG_IN
+            said = _FAILED.search(str(error))  # a chain of credentials keeps no other cause
+            raise obstacle_of(error, lambda: _LOGIN_SERVICE) or PermissionDenied(
+                "no credentials for Azure, or they are not accepted"
+                + (f": {one_line(said[1])}" if said else ""),
+                hint=HOW_TO_LOG_IN,
             ) from error
         except AzureError as error:
-            raise Unreachable(
+            raise obstacle_of(error, lambda: _LOGIN_SERVICE) or Unreachable(
                 "cannot reach Azure to log in", hint="wait and repeat the command"
             ) from error
+        except ValueError as error:
+            raise unusable_settings(error) from error
 
 
 def _new_service(
@@ -485,6 +508,11 @@ def _credential_of(login: AzureLogin, limits: AnswerLimits) -> dict[str, str] | 
         return {"account_name": login.account, "account_key": login.key}
     if login.sas_token:
         return login.sas_token
+    if login.endpoint.startswith("http:"):
+        raise PermissionDenied(
+            f"no key for {login.host}: without TLS, your own login is sent nowhere",
+            hint=f"set {KEY} or {SAS_TOKEN}, or an endpoint with https://",
+        )
     from azure.identity import DefaultAzureCredential
 
     # Looking for an identity of this machine takes a second if it has none.

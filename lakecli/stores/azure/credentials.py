@@ -26,7 +26,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.stores.capabilities import Access, beginning_of
-from lakecli.stores.cloud_errors import has_credentials
+from lakecli.stores.cloud_errors import one_line, split_server
 from lakecli.stores.presigned_urls import (
     LONGEST,
     PresignedUrl,
@@ -146,9 +146,7 @@ def _of_connection_string(account: str, text: str) -> AzureLogin:
 
 
 def _check_endpoint(endpoint: str, name: str) -> None:
-    if "@" in urlsplit(endpoint).netloc:
-        raise has_credentials(name)
-    if not _URL.fullmatch(endpoint):
+    if split_server(endpoint, name) is None or not _URL.fullmatch(endpoint):
         raise UsageError(
             f"no URL of a server in {name}", hint=f"https://ACCOUNT.blob.{DOMAIN}, or unset it"
         )
@@ -302,3 +300,12 @@ def _headers_of(request: PresignRequest) -> dict[str, str]:
     if request.content_type:
         headers["Content-Type"] = request.content_type
     return headers
+
+
+def unusable_settings(error: ValueError) -> UsageError:
+    """Return the error of variables that the SDK refuses, with what it says of them."""
+    return UsageError(
+        f"the settings for Azure cannot be used: {one_line(str(error))}",
+        hint="check AZURE_TOKEN_CREDENTIALS and the other variables of the login; or "
+        f"{HOW_TO_LOG_IN}",
+    )

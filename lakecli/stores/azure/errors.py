@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
+from shlex import quote
 from typing import Any
 
 from lakecli.errors import (
@@ -15,6 +16,7 @@ from lakecli.errors import (
 )
 from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, KEY
 from lakecli.stores.cloud_errors import (
+    ARCHIVED,
     BROKEN,
     BUSY,
     BY_STATUS,
@@ -59,6 +61,8 @@ _BAD_NAME = Words(UsageError, "{host} cannot hold an object of this key ({code})
 _BY_CODE = {
     "AuthenticationFailed": _BAD_LOGIN,
     "BlobAlreadyExists": LOST,
+    "BlobArchived": ARCHIVED,
+    "BlobBeingRehydrated": ARCHIVED,
     "BlobNotFound": MISSING,
     "CannotVerifyCopySource": MISSING,
     "ConditionNotMet": LOST,
@@ -133,4 +137,13 @@ class AzureTranslator(Translator):
         text = one_line(str(error.message).partition("\n")[0])
         if words is REFUSED and "contentMD5" in text:  # the emulator has no code for it
             words = GARBLED
-        return self.error(words, key, code=code or str(status), text=text)
+        details = self._of_archive(code, key) if words is ARCHIVED else {}
+        return self.error(words, key, code=code or str(status), text=text, **details)
+
+    def _of_archive(self, code: str, key: str) -> dict[str, str]:
+        if code == "BlobBeingRehydrated":
+            return {"tier": "Archive, being restored", "restore": "wait, which may take hours"}
+        restore = (
+            "az storage blob set-tier --account-name {account} --container-name {container}"
+        ).format_map(self._names)
+        return {"tier": "Archive", "restore": f"{restore} --name {quote(key)} --tier Hot"}

@@ -67,6 +67,9 @@ if TYPE_CHECKING:
     from lakecli.stores.azure.client import AzureClient
 
 
+_ARCHIVE: Final = "Archive"
+"""The access tier of blobs that cannot be read."""
+
 TRIES: Final = 5
 """Attempts to read or renew an object that is replaced again and again."""
 
@@ -355,6 +358,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             content_type=content_type,
             metadata=metadata or {},
             md5=md5_of(blob),
+            archive=_ARCHIVE if blob.blob_tier == _ARCHIVE else "",
         )
 
 

@@ -26,7 +26,7 @@ from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, text
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
 from lakecli.stores.capabilities import Access
-from lakecli.stores.cloud_errors import has_credentials
+from lakecli.stores.cloud_errors import split_server
 from lakecli.stores.presigned_urls import (
     LONGEST,
     V4,
@@ -248,11 +248,9 @@ class GsLogin:
             UsageError: the variable is no URL, or has a user or a password.
         """
         url = os.environ.get(_EMULATOR, "")
-        if "@" in urlsplit(url).netloc:
-            raise has_credentials(_EMULATOR)
-        if url and not (url.startswith(("http://", "https://")) and urlsplit(url).netloc):
+        if url and split_server(url, _EMULATOR) is None:
             raise UsageError(
-                f"{_EMULATOR} is not the URL of a server: {url!r}",
+                f"{_EMULATOR} is not the URL of a server: {url.rpartition('@')[2]!r}",
                 hint="http://HOST:PORT, or unset it",
             )
         return url.rstrip("/")

@@ -17,7 +17,7 @@ from lakecli.base.retry import REQUESTS
 from lakecli.errors import IntegrityError
 from lakecli.stores.capabilities import Access, beginning_of
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, log_response, region_of
-from lakecli.stores.s3.errors import status_of
+from lakecli.stores.s3.errors import reading_settings, status_of
 from lakecli.stores.s3.settings import (
     AccessKeys,
     PlainAccess,
@@ -158,8 +158,9 @@ class S3Connection:
         """
         with self._lock:
             if self._attempts is None:
-                configured = self.session.get_config_variable("max_attempts")
-                self._attempts = int(configured or REQUESTS.attempts)
+                with reading_settings():
+                    configured = self.session.get_config_variable("max_attempts")
+                    self._attempts = int(configured or REQUESTS.attempts)
             attempts = self._attempts
             if max_attempts is not None:
                 attempts = min(attempts, max_attempts)
@@ -174,6 +175,7 @@ class S3Connection:
     def _new_client(self, attempts: int) -> Any:  # noqa: ANN401 - the SDK is not typed
         from lakecli.stores.s3.client import new_client
 
+        self.loaded_credentials()  # an error of theirs is not one of the client
         return new_client(
             self.session,
             self.config,
@@ -228,10 +230,23 @@ class S3Connection:
             expires_at=_expiry_of(credentials),
         )
 
+    def loaded_credentials(self) -> Any:  # noqa: ANN401 - the SDK is not typed
+        """Return the SDK's credentials, which have been parsed and are fresh; ``None`` of none.
+
+        Raises:
+            PermissionDenied: they, or their expiry, are malformed.
+            botocore.exceptions.BotoCoreError: they cannot be loaded.
+        """
+        with reading_settings():
+            credentials = self.session.get_credentials()
+            if credentials is not None:
+                credentials.get_frozen_credentials()
+        return credentials
+
     def _credentials(self) -> Any:  # noqa: ANN401 - the SDK is not typed
         from botocore.exceptions import NoCredentialsError
 
-        credentials = self.session.get_credentials()
+        credentials = self.loaded_credentials()
         if credentials is None:
             raise NoCredentialsError
         return credentials

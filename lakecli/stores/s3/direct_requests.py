@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from http import HTTPStatus
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import google_crc32c
@@ -116,7 +116,7 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
             lambda name: os.environ.get(_VARIABLES[name]),
         )
     else:
-        source = _settings_of_sdk(connection.session)
+        source = _settings_of_sdk(connection)
     if source is None:
         return None
     keys, setting = source
@@ -142,10 +142,10 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
     )
 
 
-def _settings_of_sdk(session: Any) -> _Source | None:  # noqa: ANN401 - the SDK is not typed
+def _settings_of_sdk(connection: S3Connection) -> _Source | None:
     """Read the SDK's session, unless a setting changes how requests are made."""
-    s3 = session.get_scoped_config().get("s3")
-    credentials = session.get_credentials()
+    session = connection.session
+    s3, credentials = session.get_scoped_config().get("s3"), connection.loaded_credentials()
     if (
         credentials is None
         or any(map(session.get_config_variable, _OTHER_ENDPOINTS))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from lakecli.errors import (
@@ -14,6 +17,7 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.stores.cloud_errors import (
+    ARCHIVED,
     BROKEN,
     BUSY,
     BY_STATUS,
@@ -79,9 +83,11 @@ _BY_CODE = {
     "ConditionalRequestConflict": BUSY,
     "InsufficientStorage": _FULL,
     "InvalidDigest": GARBLED,
+    "InvalidObjectState": ARCHIVED,
     "KeyTooLongError": Words(UsageError, "key too long for {host}: {what}"),
     "NoSuchBucket": _NO_BUCKET,
     "NotImplemented": _UNABLE,
+    "ObjectNotInActiveTierError": ARCHIVED,
     "OperationAborted": BUSY,
     "PermanentRedirect": _ELSEWHERE,
     "QuotaExceeded": _FULL,
@@ -106,6 +112,24 @@ _LOGGED_OUT = Words(PermissionDenied, "cannot get credentials for S3 ({code})", 
 _MISCONFIGURED = Words(
     PermissionDenied, "cannot use the AWS configuration: {text}", "check AWS_PROFILE, ~/.aws/config"
 )
+
+
+@contextmanager
+def reading_settings() -> Iterator[None]:
+    """Turn what the SDK raises of settings that it cannot parse into an error of lakecli.
+
+    Raises:
+        PermissionDenied: a variable, a file or a program has a value of another form.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise PermissionDenied(
+            f"cannot use the AWS configuration: {one_line(str(error))}",
+            hint="check AWS_CREDENTIAL_EXPIRATION, AWS_MAX_ATTEMPTS, the profile in ~/.aws/config "
+            "and the program that it runs",
+        ) from error
+
 
 # By the name of the SDK's class or of its nearest base, so that nothing is imported to ask.
 _BY_CLASS = {
@@ -151,6 +175,7 @@ class S3Translator(Translator):
     by_status = _BY_STATUS
     refused = _REFUSED
     order_hint = "use a general purpose bucket"
+    bundle = "AWS_CA_BUNDLE"
 
     def refused_delete(self, code: str, key: str, text: str) -> LakeError:
         """Return the error for one object that a batch delete could not delete."""
@@ -171,7 +196,19 @@ class S3Translator(Translator):
         elif words is MISSING and not key:
             words = _NO_BUCKET
         text = one_line(str(details.get("Message") or ""))
-        return self.error(words, key, text=text, **_explained(error.operation_name, code, text))
+        explained = _explained(error.operation_name, code, text)
+        if words is ARCHIVED:
+            explained |= self._of_archive(details, key)
+        return self.error(words, key, text=text, **explained)
+
+    def _of_archive(self, details: Mapping[str, object], key: str) -> dict[str, str]:
+        access = one_line(str(details.get("AccessTier") or ""))  # of intelligent tiering
+        days = "" if access else " --restore-request Days=7"
+        bucket = self._bucket.removeprefix("s3://")
+        return {
+            "tier": access or one_line(str(details.get("StorageClass") or "archive storage class")),
+            "restore": f"aws s3api restore-object --bucket {bucket} --key {quote(key)}{days}",
+        }
 
     def _of_sdk(self, error: Exception, key: str) -> LakeError | None:
         cause = getattr(error, "kwargs", {}).get("error")

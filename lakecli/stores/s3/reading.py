@@ -55,7 +55,10 @@ _META: Final = "x-amz-meta-"
 _SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
-_OF_OBJECTS: Final = frozenset({"Key", "Size", "LastModified", "ETag"})
+_OF_OBJECTS: Final = frozenset({"Key", "Size", "LastModified", "ETag", "StorageClass"})
+_ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE", "ARCHIVE_ACCESS", "DEEP_ARCHIVE_ACCESS"})
+"""Storage classes, and tiers of intelligent tiering, in which an object cannot be read."""
+
 _OF_PAGES: Final = frozenset({"IsTruncated", "NextContinuationToken", "EncodingType"})
 
 PAGE_SIZE: Final = 1_000
@@ -350,7 +353,15 @@ def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
         etag=version_of(item),
         content_type=item.get("ContentType", ""),
         metadata=item.get("Metadata", {}),
+        archive=_archive_of(item),
     )
+
+
+def _archive_of(item: Mapping[str, Any]) -> str:
+    """Return the archive tier of an object, unless it is restored at present."""
+    tier = str(item.get("ArchiveStatus") or item.get("StorageClass") or "")
+    is_restored = 'ongoing-request="false"' in item.get("Restore", "")
+    return tier if tier in _ARCHIVES and not is_restored else ""
 
 
 def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
@@ -363,6 +374,9 @@ def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
         "LastModified": modified_at,
         "ETag": headers.get("etag", ""),
         "ContentType": headers.get("content-type", ""),
+        "StorageClass": headers.get("x-amz-storage-class", ""),
+        "ArchiveStatus": headers.get("x-amz-archive-status", ""),
+        "Restore": headers.get("x-amz-restore", ""),
         "Metadata": {
             name.lower().removeprefix(_META): headers[name]
             for name in headers

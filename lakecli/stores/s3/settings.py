@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.errors import UsageError
-from lakecli.stores.cloud_errors import has_credentials
+from lakecli.stores.cloud_errors import split_server
 from lakecli.stores.presigned_urls import quoted_path
 from lakecli.stores.responses import UnusableAnswerError, region_of
 
@@ -288,10 +288,8 @@ def check_endpoint(endpoint: str) -> str:
     """
     if not endpoint:
         return ""
-    split = urlsplit(endpoint)
-    if "@" in split.netloc:
-        raise has_credentials("the S3 endpoint")
-    if split.scheme not in {"http", "https"} or not split.hostname or split.query:
+    split = split_server(endpoint, "the S3 endpoint")
+    if split is None or split.query:
         shown = endpoint.partition("?")[0].rpartition("@")[2]
         raise UsageError(
             f"the S3 endpoint is no URL of a server: {shown!r}",

@@ -138,6 +138,64 @@ def test_managed_identity_is_used_only_where_configured(
 
 
 @pytest.mark.parametrize(
+    ("variables", "error", "said"),
+    [
+        (
+            {"AZURE_STORAGE_SERVICE_ENDPOINT": "http://127.0.0.1:9/account"},
+            PermissionDenied,
+            "no key for 127.0.0.1:9",
+        ),
+        ({"AZURE_TOKEN_CREDENTIALS": "ManagedIdentity"}, UsageError, "AZURE_TOKEN_CREDENTIALS"),
+        (
+            dict.fromkeys(("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"), "a")
+            | {"AZURE_TENANT_ID": "no tenant"},
+            UsageError,
+            "tenant ID",
+        ),
+        (
+            dict.fromkeys(("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID"), "a")
+            | {"AZURE_AUTHORITY_HOST": "http://127.0.0.1:9"},
+            UsageError,
+            "authority",
+        ),
+    ],
+)
+def test_settings_that_the_sdk_refuses_are_no_unexpected_error(
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    error: type[LakeError],
+    said: str,
+) -> None:
+    monkeypatch.delenv("AZURE_TOKEN_CREDENTIALS", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(error, match=said) as raised:
+        AzureStore("account", "container").get("k")
+    assert "AZURE_" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize("endpoint", ["http://h:99999", "https://[::1/a"])
+def test_a_malformed_endpoint_is_reported(endpoint: str) -> None:
+    with pytest.raises(UsageError, match="no URL of a server in AZURE_STORAGE_SERVICE_ENDPOINT"):
+        find_login("account", {"AZURE_STORAGE_SERVICE_ENDPOINT": endpoint})
+
+
+def test_the_reason_of_a_failed_login_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    from azure.core.exceptions import ClientAuthenticationError
+
+    class Login:
+        def __init__(self, **_: bool) -> None:
+            pass
+
+        def get_token(self, *_: str, **__: object) -> None:
+            raise ClientAuthenticationError("Failed.\n\tX: Authentication failed: AADSTS1.\nSee")
+
+    monkeypatch.setattr("azure.identity.DefaultAzureCredential", Login)
+    with pytest.raises(PermissionDenied, match=r"not accepted: AADSTS1\Z"):
+        AzureStore("account", "container").get("k")
+
+
+@pytest.mark.parametrize(
     ("failure", "error", "said"),
     [
         ("ClientAuthenticationError", PermissionDenied, "no credentials for Azure"),

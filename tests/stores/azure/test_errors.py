@@ -24,6 +24,7 @@ from lakecli.stores.contract import (
     BucketNotFound,
     ConditionFailed,
     Match,
+    ObjectArchived,
     ObjectNotFound,
     Version,
 )
@@ -128,6 +129,8 @@ class TestAzureErrors(ErrorContract):
         no_bucket=azure_error(404, "ContainerNotFound"),
         failures=(
             Failure(azure_error(503, "ServerBusy"), Unreachable, "ServerBusy", "wait"),
+            Failure(azure_error(409, "BlobArchived"), ObjectArchived, "restore it", "set-tier"),
+            Failure(azure_error(409, "BlobBeingRehydrated"), ObjectArchived, "archived", "wait"),
             Failure(
                 azure_error(500, "OperationTimedOut"), Unreachable, "OperationTimedOut", "wait"
             ),
@@ -353,3 +356,11 @@ def test_renewing_never_copies(store: AzureStore, server: StubServer) -> None:
 
 
 # Connections
+
+
+def test_archived_blobs_are_known(server: StubServer, store: AzureStore) -> None:
+    archived = blob("a").replace("</Properties>", "<AccessTier>Archive</AccessTier></Properties>")
+    server.answers = [listing(archived, blob("b"))]
+    assert [info.archive for info in store.list()] == ["Archive", ""]
+    server.answers = [Answer(headers=FOUND | {"x-ms-access-tier": "Archive"})]
+    assert store.head("a").archive == "Archive"

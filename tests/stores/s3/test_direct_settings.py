@@ -197,7 +197,7 @@ def test_other_endpoints_are_left_to_the_sdk(
 
 @pytest.mark.parametrize(
     "endpoint",
-    ["http://ü.example", "http://h:99999", "http://.h", "http://h:1a"],
+    ["http://ü.example", "http://.h"],
 )
 def test_odd_endpoints_are_left_to_the_sdk(
     aws_environment: pytest.MonkeyPatch, endpoint: str

@@ -29,6 +29,7 @@ from lakecli.stores.contract import (
     Attributes,
     BucketNotFound,
     Match,
+    ObjectArchived,
     ObjectNotFound,
     Version,
 )
@@ -165,6 +166,12 @@ class TestS3Errors(ErrorContract):
                 s3_error(507, "InsufficientStorage"), Unreachable, "no space left", "free some"
             ),
             Failure(s3_error(403, "QuotaExceeded"), Unreachable, "no space left", "quota"),
+            Failure(
+                s3_error(403, "InvalidObjectState"), ObjectArchived, "restore it", "restore-object"
+            ),
+            Failure(
+                s3_error(403, "ObjectNotInActiveTierError"), ObjectArchived, "archived", "Days=7"
+            ),
             Failure(s3_error(400, "KeyTooLongError"), UsageError, "key too long", None),
             Failure(s3_error(400, "BadDigest"), IntegrityError, "other bytes", "repeat"),
             Failure(s3_error(400, "Strange", "odd."), Refused, "Strange, odd:", None),
@@ -639,3 +646,70 @@ def test_a_version_is_requested_if_a_put_does_not_return_it(
     server.answers = [Answer(), head]
     assert store.put("k", b"body", ANY) == "e"
     assert methods(server) == ["PUT", "HEAD"]
+
+
+@pytest.mark.parametrize(
+    ("state", "said", "hint"),
+    [
+        (
+            "<StorageClass>GLACIER</StorageClass>",
+            "archived (GLACIER), restore it first: 's3://bucket/a b'",
+            "aws s3api restore-object --bucket bucket --key 'a b' --restore-request Days=7",
+        ),
+        (
+            "<StorageClass>INTELLIGENT_TIERING</StorageClass><AccessTier>ARCHIVE_ACCESS</AccessTier>",
+            "archived (ARCHIVE_ACCESS), restore it first: 's3://bucket/a b'",
+            "aws s3api restore-object --bucket bucket --key 'a b'",
+        ),
+    ],
+)
+def test_an_archived_object_is_named_as_such(
+    server: StubServer, state: str, said: str, hint: str
+) -> None:
+    body = f"<Error><Code>InvalidObjectState</Code><Message>no</Message>{state}</Error>"
+    server.answers = [Answer(403, body.encode())]
+    with pytest.raises(ObjectArchived) as raised:
+        S3Store("bucket").get("a b")
+    assert (raised.value.message, raised.value.hint) == (said, hint)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AWS_CREDENTIAL_EXPIRATION", "garbage"),
+        ("AWS_CREDENTIAL_EXPIRATION", "2030-13-99T00:00:00Z"),
+        ("AWS_CREDENTIAL_EXPIRATION", "1"),
+        ("AWS_MAX_ATTEMPTS", "many"),
+    ],
+)
+def test_a_malformed_setting_is_no_unexpected_error(
+    server: StubServer, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    del server
+    monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
+    with pytest.raises(PermissionDenied, match="cannot use the AWS configuration") as raised:
+        S3Store("bucket").put("k", b"", ANY)
+    assert name in str(raised.value.hint)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "no JSON",
+        "[1]",
+        '{"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "s", "Expiration": 1}',
+    ],
+)
+def test_a_program_that_prints_no_credentials_is_named(
+    server: StubServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, printed: str
+) -> None:
+    del server
+    (tmp_path / "config").write_text(f"[profile p]\ncredential_process = echo '{printed}'\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_PROFILE", "p")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    with pytest.raises(PermissionDenied, match="cannot use the AWS configuration") as raised:
+        S3Store("bucket").get("k")
+    assert "program" in str(raised.value.hint)

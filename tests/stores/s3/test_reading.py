@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakecli.stores.contract import ConditionFailed, ObjectInfo, Version
 from lakecli.stores.responses import UnusableAnswerError
-from lakecli.stores.s3.reading import Page, S3Reader, read_page
+from lakecli.stores.s3.reading import Page, S3Reader, described, read_page
 from lakecli.stores.s3.store import S3Store
 from tests.support.servers import Answer, StubServer, s3_error
 
@@ -228,3 +228,36 @@ def test_any_page_may_come_from_the_sdk(store: S3Store, server: StubServer, odd:
     ]
     assert [info.key for info in store.list()] == ["a", "b", "c"]
     assert [is_direct(request) for request in server.requests] == [True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("headers", "archive"),
+    [
+        ({}, ""),
+        ({"x-amz-storage-class": "GLACIER_IR"}, ""),
+        ({"x-amz-storage-class": "DEEP_ARCHIVE"}, "DEEP_ARCHIVE"),
+        ({"x-amz-storage-class": "GLACIER", "x-amz-restore": 'ongoing-request="true"'}, "GLACIER"),
+        ({"x-amz-storage-class": "GLACIER", "x-amz-restore": 'ongoing-request="false"'}, ""),
+        (
+            {
+                "x-amz-storage-class": "INTELLIGENT_TIERING",
+                "x-amz-archive-status": "ARCHIVE_ACCESS",
+            },
+            "ARCHIVE_ACCESS",
+        ),
+    ],
+)
+def test_archived_objects_are_known(headers: dict[str, str], archive: str) -> None:
+    usual = {"content-length": "1", "last-modified": "Tue, 01 Jan 2030 00:00:00 GMT", "etag": '"e"'}
+    info = described(usual | headers, "k")
+    assert info is not None
+    assert info.archive == archive
+
+
+@pytest.mark.parametrize("encoding", [ENCODED, ""])
+def test_a_listing_tells_archived_objects(
+    server: StubServer, store: S3Store, encoding: str
+) -> None:
+    body = page("a", "b", encoding=encoding).replace(b">STANDARD<", b">GLACIER<", 1)
+    server.answers = [Answer(body=body)]
+    assert [info.archive for info in store.list()] == ["GLACIER", ""]

@@ -255,8 +255,11 @@ def test_files_lie_in_the_home(monkeypatch: pytest.MonkeyPatch, home: Path) -> N
     assert (learned.config.region, learned.config.is_region_configured) == ("ap-south-1", True)
 
 
-def test_a_malformed_endpoint_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    environ = KEYS | {"AWS_ENDPOINT_URL": "ftp://h?secret"}
+@pytest.mark.parametrize(
+    "endpoint", ["ftp://h?secret", "http://h:99999?secret", "http://h:1a", "http://[::1"]
+)
+def test_a_malformed_endpoint_is_reported(endpoint: str) -> None:
+    environ = KEYS | {"AWS_ENDPOINT_URL": endpoint}
     with pytest.raises(UsageError, match="no URL of a server") as raised:
         find_plain_access(environ, region="")
     assert "secret" not in raised.value.message

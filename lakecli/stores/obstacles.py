@@ -1,0 +1,100 @@
+"""Why no request reaches a server: its certificate, or a proxy, by the causes of an SDK's error.
+
+Neither passes if the command is repeated. The classes are known by their names, so that nothing is
+imported to ask.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+from lakecli.errors import LakeError, Unreachable, UsageError
+
+_NO_BUNDLE = re.compile("TLS CA certificate bundle, invalid path|NO_CERTIFICATE_OR_CRL_FOUND")
+_BAD_PROXY = re.compile("check proxy URL|dependencies for SOCKS")
+_OF_PROXIES = frozenset({"ProxyError", "ProxyConnectionError"})
+_FOR_PROXIES = "correct or unset HTTPS_PROXY and HTTP_PROXY; NO_PROXY names hosts that need none"
+
+
+def obstacle_of(
+    error: BaseException, server: Callable[[], str], *, bundle: str = "REQUESTS_CA_BUNDLE"
+) -> LakeError | None:
+    """Return the error of a connection that a certificate or a proxy prevented, if one did.
+
+    Args:
+        error: of the SDK.
+        server: returns what cannot be reached, where the error does not name it.
+        bundle: the variable that names the file of trusted certificates.
+    """
+    chain = list(_causes(error))
+    if any(base.__name__ in _OF_PROXIES for each in chain for base in type(each).__mro__):
+        return Unreachable(
+            f"the proxy{_proxy_in(chain)} does not connect to {server()}: {_said(chain)}",
+            hint=_FOR_PROXIES,
+        )
+    if any(_BAD_PROXY.search(str(each)) for each in chain):
+        return UsageError("the proxy is no http://HOST[:PORT]", hint=_FOR_PROXIES)
+    if any(getattr(each, "reason", None) == "WRONG_VERSION_NUMBER" for each in chain):
+        return Unreachable(
+            f"{server()} does not speak TLS", hint="use http:// in its URL, or another port"
+        )
+    if any(_NO_BUNDLE.search(str(each)) for each in chain):
+        return UsageError(
+            "the file of trusted certificates cannot be read",
+            hint=f"correct or unset {bundle}",
+        )
+    untrusted = next(filter(None, (getattr(each, "verify_message", "") for each in chain)), "")
+    if not untrusted:
+        return None
+    return Unreachable(
+        f"the certificate of {_server_in(chain) or server()} is not trusted: {untrusted}",
+        hint=f"set {bundle} to the file with the certificates of your authorities, or correct the "
+        "endpoint, or the clock of this machine",
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and all that caused it, as Python and the libraries record them."""
+    seen: set[int] = set()
+    waiting: list[object] = [error]
+    while waiting:
+        found = waiting.pop(0)
+        if isinstance(found, BaseException) and id(found) not in seen:
+            seen.add(id(found))
+            yield found
+            waiting += [found.__cause__, found.__context__, *found.args]
+            waiting += [getattr(found, name, None) for name in ("reason", "inner_exception")]
+            waiting.append(getattr(found, "kwargs", {}).get("error"))
+
+
+def _said(chain: list[BaseException]) -> str:
+    """Return what the system says, which is the last of the causes; others hold URLs."""
+    systems = [
+        each
+        for each in chain
+        if isinstance(each, OSError) and type(each).__module__ in {"builtins", "socket", "ssl"}
+    ]
+    if not systems:
+        return "the connection failed"
+    return str(systems[-1].strerror or systems[-1]).partition(" (_ssl.c")[0]
+
+
+def _server_in(chain: list[BaseException]) -> str:
+    """Return the host of a connection by TLS, which may be that of a login service."""
+    for each in chain:
+        pool = getattr(each, "pool", None)
+        if pool is not None:
+            return f"{pool.host}:{pool.port}"
+    return ""
+
+
+def _proxy_in(chain: list[BaseException]) -> str:
+    """Return the host and the port of the proxy, without its user."""
+    for each in chain:
+        pool = getattr(each, "pool", None)
+        url = getattr(each, "kwargs", {}).get("proxy_url") or getattr(pool, "proxy", None)
+        if url:
+            return " " + urlsplit(str(url)).netloc.rpartition("@")[2]
+    return ""
