@@ -432,6 +432,7 @@ class _Checker:
         checks = ask_all(self._repository.addresses, recorded, reads=bool(self._reads_external))
         for (entry, name, commit_id), check in zip(waiting, checks, strict=True):
             self._counts.external_asked += check.asked
+            self._counts.external_archived += check.archived
             if check.problem is not None:
                 what, where = check.problem, entry.physical_address
                 yield from self.report(

@@ -48,6 +48,7 @@ class FsckCounts:
     bytes_hashed: int = 0
     external: int = 0
     external_asked: int = 0
+    external_archived: int = 0
     places: dict[str, int] = field(default_factory=dict)
     expired: int = 0
     """Trees of old commits that garbage collection has deleted by the retention rules."""

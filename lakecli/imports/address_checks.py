@@ -251,6 +251,7 @@ class Verifier:
 
     Attributes:
         count: number of objects that were asked for.
+        archived: number of these that are in an archive tier.
     """
 
     _choice: Choice
@@ -258,6 +259,7 @@ class Verifier:
     _failures: Failures
     _account: Account = NO_ACCOUNT
     count: int = 0
+    archived: int = 0
 
     def checked(self, rows: Rows) -> Rows:
         """Return the rows without objects that are missing or have another size."""
@@ -265,9 +267,10 @@ class Verifier:
         if not positions:
             return rows
         with ThreadPoolExecutor(min(AT_ONCE, len(positions))) as pool:
-            found = list(pool.map(lambda at: _problem(rows, at, self._account), positions))
+            found = list(pool.map(lambda at: _ask(rows, at, self._account), positions))
         self.count += len(positions)
-        bad = {at: why for at, why in zip(positions, found, strict=True) if why}
+        self.archived += sum(is_archived for _, is_archived in found)
+        bad = {at: why for at, (why, _) in zip(positions, found, strict=True) if why}
         if not bad:
             return rows
         for at, why in bad.items():
@@ -275,20 +278,20 @@ class Verifier:
         return rows.take([at for at in range(len(rows)) if at not in bad])
 
 
-def _problem(rows: Rows, at: int, account: Account) -> str:
-    """Return why an object cannot be imported, or ``""``."""
+def _ask(rows: Rows, at: int, account: Account) -> tuple[str, bool]:
+    """Return why an object cannot be imported, or ``""``, and whether it is archived."""
     address = rows.addresses[at].decode("utf-8", "surrogateescape")
     plain, version_id = split_pin(address)
     uri, key = split_address(plain)
     try:
-        size = at_version(store_of(uri, account=account), version_id).head(key).size
+        info = at_version(store_of(uri, account=account), version_id).head(key)
     except ObjectNotFound:
-        return f"the object is missing: {address}"
+        return f"the object is missing: {address}", False
     except LakeError as error:
-        return f"the object cannot be verified: {error.message}"
-    if size != rows.sizes[at]:
-        return f"the object has {size} bytes instead of {rows.sizes[at]}: {address}"
-    return ""
+        return f"the object cannot be verified: {error.message}", False
+    if info.size != rows.sizes[at]:
+        return f"the object has {info.size} bytes instead of {rows.sizes[at]}: {address}", False
+    return "", bool(info.archive)
 
 
 store_of = lru_cache(maxsize=16)(open_by_uri)

@@ -238,6 +238,7 @@ class ListingSource(NamedTuple):
                 [info.size for info in page],
                 [_checksum(info) for info in page],
                 [int(info.modified_at.timestamp()) for info in page],
+                archived=sum(bool(info.archive) for info in page),
             )
 
     def identity(self) -> list[Any]:

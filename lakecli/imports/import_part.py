@@ -157,6 +157,7 @@ def import_rows(
     last: bytes | None = None
     prefix = task.prefix
     for piece in rows:
+        merging.tally.archived += piece.archived
         if piece.keys:
             merging.list_before(prefix + piece.keys[0])
         chunk = check_paths(piece, prefix, failures) if piece.keys else piece
@@ -187,6 +188,7 @@ def import_rows(
         keys = [prefix + key for key in chunk.keys] if prefix else chunk.keys
         merging.add(keys, values)
     merging.finish()
+    merging.tally.archived += verifier.archived
     return ImportedPart(
         task.base,
         EMPTY if sink is None else sink.finish(),

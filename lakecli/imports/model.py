@@ -38,6 +38,7 @@ class Rows:
         checksums: checksums in UTF-8.
         seconds: times of modification in unix seconds.
         content_types: content types in UTF-8; ``None``: there are none.
+        archived: number of objects in an archive tier, in rows as a source yields them.
     """
 
     keys: list[bytes]
@@ -46,6 +47,7 @@ class Rows:
     checksums: list[bytes]
     seconds: list[int]
     content_types: list[bytes] | None = None
+    archived: int = 0
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -220,7 +222,11 @@ class NumberedPart(NamedTuple):
 
 @dataclass(slots=True)
 class ImportTally:
-    """Counts of the source's objects and bytes, and of the branch's paths that change."""
+    """Counts of the source's objects and bytes, and of the branch's paths that change.
+
+    Attributes:
+        archived: number of objects that were seen to be in an archive tier.
+    """
 
     objects: int = 0
     size: int = 0
@@ -228,6 +234,7 @@ class ImportTally:
     changed: int = 0
     removed: int = 0
     unchanged: int = 0
+    archived: int = 0
 
     def __iadd__(self, other: ImportTally) -> Self:
         """Add the counts of another part."""

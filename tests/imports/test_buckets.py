@@ -15,6 +15,8 @@ from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import NotFound
+from lakecli.fsck.check import fsck
+from lakecli.fsck.findings import FsckCounts
 from lakecli.imports import bucket as buckets
 from lakecli.imports.address_checks import Verify
 from lakecli.imports.bucket import BucketSource, KeyRange, divide
@@ -28,6 +30,7 @@ from lakecli.stores.capabilities import versions_of
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
 from lakecli.stores.registry import open_store
+from lakecli.stores.s3.store import S3Store
 from tests.imports.lists import inventory_manifest, inventory_row, write_csv
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import Interrupting, RecordedProgress
@@ -370,3 +373,24 @@ def read_all_paths(repository: Repository) -> set[bytes]:
     repository.forget_trees()
     with open_view(repository, "main") as view:
         return {path for path, _ in view.scan()}
+
+
+@pytest.mark.parametrize("manifest", [False, True])
+def test_archived_objects_are_counted(
+    repository: Repository, source: ObjectStore, bucket: str, tmp_path: Path, *, manifest: bool
+) -> None:
+    client = S3Store(bucket)._connection.client()
+    client.put_object(Bucket=bucket, Key="data/cold", Body=b"cold", StorageClass="GLACIER")
+    uri = source.uri
+    if manifest:
+        row = {"path": "cold", "physical_address": f"{uri}/cold", "size": 4}
+        row["checksum"] = source.head("cold").etag.strip('"')
+        uri = str(write_csv(tmp_path / "list.csv", [row]))
+    report = run(repository, uri)
+    assert report.tally.archived == 1
+    counts = FsckCounts()
+    assert not list(fsck(repository, counts=counts, external=True))
+    assert (counts.external_archived, counts.external_asked) == (1, report.tally.objects)
+    copied = run(repository, source.uri, copies=True)
+    assert [failure.path for failure in copied.failures] == [b"in/cold"]
+    assert "archived (GLACIER), restore it first" in copied.failures[0].why

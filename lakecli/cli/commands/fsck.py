@@ -54,6 +54,8 @@ class CheckedJson(TypedDict, total=False):
         bytes_hashed: bytes read with --data or --sample.
         external: number of entries outside the storage namespace.
         external_asked: number of them checked with --external.
+        external_archived: number of those that are archived, and cannot be read before they are
+            restored.
         expired: number of trees of old commits that garbage collection has deleted by its rules.
         unverified: number of objects of lakeFS whose bytes do not agree with the recorded checksum,
             which need not mean that they are damaged; with --data.
@@ -82,6 +84,7 @@ class CheckedJson(TypedDict, total=False):
     bytes_hashed: int
     external: int
     external_asked: int
+    external_archived: int
     expired: int
     unverified: int
     collected: int
@@ -292,6 +295,8 @@ def _lines(counts: FsckCounts, outside: Sequence[CountedPlace]) -> Iterator[str]
         asked, left = counts.external_asked, counts.external - counts.external_asked
         if asked:
             yield f"Checked outside the namespace: {asked} objects"
+        if counts.external_archived:
+            yield f"Archived, to be restored before they are read: {counts.external_archived}"
         if left:
             yield f"Not checked: {left} objects outside the namespace"
         yield from (f"  {line}" for line in place_lines(outside))

@@ -51,6 +51,8 @@ class ImportedJson(TypedDict):
         changed: number of paths with another object.
         removed: number of paths that the source lacks.
         unchanged: number of unchanged paths.
+        archived: number of objects that were seen to be in an archive tier, from which they have to
+            be restored before they are read.
         verified: number of objects of a manifest that were asked for where they are.
         left_out: names left out because Git, lakecli or the system itself uses them.
         failed: number of objects that failed; if any, nothing is committed.
@@ -64,6 +66,7 @@ class ImportedJson(TypedDict):
     changed: int
     removed: int
     unchanged: int
+    archived: int
     verified: int
     left_out: Sequence[bytes | str]
     failed: int
@@ -252,6 +255,11 @@ lakefs://demo/main/
         context.out.note(f"{human_size(tally.size)}: {counts}")
     if report.commit is not None:
         bring_along(context, repository, ref_of(target))
+    if report.tally.archived and not copy:
+        context.out.note(
+            f"{report.tally.archived:,} objects are archived: the store has to restore each before "
+            "it can be read"
+        )
     if report.verified:
         share = f"{report.verified:,} of {report.tally.objects + report.failed:,}"
         context.out.note(f"asked for {share} objects of the manifest where they are")

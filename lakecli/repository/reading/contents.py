@@ -195,10 +195,12 @@ class ExternalCheck(NamedTuple):
     Attributes:
         problem: the problem, or ``None``.
         asked: whether it was requested; not if its place is not allowed.
+        archived: whether it cannot be read before the store restores it.
     """
 
     problem: str | None
     asked: bool = True
+    archived: bool = False
 
 
 def ask_all(
@@ -221,7 +223,8 @@ def ask(addresses: AddressResolver, recorded: Recorded, *, reads: bool = False) 
     """Compare an object with its record."""
     try:
         store, key = addresses.locate(recorded.address)
-        return ExternalCheck(compare(store, key, recorded, reads=reads)[1])
+        info, problem = compare(store, key, recorded, reads=reads)
+        return ExternalCheck(problem, archived=bool(info.archive))
     except OutsideAddress:
         return ExternalCheck(None, asked=False)
     except NotFound:

@@ -235,6 +235,8 @@ def compare(
         has_etag = bool(tag) and not is_file
         if is_timely and not reads and (has_digest or not has_etag):
             return info, None
+        if info.archive and has_digest:
+            return info, None  # nobody can read it now
         is_same = has_digest and _digest(store, key, checksum, tag) == checksum
         # What has the form of an MD5 may be an ETag, but lakeFS records the MD5 of a file.
         is_proof = kind is Evidence.BLAKE3 or (kind is Evidence.MD5 and is_file)
