@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from lakecli.base.model import Account
+from lakecli.base.pipes import is_pipe
 from lakecli.engine.runner import Runner, account_of, open_by_uri
 from lakecli.errors import LakeError, NotFound, Unsupported, UsageError
 from lakecli.imports.address_checks import check_outside
@@ -55,6 +56,11 @@ def open_source(
         UsageError: the URI names nothing that can be imported.
         Refused: the source lies in the repository's own namespace, or contains it.
     """
+    if is_pipe(text):
+        raise UsageError(
+            f"{text} is a pipe, and an import reads its source more than once",
+            hint="write it to a file first",
+        )
     uri = str(parse(text if "://" in text else os.path.abspath(text)))
     found = _find_manifest(uri, account_of(repository), is_manifest=is_manifest)
     if found is not None:

@@ -13,6 +13,7 @@ from shlex import quote
 from typing import Final
 
 from lakecli.base.model import Entry
+from lakecli.base.pipes import is_pipe
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import Unsupported, UsageError
 from lakecli.repository.contract import Repository
@@ -108,9 +109,10 @@ def _find_target(repository: Repository, ref: str, path: bytes, target: Path) ->
     """
     with open_view(repository, ref) as view:
         entry = view.entry(path)
-    if target.is_symlink():
+    is_stream = is_pipe(target)
+    if target.is_symlink() and not is_stream:
         target = target.resolve()  # like cp: replace the file that the link names
-    if target.exists() and not target.is_file():
+    if is_stream or (target.exists() and not target.is_file()):
         raise UsageError(
             f"not a regular file: {target}",
             hint="write to it: lakecli fs cat "

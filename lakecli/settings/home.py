@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.base.directories import StrPath, make_private
 from lakecli.base.parsing import Unparsable, parse_toml, read_text
+from lakecli.base.pipes import is_pipe
 from lakecli.base.temporary_files import replacing
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.settings.keys import KEYS, find_key
@@ -255,6 +256,8 @@ def _flat(text: str) -> dict[str, object]:
 
 def _write(path: StrPath, text: str) -> None:
     """Replace the file atomically, readable by its owner only; follow a symbolic link."""
+    if is_pipe(path):
+        raise UsageError(f"{path} is no file that can be changed", hint="name a file")
     target = os.path.realpath(path)
     directory = os.path.dirname(target)
     try:

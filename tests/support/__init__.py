@@ -26,6 +26,7 @@
     collection                   states of garbage collection
     recorded_progress            a `Progress` that adds up what was reported
     partners, signing            a partner with curl; a namespace that signs URLs offline
+    sockets                      a file that is no data
     lakefs_files, lakefs_entries files that lakeFS wrote; entries as it writes them
     lakectl                      the commands and options of lakectl
     lakefs_server                a lakeFS server as its dumps show it

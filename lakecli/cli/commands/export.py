@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from lakecli.base.model import CommitId
+from lakecli.base.pipes import is_stdout
 from lakecli.base.uri import LakeUri, parse_ref, ref_of
 from lakecli.cli.commands.engine import SPARK_FROM, open_runner
 from lakecli.cli.commands.output_file import check_writable, replacing
@@ -268,6 +269,8 @@ def _write_manifest(context: Context, path: LakeUri, destination: str, *, hidden
         written = write_manifest(repository, ref, path.path or b"", file, progress=shown)
     if written.uncommitted:
         context.out.note(f"uncommitted changes of {ref} are not exported")
+    if is_stdout(target):
+        return
     context.out.emit(
         pick(ExportManifestJson, written, destination=destination),
         text=lambda: [

@@ -68,7 +68,7 @@ def fs_cat(
     entries = [stat(repository, ref, path) for ref, path in wanted]
     stdout = context.out.binary()
     for entry in entries:
-        for piece in _pieces(repository, entry, verify=verify):
+        for piece in pieces_of(repository, entry, verify=verify):
             stdout.write(piece)
         stdout.flush()
 
@@ -84,7 +84,7 @@ def _write_many(
             if entry is None:
                 stdout.write(b"missing - " + name + end)
             else:
-                pieces = _pieces(repository, entry, verify=verify)
+                pieces = pieces_of(repository, entry, verify=verify)
                 first = next(pieces, b"")  # nothing of an object that cannot be read
                 stdout.write(b"%s %d %s" % (entry.checksum.encode(), entry.size, name) + end)
                 stdout.write(first)
@@ -94,7 +94,7 @@ def _write_many(
             stdout.flush()
 
 
-def _pieces(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[bytes]:
+def pieces_of(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[bytes]:
     """Yield the bytes of an object, the first of them when a small one is verified.
 
     A large file outside the namespace is compared before, as its digest is known at its end only.

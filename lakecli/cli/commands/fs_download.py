@@ -8,7 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict
 
+from lakecli.base.model import Entry
+from lakecli.base.pipes import is_pipe, is_stdout, open_pipe
 from lakecli.base.uri import LakeUri, path_of, ref_of
+from lakecli.cli.commands.fs_cat import pieces_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.commands.transfers import (
     TransferPlanJson,
@@ -27,6 +30,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions, download_object, plan_object
 from lakecli.repository.download_tree import download_tree, plan_download
 from lakecli.repository.reading.addresses import full_address
+from lakecli.repository.stat import stat
 from lakecli.repository.transfer.ignore_patterns import IGNORE_FILE, Ignore, is_own
 from lakecli.stores.capabilities import PART_SIZE
 
@@ -103,7 +107,8 @@ def fs_download(
     interrupted download; with -r, files that are there already are not downloaded again.
 
     An object is written to DEST, or under its own name into DEST if that is a directory or ends in
-    a slash. A note tells which file it replaced; --no-clobber refuses to replace one.
+    a slash. A note tells which file it replaced; --no-clobber refuses to replace one. If DEST is
+    /dev/stdout or a pipe, the bytes are written as by `lakecli fs cat`.
     With -r the objects below PATH keep their names below the directory DEST; nothing is
     written outside DEST, not even through symbolic links. If some objects fail, the others are
     downloaded, the failures are listed, and the exit code is 3. Objects below PATH with a name that
@@ -161,6 +166,9 @@ def fs_download(
             progress=shown,
         )
         if not recursive:
+            if is_pipe(destination) and not chosen.dry_run:
+                _write_to_pipe(context, repository, path, destination)
+                return
             target = _target(path, destination)
             if chosen.dry_run:
                 _plan_one(context, repository, path, target)
@@ -205,6 +213,29 @@ def _target(uri: LakeUri, destination: str) -> Path:
     return target
 
 
+def _write_to_pipe(
+    context: Context, repository: Repository, uri: LakeUri, destination: str
+) -> None:
+    """Write an object to a pipe or an open descriptor, as `fs cat` does to standard output."""
+    path = path_of(uri)
+    entry = stat(repository, ref_of(uri), path)
+    with open_pipe(destination) as file:
+        for piece in pieces_of(repository, entry, verify=False):
+            file.write(piece)
+    if not is_stdout(destination):
+        _answer_one(context, repository, uri, entry, Path(destination))
+
+
+def _answer_one(
+    context: Context, repository: Repository, uri: LakeUri, entry: Entry, place: Path
+) -> None:
+    address = full_address(repository, entry)
+    context.out.emit(
+        {**entry_record(path_of(uri), entry, physical_address=address), "destination": place},
+        text=lambda: [f"download: {quote_path(str(uri))} to {quote_path(str(place))}"],
+    )
+
+
 def _plan_one(context: Context, repository: Repository, uri: LakeUri, target: Path) -> None:
     step = plan_object(repository, ref_of(uri), path_of(uri), target=target)
     context.out.note(f"the file is {quote_path(str(target.absolute()))}")
@@ -227,11 +258,8 @@ def _download_one(
             f"the file {target} exists", hint="without --no-clobber the download replaces it"
         )
     entry = download_object(repository, ref_of(uri), path, target=target, options=options)
-    address, place = full_address(repository, entry), target.absolute()
-    context.out.emit(
-        {**entry_record(path, entry, physical_address=address), "destination": place},
-        text=lambda: [f"download: {quote_path(str(uri))} to {quote_path(str(place))}"],
-    )
+    place = target.absolute()
+    _answer_one(context, repository, uri, entry, place)
     if replaced is not None:
         of = local_date(datetime.fromtimestamp(replaced.st_mtime, UTC))
         context.out.note(f"replaced the old file ({human_size(replaced.st_size)}, of {of})")

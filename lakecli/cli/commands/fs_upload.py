@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Sequence
-from typing import TypedDict
+from contextlib import nullcontext
+from typing import BinaryIO, TypedDict, cast
 
+from lakecli.base.pipes import is_pipe, open_input
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
-from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, read_names
+from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, bytes_of, read_names
 from lakecli.cli.commands.transfers import (
     TransferPlanJson,
     answer_transfer,
@@ -65,7 +66,10 @@ class UploadJson(TypedDict):
 def fs_upload(
     context: Context,
     source: str = argument(
-        "SRC", "A file, a directory (with -r), or - for standard input", default="", kind=Kind.FILE
+        "SRC",
+        "A file, a pipe, a directory (with -r), or - for standard input",
+        default="",
+        kind=Kind.FILE,
     ),
     more: list[str] = argument(
         "PATH",
@@ -153,7 +157,7 @@ def fs_upload(
     is_many = is_tree or len(sources) > 1
     if delete and not is_tree and os.path.exists(os.path.realpath(sources[0])):
         raise UsageError(f"--delete needs a directory as SRC: {sources[0]} is a file")
-    may_plan = is_many or recursive or sources[0] not in (STANDARD_INPUT, os.devnull)
+    may_plan = is_many or recursive or not (_is_stream(sources[0]) or sources[0] == os.devnull)
     matching = chosen.selection(recursive=is_many or recursive, may_plan=may_plan)
     is_whole = source_option is not None and not recursive
     repository = context.synced_repository(target)
@@ -240,15 +244,25 @@ def _arguments(
 
 def _check_sources(sources: list[str], *, recursive: bool, is_listed: bool) -> None:
     """Refuse sources that say nothing together."""
-    if STANDARD_INPUT in sources and (recursive or is_listed):
-        raise UsageError("standard input is not a directory", hint="leave out -r")
+    streams = [_named(source) for source in sources if _is_stream(source)]
+    if streams and (recursive or is_listed):
+        raise UsageError(f"{streams[0]} is not a directory", hint="leave out -r")
     if len(sources) > 1:
-        if STANDARD_INPUT in sources:
-            raise UsageError("standard input has no name", hint="upload it by itself")
+        if streams:
+            raise UsageError(f"{streams[0]} has no name", hint="upload it by itself")
         if recursive or is_listed:
             raise UsageError(
                 "-r and --files-from take one directory", hint="run one command for each"
             )
+
+
+def _is_stream(source: str) -> bool:
+    """Return whether a source is read once, from where it is: standard input, or a pipe."""
+    return source == STANDARD_INPUT or is_pipe(source)
+
+
+def _named(source: str) -> str:
+    return "standard input" if source == STANDARD_INPUT else source
 
 
 def _upload_one(
@@ -261,10 +275,11 @@ def _upload_one(
     is_whole: bool,
 ) -> None:
     branch = ref_of(target)
-    if source in (STANDARD_INPUT, os.devnull):
+    if source == os.devnull or _is_stream(source):
         path = path_of(target, hint=f"{source} has no name; give the whole PATH")
-        stream = context.stdin.buffer if source == STANDARD_INPUT else io.BytesIO()
-        entry = upload_stream(repository, branch, path, source=stream, options=options)
+        own = cast("BinaryIO", bytes_of(context))
+        with nullcontext(own) if source == STANDARD_INPUT else open_input(source) as stream:
+            entry = upload_stream(repository, branch, path, source=stream, options=options)
     else:
         path = _path_for(target, source, is_whole=is_whole)
         entry = upload_file(repository, branch, path, source=source, options=options)

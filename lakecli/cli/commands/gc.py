@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TypedDict
 
-from lakecli.base.parsing import read_text
+from lakecli.base.parsing import MAX_SIZE
+from lakecli.base.pipes import open_input
 from lakecli.cli.commands.engine import open_runner_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, flag, option
@@ -370,7 +371,8 @@ def gc_set_config(
         text = context.stdin.read()
     else:
         try:
-            text = read_text(filename, errors="surrogateescape")
+            with open_input(filename) as file:
+                text = file.read(MAX_SIZE + 1).decode("utf-8", "surrogateescape")
         except OSError as error:
             raise NotFound(f"cannot read {filename}: {(error.strerror or '').lower()}") from error
     rules = parse_rules(text)

@@ -12,6 +12,7 @@ from typing import Any, NotRequired, TypedDict
 
 from lakecli.base.layout import MAX_TABLE_SIZE
 from lakecli.base.model import CommitId, RepositoryRecord
+from lakecli.base.pipes import is_stdout
 from lakecli.cli.commands.moved_refs import RefUpdateJson
 from lakecli.cli.commands.output_file import check_writable, replacing
 from lakecli.cli.commands.refs_manifest import (
@@ -173,7 +174,7 @@ def refs_dump(
         lakecli refs-dump lakefs://demo --push-first --leave-out uncommitted
     """
     losses = _parse_losses(leave_out)
-    is_file = output not in ("", "-")
+    is_file = output not in ("", "-") and not is_stdout(output)
     if is_file:
         check_writable(Path(output))
     opened = context.repository(repository)

@@ -13,6 +13,7 @@ from io import BufferedIOBase
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeVar, cast
 
 from lakecli.base.model import MAX_PATH_SIZE, Entry
+from lakecli.base.pipes import open_input
 from lakecli.base.uri import LakeUri, as_directory
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, Option
@@ -103,7 +104,7 @@ def open_names(context: Context, source: str) -> Iterator[BufferedIOBase]:
         yield bytes_of(context)
         return
     try:
-        file = open(source, "rb")  # noqa: PTH123, SIM115 - any bytes in its name; closed below
+        file = open_input(source)
     except FileNotFoundError:
         raise NotFound(f"no file {source}") from None
     except OSError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from lakecli.base import temporary_files
+from lakecli.base.pipes import is_pipe, open_pipe
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.repository.transfer.destination import translated
 
@@ -24,6 +25,8 @@ def check_writable(path: Path) -> None:
         NotFound: its directory does not exist.
         PermissionDenied: the file or its directory is read-only.
     """
+    if is_pipe(path):
+        return
     if path.is_dir():
         raise UsageError(f"{path} is a directory", hint="give the name of a file in it")
     if not path.parent.is_dir():
@@ -36,7 +39,7 @@ def check_writable(path: Path) -> None:
 def replacing(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
     """Open a file under a temporary name, which is renamed at the end unless there is an error.
 
-    A device or a pipe is written directly.
+    A device or a pipe is written directly, from where it is.
 
     Args:
         path: of the file, which is replaced if it exists.
@@ -46,6 +49,12 @@ def replacing(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
         PermissionDenied: it cannot be written.
         Unreachable: the disk is full.
     """
+    if is_pipe(path):
+        with translated(os.fsencode(path)):
+            pipe = open_pipe(path)
+        with pipe:
+            yield pipe
+        return
     with translated(os.fsencode(path)):
         if _is_special(path):
             with path.open("wb") as file:
@@ -58,5 +67,5 @@ def replacing(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
 
 
 def _is_special(path: Path) -> bool:
-    """Return whether a path is that of a device, a pipe or a socket."""
+    """Return whether a path is that of a device or a socket."""
     return path.exists() and not path.is_file()

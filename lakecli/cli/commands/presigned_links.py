@@ -6,11 +6,13 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import datetime, timedelta
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import Final, TypedDict
 
 from lakecli.base.model import CommitId, Entry
+from lakecli.base.pipes import is_stdout, open_input
 from lakecli.base.uri import LakeUri, check_path, parse_repository, ref_of
 from lakecli.base.visibility import is_visible
 from lakecli.cli.commands.output_file import PRIVATE, check_writable, replacing
@@ -285,7 +287,8 @@ def _tell_files(
         yield f"Objects: {totals.count}"
         yield f"Size: {human_size(totals.size)}"
 
-    context.out.emit(pick(HandoffJson, totals, header, **files), text=lines)
+    if not any(file is not None and is_stdout(file) for file in files.values()):
+        context.out.emit(pick(HandoffJson, totals, header, **files), text=lines)
 
 
 def _tell_end(context: Context, handoff: ObjectLinks, wanted: timedelta) -> None:
@@ -310,7 +313,7 @@ def check_manifest(context: Context, file: Path) -> ExitCode:
     now = context.now()
     first_end: timedelta | None = None
     try:
-        opened = file.open(encoding="utf-8", errors="surrogateescape", newline="")
+        opened = TextIOWrapper(open_input(file), "utf-8", "surrogateescape", newline="")
     except FileNotFoundError:
         raise NotFound(f"no such file: {file}") from None
     with opened:

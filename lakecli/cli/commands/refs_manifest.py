@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakecli.base.parsing import read_bytes
+from lakecli.base.pipes import open_input
 from lakecli.cli.commands.moved_refs import UP_TO_DATE, RefUpdateJson, short
 from lakecli.cli.context import Context
 from lakecli.cli.out.records import pick
@@ -30,7 +30,8 @@ def read_manifest(context: Context, source: str) -> RefsManifest:
 def read_file(source: str, max_size: int) -> bytes:
     """Read a file, and no more than one byte beyond what it may have."""
     try:
-        return read_bytes(source, max_size)
+        with open_input(source) as file:
+            return file.read(max_size + 1)
     except FileNotFoundError:
         raise NotFound(f"no file {source}", hint="give the file, or - for standard input") from None
     except IsADirectoryError:

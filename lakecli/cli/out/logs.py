@@ -15,9 +15,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
+from io import TextIOWrapper
 from time import monotonic
 from typing import Final, TextIO
 
+from lakecli.base.pipes import is_pipe, open_pipe
 from lakecli.cli.line import Globals, without_secrets
 from lakecli.cli.out.output import Output
 from lakecli.committed.cache import Reads, reads_text
@@ -182,6 +184,8 @@ def _opened(place: str) -> TextIO:
     if not place:
         raise UsageError("--log-output names no file", hint="--log-output FILE, or - for stderr")
     try:
+        if is_pipe(place):
+            return TextIOWrapper(open_pipe(place), "utf-8", "backslashreplace", line_buffering=True)
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     except OSError as error:
         raise PermissionDenied(f"cannot write the log {place}: {error.strerror}") from error

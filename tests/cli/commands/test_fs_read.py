@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.cli.exit_codes import ExitCode
+from tests.support.sockets import make_socket
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,7 +208,7 @@ def test_download_lists_failures(cli: Cli, filled: Demo, golden: Golden) -> None
 
 def test_download_refuses(cli: Cli, filled: Demo, golden: Golden) -> None:
     (cli.directory / "file").write_text("kept")
-    os.mkfifo(cli.directory / "pipe")
+    make_socket(cli.directory / "pipe")
     golden(
         "fs_download_refuses",
         cli("fs", "download", f"{MAIN}/nope", cli.directory / "x"),

@@ -9,6 +9,7 @@ import pytest
 
 from lakecli.base.identity import h
 from lakecli.cli.exit_codes import ExitCode
+from tests.support.sockets import make_socket
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +74,7 @@ def test_upload_lists_failures(cli: Cli, source: Path, golden: Golden) -> None:
 
 def test_upload_refuses_bad_input(cli: Cli, source: Path, golden: Golden) -> None:
     file = source / "a.txt"
-    os.mkfifo(source / "pipe")
+    make_socket(source / "pipe")
     golden(
         "fs_upload_refuses",
         cli("fs", "upload", source / "nope", f"{MAIN}/x"),

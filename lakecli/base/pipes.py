@@ -1,0 +1,84 @@
+"""Paths of pipes: ``/dev/stdin``, ``<(…)`` and ``>(…)`` of a shell, named pipes.
+
+A path such as ``/dev/stdout`` or ``/dev/fd/63`` names an open descriptor, whatever it leads to: a
+file that the shell opened for appending is written at its end, and never replaced. So what a path
+is, is asked before its links are resolved.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from contextlib import suppress
+from errno import ENOENT
+from io import BufferedReader
+from typing import BinaryIO, Final
+
+from lakecli.base.directories import StrPath
+
+_DESCRIPTORS: Final = re.compile(r"/dev/fd|/proc/(\d+)(?:/task/\d+)?/fd")
+_MOST_LINKS: Final = 40
+
+
+def descriptor_of(path: StrPath) -> int | None:
+    """Return the descriptor of this process that a path names, even a closed one, or ``None``."""
+    path = os.fsdecode(path)
+    for _ in range(_MOST_LINKS):
+        above, name = os.path.split(path)
+        above = os.path.realpath(above)
+        found = _DESCRIPTORS.fullmatch(above)
+        if found and name.isdecimal():
+            return int(name) if found[1] in {None, str(os.getpid())} else None
+        path = os.path.join(above, name)
+        if not os.path.islink(path):
+            break
+        path = os.path.join(above, os.readlink(path))
+    return None
+
+
+def is_pipe(path: StrPath) -> bool:
+    """Return whether a path names an open descriptor or a pipe, which are read and written once."""
+    if descriptor_of(path) is not None:
+        return True
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def is_stdout(path: StrPath) -> bool:
+    """Return whether a path names what standard output is, too."""
+    descriptor = descriptor_of(path)
+    with suppress(OSError, OverflowError):  # one of them is closed
+        return descriptor is not None and os.path.sameopenfile(descriptor, 1)
+    return False
+
+
+def open_input(path: StrPath) -> BufferedReader:
+    """Open a file or a pipe that somebody named, from where it is; wait for who writes to a pipe.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    return open(_opened(path), "rb")
+
+
+def open_pipe(path: StrPath) -> BinaryIO:
+    """Open what `is_pipe` knows for writing, from where it is.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    return open(_opened(path), "wb")
+
+
+def _opened(path: StrPath) -> StrPath | int:
+    """Return a duplicate of the descriptor that a path names, or any other path."""
+    descriptor = descriptor_of(path)
+    if descriptor is None:
+        return path
+    try:
+        return os.dup(descriptor)
+    except (OSError, OverflowError):
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), path) from None
