@@ -1,20 +1,28 @@
 """Temporary files beside the files that they replace.
 
 Their names are random, and a file that exists is never opened: whoever can write into the
-directory cannot put a link there that leads to another file.
+directory cannot put a link there that leads to another file. A process locks its temporary files,
+so that the next one knows those that a killed process left.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import BinaryIO, Final
 
 from lakecli.base.directories import StrPath
 from lakecli.errors import Unreachable
 
+MOST_NAMES: Final = 100_000
+_LEFTOVER: Final = re.compile(r"\.lakecli-[0-9a-f]{16}\.tmp")
+_EXISTING: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -28,8 +36,48 @@ def create_temporary(
         mode: permissions, of which the umask takes some away.
         dir_fd: descriptor of an open directory.
     """
-    path = os.path.join(directory, f".lakecli-{os.urandom(8).hex()}.tmp")
-    return path, os.open(path, _NEW, mode, dir_fd=dir_fd)
+    while True:
+        path = os.path.join(directory, f".lakecli-{os.urandom(8).hex()}.tmp")
+        descriptor = os.open(path, _NEW, mode, dir_fd=dir_fd)
+        if _hold(descriptor):
+            return path, descriptor
+        os.close(descriptor)
+
+
+def _hold(descriptor: int) -> bool:
+    """Lock a new file; return whether it is still there, and nobody takes it for a leftover."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks, where nothing is taken for a leftover
+        return True
+    return os.fstat(descriptor).st_nlink > 0
+
+
+def remove_leftovers(directory: StrPath | int) -> None:
+    """Remove temporary files of `create_temporary` that no process has open.
+
+    Args:
+        directory: the directory, or an open descriptor of it. Of one with very many files, only
+            the first `MOST_NAMES` are looked at.
+    """
+    with suppress(OSError), os.scandir(directory) as listed:
+        for found in islice(listed, MOST_NAMES):
+            if _LEFTOVER.fullmatch(found.name):
+                at = directory if isinstance(directory, int) else None
+                _remove_unless_held(found.name if at is not None else found.path, at)
+
+
+def _remove_unless_held(path: str, dir_fd: int | None) -> None:
+    with suppress(OSError):
+        descriptor = os.open(path, _EXISTING, dir_fd=dir_fd)
+        try:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path, dir_fd=dir_fd)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
@@ -39,16 +87,19 @@ def replacing(path: StrPath, *, mode: int = 0o600, is_durable: bool = True) -> I
     Args:
         path: path of the file to replace; a symbolic link is itself replaced.
         mode: permissions, of which the umask takes some away.
-        is_durable: sync the contents before the file gets its name.
+        is_durable: sync the contents before the file gets its name, and remove what killed
+            processes left beside it.
     """
+    if is_durable:  # caches have many files, and directories of their own
+        remove_leftovers(os.path.dirname(path) or os.curdir)
     temporary, descriptor = create_temporary(os.path.dirname(path), mode=mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
+            file.flush()
             if is_durable:
-                file.flush()
                 os.fsync(file.fileno())
-        os.replace(temporary, path)
+            os.replace(temporary, path)  # while it is locked
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)

@@ -1,16 +1,27 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 from pathlib import Path
 from tempfile import gettempdir
+from threading import Thread
+from typing import TYPE_CHECKING
 
 import pytest
 
 import lakecli
-from lakecli.base.temporary_files import create_temporary, replacing, temporary_space
+from lakecli.base.temporary_files import (
+    create_temporary,
+    remove_leftovers,
+    replacing,
+    temporary_space,
+)
 from lakecli.errors import Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SOURCES = sorted(Path(lakecli.__file__).parent.rglob("*.py"))
 
@@ -48,6 +59,97 @@ def test_nothing_that_exists_is_opened(tmp_path: Path, monkeypatch: pytest.Monke
         create_temporary(tmp_path)
     assert victim.read_text() == "mine"
     assert temporary.exists()
+
+
+LEFT = ".lakecli-0123456789abcdef.tmp"
+
+
+@pytest.mark.parametrize("by_descriptor", [False, True])
+def test_what_nobody_holds_is_removed(tmp_path: Path, *, by_descriptor: bool) -> None:
+    held, descriptor = create_temporary(tmp_path)
+    os.close(create_temporary(tmp_path)[1])  # as a killed process does
+    kept = ["file", ".lakecli-0123.partial", ".lakecli-1-0.tmp", f"{LEFT}x"]
+    for name in kept:
+        (tmp_path / name).touch()
+    directory = os.open(tmp_path, os.O_RDONLY)
+    remove_leftovers(directory if by_descriptor else tmp_path)
+    os.close(directory)
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, Path(held).name}
+    os.close(descriptor)
+    remove_leftovers(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*kept}
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("file")])
+def test_what_is_no_file_is_not_removed(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    (tmp_path / "file").touch()
+    make(tmp_path / LEFT)
+    remove_leftovers(tmp_path)
+    assert os.path.lexists(tmp_path / LEFT)
+    assert (tmp_path / "file").exists()
+
+
+def test_a_missing_directory_has_no_leftovers(tmp_path: Path) -> None:
+    remove_leftovers(tmp_path / "missing")
+
+
+def test_the_next_process_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    os.close(create_temporary(tmp_path)[1])
+    with replacing(tmp_path / "file") as opened:
+        opened.write(b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_whoever_removes_leftovers_meets_whoever_writes(tmp_path: Path) -> None:
+    is_over: list[None] = []
+
+    def remove() -> None:
+        while not is_over:
+            remove_leftovers(tmp_path)
+
+    remover = Thread(target=remove)
+    remover.start()
+    try:
+        for number in range(300):
+            with replacing(tmp_path / "file", is_durable=False) as opened:
+                opened.write(b"%d" % number)
+            assert (tmp_path / "file").read_bytes() == b"%d" % number
+    finally:
+        is_over.append(None)
+        remover.join()
+
+
+def test_a_file_that_is_taken_for_a_leftover_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+    taken: list[Path] = []
+
+    def meet(descriptor: int, operation: int) -> None:
+        """Remove the first file between its making and its locking."""
+        if not taken:
+            taken.extend(tmp_path.iterdir())
+            taken[0].unlink()
+        lock(descriptor, operation)
+
+    monkeypatch.setattr("lakecli.base.temporary_files.fcntl.flock", meet)
+    path, descriptor = create_temporary(tmp_path)
+    os.close(descriptor)
+    assert [*tmp_path.iterdir()] == [Path(path)]
+    assert taken[0].name != Path(path).name
+
+
+def test_files_are_written_where_nothing_can_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr("lakecli.base.temporary_files.fcntl.flock", refuse)
+    with replacing(tmp_path / "file") as opened:
+        remove_leftovers(tmp_path)
+        opened.write(b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
 
 
 def test_names_are_random(tmp_path: Path) -> None:

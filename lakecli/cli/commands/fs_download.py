@@ -104,7 +104,8 @@ def fs_download(
     Each file is verified by its checksum, gets the modification time that was recorded at its
     upload, and replaces an existing file only when it is complete. An object outside the storage
     namespace is refused if it is not the one that was imported. The same command continues an
-    interrupted download; with -r, files that are there already are not downloaded again.
+    interrupted download; with -r, files that are there already are not downloaded again. Temporary
+    files of a killed download are removed by the next one to their directory.
 
     An object is written to DEST, or under its own name into DEST if that is a directory or ends in
     a slash. A note tells which file it replaced; --no-clobber refuses to replace one. If DEST is

@@ -23,7 +23,7 @@ from blake3 import blake3
 
 from lakecli.base.identity import is_md5
 from lakecli.base.os_errors import MACHINE_HINTS
-from lakecli.base.temporary_files import create_temporary
+from lakecli.base.temporary_files import create_temporary, remove_leftovers
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
 from lakecli.repository.reading.recorded import PIECE
@@ -91,6 +91,7 @@ class Destination:
         self._path = root or b"."
         self._root: int | None = None
         self._lock = Lock()
+        self._cleared: set[tuple[int, int]] = set()
         if os.path.lexists(self._path) and not os.path.isdir(self._path):
             raise UnsafeName(f"not a directory: {os.fsdecode(self._path)!r}")
 
@@ -302,7 +303,8 @@ class Destination:
                 if mtime is not None:
                     with suppress(OverflowError, OSError):  # a time this disk cannot keep
                         os.utime(descriptor, (mtime, mtime))
-            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+                # While it is locked, so that nobody takes it for a leftover.
+                os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=directory)
@@ -316,9 +318,21 @@ class Destination:
             for component in components:
                 above, current = current, _enter(current, component, make=make)
                 os.close(above)
+            if make:
+                self._remove_leftovers(current)
             yield current
         finally:
             os.close(current)
+
+    def _remove_leftovers(self, directory: int) -> None:
+        """Remove what a killed download left in a directory, once."""
+        status = os.fstat(directory)
+        place = status.st_dev, status.st_ino
+        with self._lock:
+            is_new = place not in self._cleared
+            self._cleared.add(place)
+        if is_new:
+            remove_leftovers(directory)
 
     def _open_root(self, *, make: bool) -> int:
         with self._lock:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.base.temporary_files import create_temporary
 from lakecli.errors import IntegrityError
 from lakecli.repository.transfer import destination as module
 from lakecli.repository.transfer.destination import Destination, NoRoom, UnsafeName, UnwritableFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -214,3 +215,19 @@ def test_a_disk_error_leaves_no_file(
     with pytest.raises(error, match="root/file"):
         write(root, b"file")
     assert tree(root) == {}
+
+
+def test_what_a_killed_download_left_is_removed(tmp_path: Path) -> None:
+    for directory in (tmp_path, tmp_path / "below", tmp_path / "other"):
+        directory.mkdir(exist_ok=True)
+        os.close(create_temporary(directory)[1])
+    held, descriptor = create_temporary(tmp_path / "below")
+    with Destination(os.fsencode(tmp_path)) as destination:
+        destination.write(b"below/a", [b"1"])
+        assert sorted((tmp_path / "below").iterdir()) == sorted([Path(held), tmp_path / "below/a"])
+        os.close(descriptor)
+        destination.write(b"below/b", [b"2"])
+        assert Path(held).exists()  # each directory is looked at once
+        destination.write(b"c", [b"3"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["below", "c", "other"]
+    assert len(list((tmp_path / "other").iterdir())) == 1  # nothing was written there
