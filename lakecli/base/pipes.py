@@ -74,11 +74,12 @@ def open_pipe(path: StrPath) -> BinaryIO:
 
 
 def _opened(path: StrPath) -> StrPath | int:
-    """Return a duplicate of the descriptor that a path names, or any other path."""
+    """Return a duplicate of the inherited descriptor that a path names, or any other path."""
     descriptor = descriptor_of(path)
     if descriptor is None:
         return path
-    try:
-        return os.dup(descriptor)
-    except (OSError, OverflowError):
-        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), path) from None
+    # Those that lakecli opened itself, such as its database, are not inheritable.
+    with suppress(OSError, OverflowError):
+        if os.get_inheritable(descriptor):
+            return os.dup(descriptor)
+    raise FileNotFoundError(ENOENT, os.strerror(ENOENT), path)

@@ -59,8 +59,8 @@ def remove_leftovers(directory: StrPath | int) -> None:
     """Remove temporary files of `create_temporary` that no process has open.
 
     Args:
-        directory: the directory, or an open descriptor of it. Of one with very many files, only
-            the first `MOST_NAMES` are looked at.
+        directory: the directory, or an open descriptor of it. It looks at the first
+            `MOST_NAMES` names in it.
     """
     with suppress(OSError), os.scandir(directory) as listed:
         for found in islice(listed, MOST_NAMES):

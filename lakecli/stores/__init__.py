@@ -13,6 +13,7 @@
     responses         checks of what a store answers, and its clock by the ``Date`` of its answers
     cloud_store       what the adapters of the clouds share, and the batch of parallel requests
     cloud_errors      how the adapters of the clouds turn an SDK's errors into lakecli's
+    obstacles         why no request reaches a server: its certificate, or a proxy
     proxies           the proxy that the environment names, and connections by it
     answer_limits     how slowly a server may answer: a deadline, and a least rate for bodies
     bounded_requests  how the SDKs that send requests by the package `requests` receive answers

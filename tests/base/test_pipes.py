@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
     descriptor = os.open(path, flags)
+    os.set_inheritable(descriptor, True)  # noqa: FBT003 - as what a shell opens
     try:
         yield descriptor
     finally:
@@ -86,9 +87,12 @@ def test_a_named_pipe_waits_for_who_writes_to_it(tmp_path: Path) -> None:
     writer.join()
 
 
-def test_a_closed_descriptor_does_not_exist() -> None:
-    for path in ("/dev/fd/9999", f"/dev/fd/{10**30}"):
+def test_a_closed_descriptor_does_not_exist(tmp_path: Path) -> None:
+    """Nor does one that the process opened itself."""
+    own = os.open(tmp_path, os.O_RDONLY)
+    for path in ("/dev/fd/9999", f"/dev/fd/{10**30}", f"/dev/fd/{own}"):
         assert not is_stdout(path)
         for call in (open_input, open_pipe):
             with pytest.raises(FileNotFoundError, match="/dev/fd/"):
                 call(path)
+    os.close(own)

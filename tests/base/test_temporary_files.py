@@ -91,6 +91,7 @@ def test_what_is_no_file_is_not_removed(tmp_path: Path, make: Callable[[Path], o
 
 def test_a_missing_directory_has_no_leftovers(tmp_path: Path) -> None:
     remove_leftovers(tmp_path / "missing")
+    assert not (tmp_path / "missing").exists()
 
 
 def test_the_next_process_removes_what_a_killed_one_left(tmp_path: Path) -> None:

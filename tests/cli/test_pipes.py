@@ -32,6 +32,7 @@ def appended(file: Path) -> Iterator[str]:
     """Open a file as ``>> FILE`` does; yield the path of the descriptor."""
     file.write_bytes(b"before\n")
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND)
+    os.set_inheritable(descriptor, True)  # noqa: FBT003 - as what a shell opens
     try:
         yield f"/dev/fd/{descriptor}"
         os.write(descriptor, b"after\n")
@@ -43,6 +44,7 @@ def appended(file: Path) -> Iterator[str]:
 def piped(data: bytes) -> Iterator[str]:
     """Yield the path of a pipe with some bytes, as ``<(…)`` is one."""
     reader, writer = os.pipe()
+    os.set_inheritable(reader, True)  # noqa: FBT003 - as what a shell opens
     try:
         os.write(writer, data)
         os.close(writer)

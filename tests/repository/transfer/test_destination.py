@@ -227,7 +227,7 @@ def test_what_a_killed_download_left_is_removed(tmp_path: Path) -> None:
         assert sorted((tmp_path / "below").iterdir()) == sorted([Path(held), tmp_path / "below/a"])
         os.close(descriptor)
         destination.write(b"below/b", [b"2"])
-        assert Path(held).exists()  # each directory is looked at once
+        assert Path(held).exists()  # it looks into each directory once
         destination.write(b"c", [b"3"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["below", "c", "other"]
     assert len(list((tmp_path / "other").iterdir())) == 1  # nothing was written there
