@@ -215,6 +215,7 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
             ("log", ref, "--dot"),
             ("log", ref, "--show-meta-range-id", "--amount", "1"),
         ],
+        "cherry-pick": [("cherry-pick", tag, ref)],
         "merge": [("merge", tag, ref), ("merge", f"{uri}/made", ref, "--dry-run")],
         "op restore": [("op", "restore", uri, sample.operation, "-y")],
         "pull": [("pull", ref)],
