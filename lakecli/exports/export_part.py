@@ -33,7 +33,7 @@ from lakecli.exports.target import WHOLE, BucketTarget, DirectoryTarget, ExportI
 from lakecli.repository.contract import AddressResolver
 from lakecli.repository.reading.contents import read_located
 from lakecli.repository.reading.recorded import AsRecorded, Recorded, locate_recorded
-from lakecli.repository.transfer.destination import FileComparison, NoRoom, UnsafeName
+from lakecli.repository.transfer.destination import ENDS_ALL, FileComparison, UnsafeName
 from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep
@@ -284,7 +284,7 @@ class _Export:
                 self._delete(item, found)
             else:
                 self._export(item, item.entry, found)
-        except NoRoom:
+        except ENDS_ALL:
             raise
         except (NotFound, IntegrityError, UsageError, Refused) as error:
             self._fail(item.path, error)

@@ -36,9 +36,9 @@ from lakecli.repository.reading.addresses import is_external, real_path, remembe
 from lakecli.repository.reading.contents import content_digest
 from lakecli.repository.reading.view import View, no_such_path, open_view
 from lakecli.repository.transfer.destination import (
+    ENDS_ALL,
     Destination,
     FileStamp,
-    NoRoom,
     UnsafeName,
     UnwritableFile,
     is_marker,
@@ -284,7 +284,7 @@ class _TreeDownload:
                     self._sink.make_directory(name[:-1])
                 return
             self._write_unless_there(path, name, entry)
-        except NoRoom:
+        except ENDS_ALL:
             raise
         except (UnwritableFile, NotFound, IntegrityError, UsageError, Refused) as error:
             # Without the namespace all objects fail; without a bucket outside it only some.

@@ -6,6 +6,7 @@ that package each would start noticeably later.
 The size of the file is bounded, and edits by tomlkit keep comments.
 """
 
+import errno
 import os
 import pwd
 import sys
@@ -13,10 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.directories import StrPath, make_private
+from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.base.parsing import Unparsable, parse_toml, read_text
 from lakecli.base.pipes import is_pipe
 from lakecli.base.temporary_files import replacing
-from lakecli.errors import NotFound, PermissionDenied, UsageError
+from lakecli.errors import NotFound, PermissionDenied, Unreachable, UsageError
 from lakecli.settings.keys import KEYS, find_key
 
 _PLATFORM: Final[str] = sys.platform
@@ -266,4 +268,7 @@ def _write(path: StrPath, text: str) -> None:
         with replacing(target) as file:
             file.write(text.encode())
     except OSError as error:
-        raise PermissionDenied(f"cannot write {path}: {error.strerror}") from error
+        message = f"cannot write {path}: {(error.strerror or str(error)).lower()}"
+        hint = MACHINE_HINTS.get(error.errno or 0)
+        is_disk = hint is not None and error.errno != errno.EROFS
+        raise (Unreachable if is_disk else PermissionDenied)(message, hint=hint) from error

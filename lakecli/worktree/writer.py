@@ -37,9 +37,9 @@ from lakecli.repository.reading.addresses import is_external
 from lakecli.repository.reading.contents import damaged, digest_of, gone, read_small
 from lakecli.repository.reading.recorded import locate
 from lakecli.repository.transfer.destination import (
+    ENDS_ALL,
     Destination,
     FileComparison,
-    NoRoom,
     UnsafeName,
     translated,
 )
@@ -490,7 +490,7 @@ class Fetcher:
         """
         try:
             self._bring(wanted, place)
-        except NoRoom:
+        except ENDS_ALL:
             raise
         except (NotFound, IntegrityError, UsageError, Refused) as error:
             if isinstance(error, BucketNotFound) and not is_external(wanted.entry):

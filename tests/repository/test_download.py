@@ -17,7 +17,7 @@ from lakecli.errors import IntegrityError, NotFound, Unreachable, UsageError
 from lakecli.repository.download import DownloadOptions, download_object
 from lakecli.repository.download_tree import DownloadReport, download_tree, plan_download
 from lakecli.repository.staged.stager import Stager
-from lakecli.repository.transfer.destination import NoRoom
+from lakecli.repository.transfer.destination import NoRoom, ReadOnlyDisk
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.repository.upload_tree import upload_tree
@@ -287,15 +287,22 @@ def test_a_missing_namespace_ends_the_download(repository: Repository, tmp_path:
         download_tree(repository, "main", b"t", target=tmp_path / "t")
 
 
-def test_a_full_disk_ends_the_download(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("code", "error"), [("ENOSPC", NoRoom), ("EROFS", ReadOnlyDisk)])
+def test_a_disk_that_takes_no_file_ends_the_download(
+    repository: Repository,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    error: type[Exception],
 ) -> None:
+    import errno
+
     from lakecli.repository.transfer import destination
 
     def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(getattr(errno, code), "no")
 
     put(repository, {b"t/%d" % number: b"%d" % number for number in range(9)})
     monkeypatch.setattr(destination, "write_all", full)
-    with pytest.raises(NoRoom):
+    with pytest.raises(error):
         download_tree(repository, "main", b"t", target=tmp_path / "t", options=THREADS)

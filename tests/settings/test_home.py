@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -12,10 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.settings.home import read_file, set_value, unset_value
 
 if TYPE_CHECKING:
     from random import Random
+
+    from lakecli.errors import LakeError
 
 NAMES = [
     *("user.name", "user.email", "base_uri", "cache.size", "cache.memory", "sync", "use"),
@@ -33,6 +38,34 @@ VALUES = {
     "repo.sales.region": "eu-central-1",
 }
 COMMENT = re.compile("# note [0-9]+")
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "hint"),
+    [
+        (errno.ENOSPC, Unreachable, "free some space, and repeat the command"),
+        (errno.EROFS, PermissionDenied, "mount it writable, or name another directory"),
+        (errno.EACCES, PermissionDenied, None),
+    ],
+)
+def test_a_disk_that_takes_no_settings_is_told_from_modes(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    error: type[LakeError],
+    hint: str | None,
+) -> None:
+    def fail(_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    file = tmp_path / "config.toml"
+    file.write_text("")
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(error, match=f"cannot write {re.escape(str(file))}: [a-z]") as raised:
+        set_value(file, "user.name", "Ada")
+    assert raised.value.hint == hint
+    assert [each.name for each in tmp_path.iterdir()] == ["config.toml"]
+    assert not file.read_text()
 
 
 class Writer:

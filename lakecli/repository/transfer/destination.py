@@ -46,8 +46,16 @@ class UnwritableFile(PermissionDenied):
     """A file or directory that this user may not write."""
 
 
+class ReadOnlyDisk(UnwritableFile):
+    """The file system can only be read."""
+
+
 class NoRoom(Unreachable):
     """The disk is full or fails, or this process has too many open files."""
+
+
+ENDS_ALL: Final = (ReadOnlyDisk, NoRoom)
+"""What every further file would meet as well."""
 
 
 def is_marker(name: bytes, size: int) -> bool:
@@ -385,7 +393,7 @@ class translated:  # noqa: N801 - as in contextlib
 
     Raises:
         UnsafeName: the name is too long, or a directory has it.
-        UnwritableFile: this user may not write there.
+        UnwritableFile: this user may not write there; `ReadOnlyDisk`: nobody may.
         NoRoom: the disk is full or fails, or too many files are open.
     """
 
@@ -401,8 +409,10 @@ class translated:  # noqa: N801 - as in contextlib
             return
         shown, reason = os.fsdecode(self._name), (error.strerror or str(error)).lower()
         hint = MACHINE_HINTS.get(error.errno or 0)
-        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-            raise UnwritableFile(f"cannot write {shown!r}: {reason}", hint=hint) from error
+        if error.errno in {errno.EACCES, errno.EPERM}:
+            raise UnwritableFile(f"cannot write {shown!r}: {reason}") from error
+        if error.errno == errno.EROFS:
+            raise ReadOnlyDisk(f"cannot write {shown!r}: {reason}", hint=hint) from error
         if hint is not None:
             raise NoRoom(f"cannot write {shown!r}: {reason}", hint=hint) from error
         if error.errno in _IMPOSSIBLE:

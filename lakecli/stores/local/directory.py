@@ -109,7 +109,8 @@ class RootDirectory:
         number, text = error.errno, (error.strerror or str(error)).lower()
         where = f"{text}: {what} in {self.root}"
         if number in _PERMISSION:
-            return PermissionDenied(where, hint=f"check owner and mode of {self.root}")
+            hint = MACHINE_HINTS.get(number or 0, f"check owner and mode of {self.root}")
+            return PermissionDenied(where, hint=hint)
         if number in _FULL:
             return Unreachable(
                 f"no space left on the disk, {where}",

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from lakecli.base.temporary_files import create_temporary
 from lakecli.errors import IntegrityError
 from lakecli.repository.transfer import destination as module
-from lakecli.repository.transfer.destination import Destination, NoRoom, UnsafeName, UnwritableFile
+from lakecli.repository.transfer.destination import (
+    Destination,
+    NoRoom,
+    ReadOnlyDisk,
+    UnsafeName,
+    UnwritableFile,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,7 +204,7 @@ def test_files_are_written_by_many_threads(root: Path) -> None:
     ("code", "error"),
     [
         ("EACCES", UnwritableFile),
-        ("EROFS", UnwritableFile),
+        ("EROFS", ReadOnlyDisk),
         *((code, NoRoom) for code in ("ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "EIO")),
     ],
 )

@@ -625,6 +625,11 @@ def test_errors_of_the_operating_system_are_translated(
     assert store.get("a/k") == b"1"
 
 
+def test_a_read_only_disk_is_not_a_matter_of_modes(store: DirectoryStore) -> None:
+    error = store._directory.translate(OSError(errno.EROFS, "Read-only file system"), "k")
+    assert error.hint == "mount it writable, or name another directory"
+
+
 def test_an_error_without_a_number_is_translated(store: DirectoryStore) -> None:
     with pytest.raises(Unreachable, match=r"^odd: k in "), store._directory.translated("k"):
         raise OSError("Odd")
