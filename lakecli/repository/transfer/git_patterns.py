@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
@@ -30,6 +30,7 @@ class Pattern(NamedTuple):
         tests: of a component, and the positions of the pattern, as bits, where it has to pass.
         free: the positions before which any components may stand.
         end: the position behind the last one.
+        name: the regular expression of the last component.
     """
 
     line: int
@@ -38,6 +39,7 @@ class Pattern(NamedTuple):
     tests: Sequence[tuple[Callable[[bytes], object], int]]
     free: int
     end: int
+    name: bytes
 
     def levels(self, components: Sequence[bytes], wanted: int) -> int:
         """Return which of the paths that these components make up match, as far as wanted.
@@ -61,6 +63,12 @@ class Pattern(NamedTuple):
             if not next_ones:
                 break
         return found & wanted
+
+
+def names_of(patterns: Iterable[Pattern]) -> Callable[[bytes], object]:
+    """Return what tells whether a path with this last component can match one of the patterns."""
+    names = dict.fromkeys(each.name for each in patterns)
+    return re.compile(b"|".join(names) or b"(?!)", re.DOTALL).fullmatch
 
 
 _WILDCARD: Final = re.compile(rb"[*?\[\\]")
@@ -118,7 +126,7 @@ def parse(number: int, line: bytes) -> list[Pattern]:
             positions[regex] = positions.get(regex, 0) | 1 << position
         tests = [(re.compile(key, re.DOTALL).fullmatch, bits) for key, bits in positions.items()]
         end = 1 << len(components)
-        found.append(Pattern(number, takes, is_directory, tests, free, end))
+        found.append(Pattern(number, takes, is_directory, tests, free, end, components[-1]))
     return found
 
 

@@ -4,7 +4,8 @@ The patterns of a `.lakefsignore`, of ``--include`` and of ``--exclude`` mean wh
 ``.gitignore``, byte for byte; a test holds them against Git. They may come from a namespace that
 others write to. With the library pathspec a line such as ``*?*?*?*?*?*?*?*?*?*?b`` takes minutes
 for one long name, and ``local status`` would not end; and it differs from Git. Here a match takes
-time that grows with the path times the pattern.
+time that grows with the path times the pattern; one regular expression for all names at which a
+pattern can end passes over most files at once.
 
 `Patterns` is a list of them; `Selection` chooses the objects of a recursive transfer. `Ignore`
 reads the `.lakefsignore` of a directory and of those above, which count for files that are not in
@@ -37,7 +38,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.visibility import IGNORABLE
 from lakecli.errors import UsageError
-from lakecli.repository.transfer.git_patterns import Pattern, parse
+from lakecli.repository.transfer.git_patterns import Pattern, names_of, parse
 
 IGNORE_FILE: Final = b".lakefsignore"
 
@@ -50,10 +51,17 @@ _MAX_REMEMBERED: Final = 10_000
 
 
 class _Rules(NamedTuple):
-    """Patterns of one place, and the number of components above it."""
+    """Patterns of one place.
+
+    Attributes:
+        depth: the number of components above it.
+        patterns: the last one first.
+        names: tells whether a file of this name can match one of them; the second, a directory.
+    """
 
     depth: int
     patterns: Sequence[Pattern]
+    names: tuple[Callable[[bytes], object], Callable[[bytes], object]]
 
 
 _Found = tuple[_Rules, Pattern]
@@ -68,6 +76,11 @@ def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | No
         above: ask the directories above it, too; otherwise none of them is taken.
     """
     is_directory = path.endswith(b"/")
+    if not above:
+        name = path.removesuffix(b"/").rpartition(b"/")[2]
+        rules = [each for each in rules if each.names[is_directory](name)]
+        if not rules:
+            return None
     components = path.removesuffix(b"/").split(b"/")
     last = 1 << (len(components) - 1)
     undecided = 2 * last - 1 if above else last
@@ -92,26 +105,23 @@ def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | No
 
 
 class _Memory:
-    """What has been decided about the directories that paths are in."""
+    """For the directories that paths are in: what takes them, else the rules for what is there."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, _Found | None] = {}
+        self._known: dict[bytes, tuple[_Found | None, Sequence[_Rules]]] = {}
 
     def decide(self, path: bytes, rules: Callable[[bytes], Iterable[_Rules]]) -> _Found | None:
         """Return the pattern that decides about a path, by the rules for a path."""
         parent = path.removesuffix(b"/").rpartition(b"/")[0]
-        if parent:
-            known = self._known
-            if parent not in known:
-                found = _decide(rules(parent), parent + b"/", above=True)
-                if len(known) >= _MAX_REMEMBERED:
-                    known = self._known = {}
-                known[parent] = found
-            else:
-                found = known[parent]
-            if found is not None and found[1].takes:
-                return found
-        return _decide(rules(path), path, above=False)
+        known = self._known
+        if parent not in known:
+            found = _decide(rules(parent), parent + b"/", above=True) if parent else None
+            if len(known) >= _MAX_REMEMBERED:
+                known = self._known = {}
+            taken = found if found is not None and found[1].takes else None
+            known[parent] = taken, () if taken else [*rules(path)]
+        taken, below = known[parent]
+        return taken or _decide(below, path, above=False)
 
 
 class Patterns:
@@ -131,7 +141,11 @@ class Patterns:
             if len(patterns) > MAX_PATTERNS:
                 raise UsageError(f"more than {MAX_PATTERNS:,} patterns")
         self.last_first: Final = patterns[::-1]
-        self._rules: Final = [_Rules(0, self.last_first)]
+        self.names: Final = (
+            names_of(each for each in patterns if not each.is_directory),
+            names_of(patterns),
+        )
+        self._rules: Final = [_Rules(0, self.last_first, self.names)]
         self._memory: Final = _Memory()
 
     def __len__(self) -> int:
@@ -250,8 +264,8 @@ class Ignore:
         found = self._memory.decide(relative, self._rules)
         if found is None:
             return None
-        (depth, _), pattern = found
-        below = b"".join(each + b"/" for each in relative.split(b"/")[:depth])
+        rules, pattern = found
+        below = b"".join(each + b"/" for each in relative.split(b"/")[: rules.depth])
         file = self._read[below]
         assert file is not None
         line = os.fsdecode(file.lines[pattern.line])
@@ -271,7 +285,7 @@ class Ignore:
                 self._read[below] = _load(os.path.join(self._root, below, IGNORE_FILE))
             file = self._read[below]
             if file is not None:
-                yield _Rules(depth, file.patterns.last_first)
+                yield _Rules(depth, file.patterns.last_first, file.patterns.names)
 
 
 def _load(file: bytes) -> _IgnoreFile | None:

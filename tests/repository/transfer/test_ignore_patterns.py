@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import UsageError
-from lakecli.repository.transfer.git_patterns import MAX_SIZE
+from lakecli.repository.transfer.git_patterns import MAX_SIZE, Pattern
 from lakecli.repository.transfer.ignore_patterns import (
     IGNORE_FILE,
     MAX_PATTERNS,
@@ -17,6 +17,7 @@ from lakecli.repository.transfer.ignore_patterns import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -117,6 +118,38 @@ def test_no_pattern_takes_more_than_linear_time(pattern: bytes) -> None:
         patterns.match(path)
         patterns.includes(path)
         assert time.process_time() - begin < 0.5
+
+
+def test_only_files_with_a_name_of_a_pattern_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[bytes] = []
+    levels = Pattern.levels
+
+    def watched(self: Pattern, components: Sequence[bytes], wanted: int) -> int:
+        looked.append(b"/".join(components))
+        return levels(self, components, wanted)
+
+    monkeypatch.setattr(Pattern, "levels", watched)
+    (tmp_path / ".lakefsignore").write_bytes(b"*.tmp\nd/**/x-[0-9]\nbuild/\nd/e\n!keep*\n")
+    ignore, patterns = Ignore(bytes(tmp_path)), Patterns([b"*.tmp", b"build/"])
+    for number in range(100):
+        assert ignore.match(b"a%d.csv" % number) is None
+        assert not patterns.takes(b"a%d.csv" % number)
+    for name in (b"build", b"x-a", b"a.tmp2"):
+        assert not ignore.ignores(name)
+    assert looked == []
+    assert ignore.ignores(b"a.tmp")
+    assert ignore.ignores(b"build/")
+    assert ignore.ignores(b"d/f/x-1")
+    assert set(looked) >= {b"a.tmp", b"build", b"d/f/x-1"}
+
+
+def test_a_file_below_an_ignored_directory_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / ".lakefsignore").write_bytes(b"d/\n")
+    (tmp_path / "d/.lakefsignore").write_bytes(b"a" * (MAX_SIZE + 1))
+    assert Ignore(bytes(tmp_path)).ignores(b"d/file")
 
 
 def test_patterns_are_bounded() -> None:
