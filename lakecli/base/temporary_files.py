@@ -89,6 +89,9 @@ def replacing(path: StrPath, *, mode: int = 0o600, is_durable: bool = True) -> I
         mode: permissions, of which the umask takes some away.
         is_durable: sync the contents before the file gets its name, and remove what killed
             processes left beside it.
+
+    Raises:
+        OSError: it names the file to replace, or the temporary one.
     """
     if is_durable:  # caches have many files, and directories of their own
         remove_leftovers(os.path.dirname(path) or os.curdir)
@@ -100,9 +103,11 @@ def replacing(path: StrPath, *, mode: int = 0o600, is_durable: bool = True) -> I
             if is_durable:
                 os.fsync(file.fileno())
             os.replace(temporary, path)  # while it is locked
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = os.fspath(path)  # a full disk does not say which
         raise
 
 

@@ -45,6 +45,17 @@ def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left") as raised, replacing(tmp_path / "file"):
+        pass
+    assert raised.value.filename == str(tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_that_exists_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.urandom", bytes)
     victim = tmp_path / "victim"

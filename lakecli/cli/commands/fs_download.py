@@ -205,7 +205,9 @@ def _target(uri: LakeUri, destination: str) -> Path:
     target = Path(destination)
     if destination.endswith("/") or target.is_dir():
         if not name:
-            raise UsageError(f"{uri} is a directory", hint="all objects below it: -r")
+            raise UsageError(
+                f"{uri} has no file name", hint="all objects below it: -r; or name a file as DEST"
+            )
         if name in (".", "..") or is_own(os.fsencode(name)):
             raise UsageError(
                 f"the name of {uri} is not a valid file name", hint="name a file as DEST"
