@@ -193,6 +193,7 @@ def export_part(part: ExportPart, *, job: Job, hands: Hands | None = None) -> Ex
     Raises:
         Unreachable: the destination or the repository does not answer.
         NoRoom: the disk is full.
+        ReadOnlyDisk: it can only be read.
         IntegrityError: a range that had to be read is missing or damaged.
     """
     if hands is None:
