@@ -199,31 +199,31 @@ def resolve_config(session: Session, *, region: str, account: Account = NO_ACCOU
     style = s3.get("addressing_style", "") if isinstance(s3, dict) else ""
     if style not in {"path", "virtual"}:
         style = "path" if endpoint else "auto"
-    configured = account.region or str(
-        profile.get("region") if account.profile else session.get_config_variable("region") or ""
-    )
+    of_tools = profile.get("region") if account.profile else session.get_config_variable("region")
+    configured = account.region or str(of_tools or "")
     region = region or check_region(configured) or DEFAULT_REGION
     return S3Config(
         endpoint=endpoint,
         region=region,
         is_region_configured=bool(configured),
         addressing_style=style,
-        variant="" if endpoint else _configured_variant(session, region),
+        variant="" if endpoint else _configured_variant(session, region, style),
     )
 
 
 _ANY_BUCKET: Final = "bucket"
 
 
-def _configured_variant(session: Session, region: str) -> str:
+def _configured_variant(session: Session, region: str, style: str) -> str:
     """Return the URL of AWS's endpoint of another kind that is configured, or ``""``.
 
     Raises:
-        UsageError: AWS has no such endpoint.
+        UsageError: AWS has no such endpoint, or none for this style of addresses.
     """
     from botocore.utils import ensure_boolean
 
-    s3 = session.get_config_variable("s3") or {}
+    s3 = session.get_config_variable("s3")
+    s3 = s3 if isinstance(s3, dict) else {}
     wanted = {
         "UseFIPS": session.get_config_variable("use_fips_endpoint"),
         "UseDualStack": session.get_config_variable("use_dualstack_endpoint")
@@ -241,13 +241,15 @@ def _configured_variant(session: Session, region: str) -> str:
         loader.load_service_model("s3", "endpoint-rule-set-1"), loader.load_data("partitions")
     )
     try:
-        found = provider.resolve_endpoint(Region=region, Bucket=_ANY_BUCKET, **kinds)
+        found = provider.resolve_endpoint(
+            Region=region, Bucket=_ANY_BUCKET, ForcePathStyle=style == "path", **kinds
+        )
     except EndpointProviderError as error:
         raise UsageError(
             f"AWS has no such endpoint in {region}: {error}",
             hint="see AWS_USE_FIPS_ENDPOINT, AWS_USE_DUALSTACK_ENDPOINT and ~/.aws/config",
         ) from error
-    return str(found.url).replace(f"//{_ANY_BUCKET}.", "//", 1)
+    return str(found.url).replace(f"//{_ANY_BUCKET}.", "//", 1).removesuffix(f"/{_ANY_BUCKET}")
 
 
 def _configured_endpoint(session: Session, environ: Mapping[str, str]) -> str:

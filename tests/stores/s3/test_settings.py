@@ -12,6 +12,7 @@ import pytest
 from botocore.endpoint_provider import EndpointProvider
 from botocore.loaders import Loader
 
+from lakecli.base.model import Account
 from lakecli.errors import UsageError
 from lakecli.stores.s3.settings import (
     PlainAccess,
@@ -304,6 +305,11 @@ def test_each_region_has_the_hosts_that_the_sdk_knows(region: str) -> None:
             "s3 =\n  use_accelerate_endpoint = true\n  use_dualstack_endpoint = true",
             "b-1.s3-accelerate.dualstack.amazonaws.com",
         ),
+        (
+            {"AWS_USE_FIPS_ENDPOINT": "true"},
+            "s3 =\n  addressing_style = path",
+            "s3-fips.us-east-1.amazonaws.com",
+        ),
         ({"AWS_USE_FIPS_ENDPOINT": "false"}, "", "b-1.s3.us-east-1.amazonaws.com"),
         ({"AWS_USE_FIPS_ENDPOINT": "true", "AWS_ENDPOINT_URL": "http://h"}, "", "h"),
     ],
@@ -326,6 +332,27 @@ def test_a_kind_of_endpoint_that_a_region_lacks_is_refused(monkeypatch: pytest.M
     monkeypatch.setenv("AWS_USE_FIPS_ENDPOINT", "true")
     with pytest.raises(UsageError, match="AWS has no such endpoint in cn-north-1"):
         resolve_config(new_session(), region="cn-north-1")
+
+
+def test_a_kind_of_endpoint_that_has_no_paths_of_buckets_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = "[default]\ns3 =\n  use_accelerate_endpoint = true\n  addressing_style = path\n"
+    (tmp_path / "config").write_text(config)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    with pytest.raises(UsageError, match="Path-style addressing cannot be used with S3 Accelerate"):
+        resolve_config(new_session(), region="us-east-1")
+
+
+@pytest.mark.parametrize("more", ["", "s3 = odd\n"])
+def test_a_profile_without_a_region_has_the_default_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    (tmp_path / "config").write_text(f"[profile p]\naws_access_key_id = a\n{more}")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    account = Account(profile="p")
+    found = resolve_config(new_session(account), region="", account=account)
+    assert (found.region, found.is_region_configured) == ("us-east-1", False)
 
 
 def test_the_sdk_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
