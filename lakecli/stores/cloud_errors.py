@@ -98,9 +98,11 @@ def one_line(text: str) -> str:
 
 
 _PERMISSION: Final = re.compile(
-    r"\b(?:[a-z][a-z0-9-]*:[A-Z][A-Za-z]+|[a-z]+\.[a-z]+\.[a-z][A-Za-z]*)\b"
+    r"\b[a-z][a-z0-9-]*:[A-Z][A-Za-z]+\b"
+    r"|(?<![\w.@/-])(?:cloudkms|iam|serviceusage|storage)\.(?!googleapis)[A-Za-z]+\.[A-Za-z]+\b"
 )
-"""A permission as AWS (``s3:PutObject``) and Google (``storage.objects.get``) write it."""
+"""A permission as AWS (``s3:PutObject``) and Google (``storage.objects.get``) write it; Google's
+begin with a service, so that no host, as in the address of an account, is taken for one."""
 
 
 def permission_hint(text: str) -> str:

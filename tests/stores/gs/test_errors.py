@@ -138,10 +138,21 @@ class TestGsErrors(ErrorContract):
             Failure(gs_error(403, "rateLimitExceeded"), Unreachable, "rateLimitExceeded", "wait"),
             Failure(gs_error(403, "forbidden"), PermissionDenied, "403 forbidden", "check the"),
             Failure(
-                gs_error(403, "forbidden", "x@y does not have storage.objects.create access."),
+                gs_error(
+                    403,
+                    "forbidden",
+                    "x@my-project.iam.gserviceaccount.com does not have storage.objects.create "
+                    "access.",
+                ),
                 PermissionDenied,
                 "does not have storage.objects.create access",
                 "decide on storage.objects.create",
+            ),
+            Failure(
+                gs_error(403, "forbidden", "x@a.b.example.com: see https://cloud.google.com/x"),
+                PermissionDenied,
+                "403 forbidden",
+                "check the",
             ),
             Failure(
                 NO_BUCKET,
