@@ -45,6 +45,7 @@ done
 for each in $(export -p); do # a name may be a word of some value: such a variable goes, too
     name=${each%%=*}
     case $name in
+    directory | root) ;; # the script's own
     PATH | JOBS | SYSTEMROOT | http_proxy | https_proxy | HTTPS_PROXY | all_proxy | ALL_PROXY) ;;
     no_proxy | NO_PROXY | CURL_CA_BUNDLE | SSL_CERT_FILE | SSL_CERT_DIR) ;;
     "$each" | '' | [0-9]* | *[!A-Za-z0-9_]*) ;;

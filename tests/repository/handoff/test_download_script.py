@@ -493,6 +493,29 @@ def test_programs_see_few_variables_and_start_apart_from_the_files(
     assert f"in {machine.directory.resolve()}" not in {place for _, place in places}
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_variable_may_contain_words_that_look_like_those_of_the_script(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"a": b"data"}
+    machine = partner(kind)
+    words = (
+        "directory",
+        "root",
+        "each",
+        "name",
+        "entries",
+        "total",
+        "parts",
+        "jobs",
+        "python_blake3",
+    )
+    machine.environment["BOOTED"] = " ".join(f"x {word}=y" for word in words)
+    done = machine.run(script_for(links_to(server), tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert machine.files() == {b"a": b"data"}
+
+
 def test_certificates_are_not_taken_from_the_directory(
     partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
