@@ -15,7 +15,6 @@ from lakecli.imports.manifest_rows import Layout
 SUFFIX: Final = "/manifest.json"
 
 _REQUIRED: Final = ("Bucket", "Key", "Size", "ETag")
-_ARN: Final = "arn:aws:s3:::"
 _MAX_MANIFEST_SIZE: Final = 256 << 20
 """Bytes of a ``manifest.json``, at most; each of its files takes about 200."""
 _FILE: Final = Record(
@@ -64,7 +63,7 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
             hint="a manifest has fileFormat, fileSchema, destinationBucket and files",
         ) from error
     kind, names = found["fileFormat"], found["fileSchema"]
-    bucket = found["destinationBucket"].removeprefix(_ARN)
+    bucket = found["destinationBucket"].rpartition(":")[2]  # of an ARN, of any partition of AWS
     if kind not in ("CSV", "Parquet"):
         raise Unsupported(
             f"an inventory in {kind}", hint="have S3 write the inventory as Parquet or CSV"

@@ -199,14 +199,15 @@ def test_a_finished_part_is_listed_again(
     assert entries(repository)["in/a"].size == (9 if change else 0)
 
 
-def test_an_inventory(repository: Repository, bucket: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("partition", ["aws", "aws-cn", "aws-us-gov"])
+def test_an_inventory(repository: Repository, bucket: str, tmp_path: Path, partition: str) -> None:
     found = [inventory_row(f"k{n}", n) for n in range(10)]
     store = open_store(f"s3://{bucket}/inv")
     store.put(
         "data/1.csv.gz", write_csv(tmp_path / "1.csv.gz", found, header=False).read_bytes(), ANY
     )
     manifest = inventory_manifest(
-        found, ["inv/data/1.csv.gz"], destinationBucket=f"arn:aws:s3:::{bucket}"
+        found, ["inv/data/1.csv.gz"], destinationBucket=f"arn:{partition}:s3:::{bucket}"
     )
     store.put("2026/manifest.json", manifest, ANY)
     run(repository, f"s3://{bucket}/inv/2026/manifest.json", verify=Verify.NONE)
