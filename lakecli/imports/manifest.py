@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from io import BufferedReader
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise, product
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, BinaryIO, Final, NamedTuple, cast
@@ -36,6 +36,7 @@ from lakecli.imports.manifest_rows import (
     MAX_TEXT_SIZE,
     BadValue,
     Layout,
+    check_dictionaries,
     csv_names,
     csv_records,
     json_names,
@@ -153,13 +154,35 @@ class ManifestPiece(NamedTuple):
         from pyarrow.parquet import ParquetFile
 
         with opened(self.file) as stream:
-            yield from ParquetFile(stream, pre_buffer=False).iter_batches(
-                ROWS_AT_ONCE, row_groups=list(self.groups), columns=columns
+            looked = ParquetFile(stream, pre_buffer=False, read_dictionary=columns)
+            for number, name in product(self.groups, columns):
+                _check_dictionary(looked, number, name, self.file.uri)
+            yield from ParquetFile(stream, metadata=looked.metadata, pre_buffer=False).iter_batches(
+                ROWS_AT_ONCE, list(self.groups), columns
             )
 
     def identity(self) -> list[Any]:
         """Return JSON values that change whenever the rows do."""
         return [list(self.file), list(self.layout), list(self.groups)]
+
+
+def _check_dictionary(parquet: Any, group: int, column: str, uri: str) -> None:  # noqa: ANN401
+    """Check the dictionary of a column, by which a few bytes can state a long text for many rows.
+
+    Raises:
+        IntegrityError: it has a text that is too long.
+    """
+    try:
+        for batch in islice(parquet.iter_batches(1, [group], [column]), 1):
+            check_dictionaries(batch)
+    except OSError as error:
+        # Arrow makes no dictionary of values that state how they differ. What is damaged is so,
+        # too, for whoever reads the rows.
+        if error.errno is not None:
+            raise
+    except BadValue as error:
+        message = f"{uri}: row group {group}: {error.message}"
+        raise IntegrityError(message, hint=error.hint) from error
 
 
 class PiecesSource(NamedTuple):
@@ -270,7 +293,7 @@ def _groups_of_file(layout: Layout, file: ManifestFile) -> list[RowGroup]:
             group = metadata.row_group(number)
             for leaf in map(group.column, range(group.num_columns)):
                 if (
-                    leaf.path_in_schema in wanted
+                    leaf.path_in_schema.partition(".")[0] in wanted
                     and leaf.total_uncompressed_size > (group.num_rows + 1) * MAX_TEXT_SIZE
                 ):
                     raise IntegrityError(

@@ -92,6 +92,13 @@ class BadValue(IntegrityError):
     at = 0
 
 
+def _too_long(size: int, column: str) -> BadValue:
+    return BadValue(
+        f"column {column!r} has a text of {size:,} bytes",
+        hint=f"a path has at most {MAX_PATH_SIZE:,} bytes, any text {MAX_TEXT_SIZE:,}",
+    )
+
+
 def parse_text(value: object, column: str) -> bytes:
     """Return text as bytes; surrogate escapes stand for bytes that are not UTF-8.
 
@@ -105,10 +112,7 @@ def parse_text(value: object, column: str) -> bytes:
             found = value.encode("utf-8", "surrogateescape")
     if isinstance(found, bytes):
         if len(found) > MAX_TEXT_SIZE:
-            raise BadValue(
-                f"column {column!r} has a text of {len(found):,} bytes",
-                hint=f"a path has at most {MAX_PATH_SIZE:,} bytes, any text {MAX_TEXT_SIZE:,}",
-            )
+            raise _too_long(len(found), column)
         return found
     raise BadValue(
         f"column {column!r} does not contain text: {str(value)[:40]!a}",
@@ -356,6 +360,24 @@ def keys_of(batch: Any, layout: Layout) -> list[bytes]:  # noqa: ANN401 - of pya
     """
     keys = _texts(batch.column(layout.path), layout.path)
     return list(map(layout.key, keys)) if layout.is_quoted else keys
+
+
+def check_dictionaries(batch: Any) -> None:  # noqa: ANN401 - of pyarrow
+    """Check the texts of the dictionaries of a batch, before any row repeats them.
+
+    Raises:
+        BadValue: one is too long.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_dictionary(column.type) and not pa.types.is_primitive(
+            column.dictionary.type
+        ):
+            longest = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+            if longest > MAX_TEXT_SIZE:
+                raise _too_long(longest, name)
 
 
 def _texts(column: Any, name: str) -> list[bytes]:  # noqa: ANN401

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakecli.committed.values import decode_entry
@@ -268,6 +269,36 @@ def test_a_row_group_that_is_too_large_for_its_rows_is_not_read(
     source = write_parquet(tmp_path / "x.parquet", found)
     monkeypatch.setattr(manifest, "rows_of_parquet", None)
     with pytest.raises(IntegrityError, match=r"column 'checksum' of row group 0 has .* for 1 rows"):
+        run(repository, source)
+
+
+@pytest.mark.parametrize("column", ["path", "physical_address", "checksum", "content_type"])
+def test_a_long_text_of_a_dictionary_is_not_repeated_for_each_row(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
+) -> None:
+    """In a file of a few kilobytes it would take gigabytes."""
+    longest = "x" * (4 * MAX_TEXT_SIZE)
+    row = row_of("a", 1) | {"content_type": "text/csv", column: longest}
+    source = write_parquet(tmp_path / "x.parquet", [row] * 64)
+    monkeypatch.setattr(manifest, "rows_of_parquet", None)
+    with pytest.raises(IntegrityError, match=f"row group 0: .*{column}.* has a text of 65,536"):
+        run(repository, source)
+
+
+def test_texts_in_each_encoding_are_read(repository: Repository, tmp_path: Path) -> None:
+    table = pa.Table.from_pylist([row_of("a", 1), row_of("b", 2)])
+    for number, encoding in enumerate(("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN")):
+        source = tmp_path / f"{number}.parquet"
+        pq.write_table(table, source, use_dictionary=False, column_encoding={"path": encoding})
+        assert run(repository, source, path=b"%d" % number).tally.added == 2
+
+
+def test_a_nested_column_that_is_too_large_for_its_rows_is_not_read(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_parquet(tmp_path / "x.parquet", [row_of("a", 1) | {"path": ["y" * (8 << 20)]}])
+    monkeypatch.setattr(manifest, "rows_of_parquet", None)
+    with pytest.raises(IntegrityError, match=r"column 'path.list.element' of row group 0 has"):
         run(repository, source)
 
 
