@@ -319,8 +319,9 @@ def _push(
                 state = Pushing.FORCED
         if state is None:
             raise refused(repository, kind, name, before=before, after=after)
-        if state in (Pushing.UP_TO_DATE, Pushing.BEHIND):
+        if state is Pushing.UP_TO_DATE:
             tracking.track_now(repository, remote)
+        if state in (Pushing.UP_TO_DATE, Pushing.BEHIND):
             return RefPush(kind, name, before, before, state)
         move = WantedMove(
             kind,
@@ -341,8 +342,8 @@ def _push(
 def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:
     """Read a ref in the bucket, bring its commits here, and return it.
 
-    It is not tracked yet: after a refused push, a lease still means what was fetched. If it shows
-    that the bucket went back in time, all refs are fetched.
+    It is not tracked yet: after a push that moves nothing, a lease still means what was fetched. If
+    it shows that the bucket went back in time, all refs are fetched.
     """
     ref = find_ref(repository.store, kind, name)
     if tracking.shows_rollback(repository, kind, name, ref):

@@ -96,6 +96,8 @@ def test_pushing_a_branch_that_is_behind_is_nothing_to_do(clones: tuple[Reposito
     push(one, "main", options=ME)
     pushed = push(two, "main", options=ME)
     assert (pushed.state, pushed.after) == (Pushing.BEHIND, made.id)
+    with pytest.raises(StaleLease, match=made.id):  # only a fetch makes it the expected one
+        push(two, "main", options=replace(ME, lease=PushLease()))
 
 
 def test_pushing_an_unknown_ref_is_not_found(clones: tuple[Repository, ...]) -> None:
