@@ -387,7 +387,9 @@ class Trust(NamedTuple):
                 hint="upload the file, or import it with --copy",
             )
         if not lies_below(directory, name, (self.namespace, *self.allowed)):
-            raise self.refusal(directory)
+            is_led_out = lies_below(directory, "", (self.namespace, *self.allowed))
+            leads_to = real_path(f"{directory}/{name}").rpartition("/")[0]
+            raise self.refusal(f"local://{leads_to}" if is_led_out else directory)
 
     def refusal(self, place: str) -> OutsideAddress:
         """Return the error of an address in a place that is not allowed."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import OutsideAddress, Trust, place_of, split_address
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SALES = "s3://b/lake/sales"
 
@@ -120,3 +124,17 @@ def test_the_place_that_is_named_is_no_wider_than_needed(key: str, place: str) -
     with pytest.raises(OutsideAddress) if place != "s3://raw/in/2026" else nullcontext():
         trust.check("s3://raw", key)
     trust._replace(allowed=(place,)).check("s3://raw", key)
+
+
+def test_a_link_out_of_an_allowed_directory_is_refused_for_where_it_leads(tmp_path: Path) -> None:
+    for name in ("allowed", "outside"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "outside/file").write_text("x")
+    (tmp_path / "allowed/link").symlink_to(tmp_path / "outside/file")
+    allowed, outside = f"local://{tmp_path}/allowed", f"local://{tmp_path}/outside"
+    trust = Trust("demo", f"local://{tmp_path}/ns", (allowed,))
+    with pytest.raises(OutsideAddress, match=f"not allowed: {outside}$") as raised:
+        trust.check(allowed, "link")
+    command = f"lakecli config set repo.demo.trust.addresses '{allowed} {outside}'"
+    assert str(raised.value.hint).endswith(command)
+    trust._replace(allowed=(allowed, outside)).check(allowed, "link")
