@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Annotated, Final, TypedDict
 
 from lakecli.base import uri
@@ -40,6 +39,9 @@ _FREE_TEXT: Final = ("BISECT_MESSAGE", "BISECT_COMMITTER")
 
 _TAKES_PROGRAM: Final = re.compile(r"-[A-Za-z]*[ce]|--(command|eval|exec|execute|expression)")
 """Options of shells and interpreters that are followed by a program."""
+
+_JOIN_ARGUMENTS: Final = {"parallel", "rsh", "ssh", "watch"}
+"""Programs that have a shell run their arguments as one command."""
 
 _NO_VERDICT: Final = 126
 """From this exit code on, a shell could not run a program, or a signal ended it."""
@@ -260,15 +262,20 @@ def _check_words(words: Sequence[str]) -> None:
     """Refuse a command in which the text of a commit might become part of a program.
 
     Raises:
-        UsageError: it is part of a longer argument, the program itself, or that of an option.
+        UsageError: it is part of a longer argument, the program itself, or that of an option; or
+            the program makes one command of its arguments.
     """
-    for before, word in pairwise(["-c", *words]):
+    joins = words[0].rpartition("/")[2] in _JOIN_ARGUMENTS
+    is_program = True
+    for word in words:
         for name in _FREE_TEXT:
-            if f":{name}:" in word and (word != f":{name}:" or _TAKES_PROGRAM.fullmatch(before)):
+            if f":{name}:" in word and (word != f":{name}:" or is_program or joins):
                 raise UsageError(
                     f":{name}: is no argument of its own: a shell might execute a commit's text",
                     hint=f"use the variable instead: sh -c '... \"${name}\" ...'",
                 )
+        # Other options may stand between, as in `sh -c -- PROGRAM`.
+        is_program = bool(_TAKES_PROGRAM.fullmatch(word)) or (is_program and word.startswith("-"))
 
 
 def _current(session: Session) -> Commit | None:
