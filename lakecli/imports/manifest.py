@@ -154,12 +154,15 @@ class ManifestPiece(NamedTuple):
         from pyarrow.parquet import ParquetFile
 
         with opened(self.file) as stream:
-            looked = ParquetFile(stream, pre_buffer=False, read_dictionary=columns)
-            for number, name in product(self.groups, columns):
-                _check_dictionary(looked, number, name, self.file.uri)
-            yield from ParquetFile(stream, metadata=looked.metadata, pre_buffer=False).iter_batches(
-                ROWS_AT_ONCE, list(self.groups), columns
+            plain = ParquetFile(stream, pre_buffer=False)
+            leaves = {plain.schema.column(at).path for at in range(len(plain.schema))}
+            flat = [name for name in columns if name in leaves]  # nested ones are refused later
+            looked = ParquetFile(
+                stream, metadata=plain.metadata, pre_buffer=False, read_dictionary=flat
             )
+            for number, name in product(self.groups, flat):
+                _check_dictionary(looked, number, name, self.file.uri)
+            yield from plain.iter_batches(ROWS_AT_ONCE, list(self.groups), columns)
 
     def identity(self) -> list[Any]:
         """Return JSON values that change whenever the rows do."""

@@ -255,6 +255,7 @@ def test_a_read_of_an_object_in_a_bucket_is_one_request(
     assert requests() == ["GET"]
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("cloud", ["gs", "azure"])
 def test_other_clouds_compare_within_the_request_too(
     cli: Cli, cloud: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture

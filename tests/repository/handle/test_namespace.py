@@ -42,6 +42,7 @@ def test_repository_json_holds_what_a_clone_needs(repository: Repository) -> Non
         record.created_at,
         (),
         (),
+        False,
     )
     check_needs(repository.store, description, writing=True)
 
