@@ -494,6 +494,7 @@ class FailingDisk:
         monkeypatch.setattr(local_batch, "sync_file_system", fail)
 
 
+@linux_only
 def test_a_directory_that_could_not_be_synced_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
