@@ -7,6 +7,7 @@ import os
 import random
 import re
 from base64 import b64encode
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import md5
@@ -58,6 +59,8 @@ from lakecli.stores.streams import READ_SIZE, parts_of, send_all
 
 if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential
+    from azure.core.pipeline import PipelineResponse
+    from azure.core.pipeline.transport import HttpResponse
     from azure.storage.blob import (
         BlobClient,
         BlobProperties,
@@ -176,9 +179,12 @@ class AzureClient:
         sent = "" if is_md5(etag) else tag_to_send(etag)
         if sent:
             options |= _options_of(Match(Version(sent)))
+        answers: deque[PipelineResponse[object, HttpResponse]] = deque(maxlen=1)
         download = self._blob(name, version_id).download_blob(
-            max_concurrency=1, decompress=False, **options
+            max_concurrency=1, decompress=False, raw_response_hook=answers.append, **options
         )
+        if not download.size:  # the SDK does not read the answer, and its connection stays open
+            answers[-1].http_response.internal_response.close()
         found = download.properties
         check_matching(etag, name, str(found.etag or ""), md5_of(found))
         return download

@@ -3,12 +3,15 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from datetime import timedelta
 from io import BytesIO
+from socket import socket
 from time import sleep
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pytest
+import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +65,28 @@ class TestAzureStore(CheckedPartsContract, ObjectStoreContract):
         "new\nline",
         ".a/..b/c.d",
     )
+
+    @pytest.mark.parametrize("length", [None, 3])
+    def test_open_files_of_empty_blobs_hold_no_connections(
+        self, store: AzureStore, length: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The SDK reads nothing of such an answer."""
+        store.put("empty", b"", ANY)
+        made: list[socket] = []
+        connect = urllib3.util.connection.create_connection
+
+        def recorded(*args: Any, **options: Any) -> socket:
+            made.append(connect(*args, **options))
+            return made[-1]
+
+        monkeypatch.setattr(urllib3.util.connection, "create_connection", recorded)
+        with ExitStack() as files:
+            for _ in range(3):
+                assert store.get("empty", length=length) == b""
+                assert files.enter_context(store.open("empty")).read() == b""
+            still_open = [each for each in made if each.fileno() != -1]
+        assert made
+        assert still_open == []
 
     @pytest.fixture(params=PREFIXES[::2])
     def make_store(
