@@ -27,7 +27,14 @@ from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore, get_commit, get_parent
 from lakecli.remote import packs
-from lakecli.remote.gc_protocol import GcState, Phase, may_have_swept, read_state, wait_for_sweep
+from lakecli.remote.gc_protocol import (
+    NEVER_RAN,
+    GcState,
+    Phase,
+    may_have_swept,
+    read_state,
+    wait_for_sweep,
+)
 from lakecli.remote.packs import PackInfo
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import MoveOutcome, MoveResult, find_ref, iter_refs
@@ -154,36 +161,31 @@ def _new_commits(
 
     `before` was read a moment ago. Positions of other refs are believed if they have not moved
     since they were seen: of a few commits, one ref each is read; otherwise, all refs are listed.
+    Where something may have been collected since, only the commits on which refs stand are believed
+    to be whole.
     """
     known = set() if before is None else {before}
     with repository.lake.kv.read() as txn:
-        tracked = _tracked(txn, repository, collection)
+        tracked = list(TrackingStore(txn, repository.key).iter())
+        fetched = bucket_state.find_fetched(txn, repository)
         positions = {each.commit_id for each in tracked if each.commit_id is not None} - known
         commits = list(iter_unreached(RefStore(txn, repository.key), after, known | positions))
     ids = {commit.id for commit in commits}
     ends = {parent for commit in commits for parent in commit.parents} | {after}
     if not positions or ends <= ids | known:
         return commits
-    if _still_stand(repository, tracked, ends - ids - known):
+    then = NEVER_RAN if fetched is None else GcState(Phase(fetched.phase), fetched.epoch)
+    may_lack = may_have_swept(then, collection)
+    if (not may_lack or ends <= ids | known | positions) and _still_stand(
+        repository, tracked, ends - ids - known
+    ):
         return commits
-    versions = {(each.kind, each.name): each.version for each in iter_refs(repository.store)}
-    standing = [each for each in tracked if versions.get((each.kind, each.name)) == each.version]
-    known |= {each.commit_id for each in standing if each.commit_id is not None}
+    if not may_lack:
+        versions = {(each.kind, each.name): each.version for each in iter_refs(repository.store)}
+        standing = [ref for ref in tracked if versions.get((ref.kind, ref.name)) == ref.version]
+        known |= {each.commit_id for each in standing if each.commit_id is not None}
     with repository.lake.kv.read() as txn:
         return list(iter_unreached(RefStore(txn, repository.key), after, known))
-
-
-def _tracked(
-    txn: ReadTransaction, repository: Repository, collection: GcState
-) -> Sequence[Tracked]:
-    """Return the tracked refs; none if something may have been collected since they were read."""
-    fetched = bucket_state.find_fetched(txn, repository)
-    if fetched is None:
-        return ()
-    then = GcState(phase=Phase(fetched.phase), epoch=fetched.epoch)
-    if may_have_swept(then, collection):
-        return ()
-    return list(TrackingStore(txn, repository.key).iter())
 
 
 def _still_stand(

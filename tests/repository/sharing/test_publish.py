@@ -32,7 +32,7 @@ from lakecli.repository.handle.namespace import (
 )
 from lakecli.repository.journal import bucket_state
 from lakecli.repository.journal.intents import WantedMove, finish_pending
-from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
+from lakecli.repository.push import Pushing, PushOptions, push
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references
@@ -622,6 +622,8 @@ def test_push_checks_known_data_again_after_a_collection(
     # Another clone deletes the branch, and its objects are collected.
     ref = find_ref(bucket, RefKind.BRANCH, "side")
     assert ref is not None
+    deletion = chains.intent("other", made.id, None, since=ref.sequence)._replace(name="side")
+    move_ref(bucket, deletion, retries=chains.PATIENT)
     collect(bucket, Phase.CONDEMNED, 1)
     collect(bucket, Phase.SWEEPING, 1)
     bucket.delete([entry.physical_address])
@@ -629,7 +631,31 @@ def test_push_checks_known_data_again_after_a_collection(
     branch.create(repository, "again", source=made.id)
     with pytest.raises(NotInBucket):
         push(repository, "again", options=ME)
-    push_deletion(repository, "side", options=ME)
+
+
+@pytest.mark.parametrize("fetches", [True, False])
+@pytest.mark.parametrize("collects", [True, False])
+def test_push_of_a_new_branch_costs_its_commits(
+    repository: Repository, bucket: FaultyStore, *, fetches: bool, collects: bool
+) -> None:
+    """What is below a ref that stands is known, and after a collection what it stands on."""
+    heads = []
+    for path in (b"a", b"b"):
+        put_data(bucket, path)
+        add(repository, path, days_old=8)
+        push(repository, "main", options=ME)
+        heads.append(branch.show(repository, "main").commit_id)
+    if fetches:
+        fetch(repository)
+    if collects:
+        for phase in (Phase.CONDEMNED, Phase.SWEEPING, Phase.IDLE):
+            collect(bucket, phase, 1)
+    for name, source in zip(("old", "new"), heads, strict=True):
+        branch.create(repository, name, source=source)
+        bucket.calls.clear()
+        push(repository, name, options=ME)
+        looked_for = bucket.calls["head"] > 0
+        assert looked_for == (collects and name == "old")
 
 
 def test_push_checks_many_data_objects_by_listing(
