@@ -10,6 +10,7 @@ by HEAD requests, where the parts run.
 from __future__ import annotations
 
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
@@ -31,6 +32,7 @@ from lakecli.repository.reading.addresses import (
     split_address,
     split_pin,
 )
+from lakecli.stores.azure.names import check_name
 from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.read_only import at_version
 from lakecli.stores.uri import is_local
@@ -38,6 +40,9 @@ from lakecli.stores.uri import is_local
 MARK: Final = PIN_MARK.encode()
 COPY_IT: Final = "copy it into the repository"
 """How reasons end for which an object can be imported with its bytes only."""
+
+_NOT_ON_AZURE: Final = re.compile(rb"\Aaz://.*(/\.\.?(?![^/\0])|[\\\x01-\x08\x0b-\x1f])", re.DOTALL)
+"""Addresses, joined by NULs, of which `check_name` may refuse one."""
 
 PINNABLE: Final = ("s3://", "gs://", "az://", "memory://")
 """Prefixes of addresses that may name a version."""
@@ -105,12 +110,15 @@ class Addresses:
             and max(addresses).startswith(root)
             and not self._inside.startswith(root)
             and MARK not in b"".join(addresses)
+            and not _NOT_ON_AZURE.match(b"\0".join(addresses))
         )
 
     def _is_known(self, address: bytes) -> bool:
         """Return whether an address is in the bucket or directory of the last one."""
         root = self._root
         if root is None or not address.startswith(root) or MARK in address:
+            return False
+        if _NOT_ON_AZURE.match(address):
             return False
         return not self._is_directory or (
             b"/" not in address[len(root) :] and not address.endswith((b"/", b"/.", b"/.."))
@@ -131,6 +139,8 @@ class Addresses:
             if is_local(place):
                 return self._problem_of_file(text, place, key)
             check_host(place)
+            if place.startswith("az://"):
+                check_name(key, key, reads=True)
         except LakeError as error:
             return error.message
         if place == self._own_bucket and not self._task.copies:

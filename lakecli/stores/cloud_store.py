@@ -173,7 +173,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
     def reading(self, key: str) -> Iterator[str]:
         """Do as `translated`, where "not found" may be about the object or the bucket."""
         try:
-            with self.translated(key) as full:
+            with self.translator.translated(self.readable(key)) as full:
                 yield full
         except ObjectNotFound:
             self._check_bucket_once()
@@ -207,6 +207,14 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         if not key:
             raise UsageError("an object needs a key")
         return self.utf8(self.start + key)
+
+    def readable(self, key: str) -> str:
+        """Return the name of an object that is only read: a bucket may hold more than it takes.
+
+        Raises:
+            UsageError: the cloud cannot hold an object of this key.
+        """
+        return self.full(key)
 
     def utf8(self, name: str) -> str:
         """Return a name if it is UTF-8.

@@ -90,6 +90,33 @@ def test_missing_and_changed_objects_are_not_imported(
     assert read(repository, "main") == {}
 
 
+@pytest.mark.parametrize("name", ["a/./b", "../b", "a/..", ".", "back\\slash"])
+def test_names_that_nobody_can_ask_azure_for_are_not_imported(
+    repository: Repository, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "lists").mkdir()
+    good = ["a/.b", "a./b", "d/", "e/..f", "file.", "g//h"]
+
+    def rows_of(container: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "path": f"{number}",
+                "physical_address": f"{container}/{each}",
+                "size": 1,
+                "checksum": "c",
+                "mtime": 1,
+            }
+            for number, each in enumerate([*good, name])
+        ]
+
+    rows = rows_of("az://account/container")
+    report = run(repository, rows, tmp_path, verify=Verify.NONE)
+    assert [path for path, _ in report.failures] == [b"%d" % len(good)]
+    assert "Azure cannot hold an object of this key" in report.failures[0][1]
+    report = run(repository, rows_of("gs://bucket"), tmp_path, verify=Verify.NONE)
+    assert report.failures == []
+
+
 def test_nothing_is_asked_for_if_not_wanted(
     repository: Repository, rows: list[dict[str, Any]], tmp_path: Path
 ) -> None:

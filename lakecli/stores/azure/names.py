@@ -2,7 +2,9 @@
 
 Azure, clients and proxies treat the name of a blob as a path: a backslash becomes a slash, ``.``
 and ``..`` are resolved, and dots at the end of a segment are removed. Such keys would name other
-blobs, so lakecli refuses them.
+blobs, so lakecli neither writes nor deletes them. A blob that is listed with dots at an end is
+there, so it is read; the SDK's client cannot request the others. A slash at the end is kept:
+directory markers have one.
 
 Azure orders names by their UTF-16 units: characters beyond U+FFFF come before those from U+E000 on;
 everything else is in byte order. Accounts with directories (a hierarchical namespace) list the
@@ -28,6 +30,7 @@ LONGEST_NAME = 1_024
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _DOTS_AT_AN_END = re.compile(r"\.(/|\Z)")
+_OTHER_PATH = re.compile(r"(\A|/)\.{1,2}(/|\Z)|\\")
 
 # Keys of metadata must be C# identifiers; other keys are encoded as .NET encodes XML names.
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -41,12 +44,13 @@ Entry = TypeVar("Entry")
 _LAST_OF_PLANE_0 = "\uffff"
 
 
-def check_name(name: str, key: str) -> None:
+def check_name(name: str, key: str, *, reads: bool) -> None:
     """Reject the name of a blob that Azure would change.
 
     Args:
         name: of the blob, in full.
         key: as the caller knows it, for the message.
+        reads: the blob is only read.
 
     Raises:
         UsageError: Azure cannot hold it.
@@ -56,12 +60,10 @@ def check_name(name: str, key: str) -> None:
     except UnicodeEncodeError:
         reason = "it is not UTF-8"
     else:
-        if "\\" in name:
-            reason = "it has a backslash"
-        elif _DOTS_AT_AN_END.search(name):
+        if found := _OTHER_PATH.search(name):
+            reason = "it has a backslash" if "\\" in found[0] else "a part of it is . or .."
+        elif not reads and _DOTS_AT_AN_END.search(name):
             reason = "a part of it ends with a dot"
-        elif name.endswith("/"):
-            reason = "it ends with a slash"
         elif _NOT_IN_XML.search(name):
             reason = "it has control characters"
         elif size > LONGEST_NAME:

@@ -122,7 +122,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         self, key: str, start: int, length: int | None, version_id: str, *, etag: str = ""
     ) -> bytes:
         time = version_time(version_id)
-        with self.translated(key) as full:
+        with self.reading(key) as full:
             return self.sdk().read(full, start=start, length=length, etag=etag, version_id=time)[0]
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
@@ -132,14 +132,14 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             ConditionFailed: it was replaced, again and again, while it was read.
         """
         for _ in range(TRIES):
-            with suppress(ConditionFailed), self.translated(key) as full:
+            with suppress(ConditionFailed), self.reading(key) as full:
                 data, etag = self.sdk().read(full, length=length)
                 return data, version_of(etag) if data or etag or length is None else Version("")
         raise self._replaced(key)
 
     def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
         """Open an object, or a version of it, for one pass of reading."""
-        with self.translated(key) as full:
+        with self.reading(key) as full:
             download = self.sdk().open(full, etag=matching, version_id=version_time(version_id))
         return cast("BinaryIO", _DownloadStream(self, download, key))
 
@@ -175,7 +175,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         """Describe one object, or a version of it."""
-        with self.translated(key) as full:
+        with self.reading(key) as full:
             found = self.sdk().describe(full, version_id=version_time(version_id))
             return self._info_of(
                 found,
@@ -266,7 +266,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             return False
         target = self.full(key)
         attributes = _encoded(attributes)
-        with source.translated(source_key) as origin:
+        with source.reading(source_key) as origin:
             status = self.sdk().copy(source.container, origin, target, attributes)
             if status != "success":
                 raise self.translator.error(NOT_COPIED, target, code=status)
@@ -292,7 +292,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
                 f"cannot presign, {login.source} holds a SAS token and no key",
                 hint=f"unset it and do one of these: {HOW_TO_LOG_IN}",
             )
-        with self.translated(key) as full:
+        named = self.reading if request.method == "GET" else self.translated
+        with named(key) as full:
             delegated = None
             if not login.key:
                 delegated = self.sdk().delegated_key(now=now, lifetime=request.expires_in)
@@ -333,7 +334,13 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
     def full(self, key: str) -> str:
         """Return the name of a blob; see `CloudStore.full`."""
         full = super().full(key)
-        check_name(full, key)
+        check_name(full, key, reads=False)
+        return full
+
+    def readable(self, key: str) -> str:
+        """Return the name of a blob that is read; see `CloudStore.readable`."""
+        full = super().full(key)
+        check_name(full, key, reads=True)
         return full
 
     def _info_of(
@@ -384,7 +391,7 @@ class _DownloadStream(ReadStream):
             ConditionFailed: the blob was replaced.
         """
         try:
-            with self._store.translated(self._key):
+            with self._store.reading(self._key):
                 return self._download.read(size)
         except ConditionFailed:
             raise self._store._replaced(self._key) from None  # noqa: SLF001 - of this module
