@@ -29,7 +29,7 @@ from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.temporary_files import temporary_space
-from lakecli.errors import PermissionDenied, Unreachable
+from lakecli.errors import PermissionDenied, Unreachable, Unsupported
 from lakecli.kv import file_digests
 from lakecli.kv.file_digests import FileKey
 from lakecli.repository.contract import OwnLake, Repository
@@ -256,7 +256,7 @@ class Ingest:
             self._progress.advance(size=size)
             return Ingested(known, size)
         hashed_at = 0 if self._lake is None else int(self._lake.runtime.clock().timestamp() * 10**9)
-        if self._sender is not None and not self._sender.takes(size):
+        if (sender := self._sender) is not None and not sender.takes(size):
             done = self._read(opened, expected)
         else:
             with os.fdopen(os.dup(opened.descriptor), "rb", buffering=0) as file:
@@ -372,7 +372,8 @@ class Ingest:
     def _send(self, file: BinaryIO, status: os.stat_result, digests: Digests) -> Ingested:
         """Hash a file, then send it to a bucket; the second reading is verified."""
         size = status.st_size
-        contents = None if self._sender is None else self._sender.read(file, size, digests)
+        sender = self._sender
+        contents = None if sender is None else sender.read(file, size, digests)
         if contents is None:
             digest = _hash(file, digests, self.workers, self._progress)
         else:
@@ -380,9 +381,13 @@ class Ingest:
         if digests.are_expected():
             self._progress.advance(size=size)
             return Ingested(digest, size, is_kept=True)
-        if self._sender is not None and contents is not None:
-            self._sender.send(file.fileno(), contents, status=status)
-        elif self.has(digest, size):
+        if sender is not None and contents is not None:
+            try:
+                sender.send(file.fileno(), contents, status=status)
+                return Ingested(digest, size)
+            except Unsupported:
+                self._sender = None  # this server takes an object as one stream only
+        if self.has(digest, size):
             self._progress.advance(size=size)
         else:
             file.seek(0)

@@ -30,6 +30,7 @@ from google.cloud.storage.batch import Batch
 from google_crc32c import value as crc32c
 
 from lakecli.base.retry import REQUESTS
+from lakecli.errors import Unsupported
 from lakecli.stores.answer_limits import slow_answer_of
 from lakecli.stores.bounded_requests import bound_answers
 from lakecli.stores.capabilities import PART_SIZE
@@ -47,6 +48,15 @@ PAGE_FIELDS = "kind,nextPageToken,items(name,size,timeCreated,generation,etag,md
 _LISTING = "storage#objects"
 _LISTING_PATH = re.compile(r"/storage/v1/b/[^/]+/o\Z")
 _OF_XML = re.compile(r"(^|&)(uploads|uploadId)=")
+_NO_SUCH_METHOD = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        HTTPStatus.NOT_IMPLEMENTED,
+    }
+)
+"""How servers answer that have no uploads in parts; Google explains each of them in XML."""
 
 
 class ObjectPiece(NamedTuple):
@@ -84,6 +94,7 @@ class GsClient:
         self._client, self._session = _new_client(login, server_date)
         self._bucket: Bucket = self._client.bucket(bucket)
         self._attempts = attempts
+        self._has_batches = True
         self._retry = _Attempts(attempts)
         self._options: dict[str, Any] = {"timeout": self._timeout, "retry": self._retry}
 
@@ -222,29 +233,37 @@ class GsClient:
     ) -> list[tuple[str, int]]:
         """Delete objects by one request; return those that were not deleted, with a status.
 
+        If a server does not answer each request of a batch, they are sent one by one.
+
         Args:
             names: of the objects.
             generations: that they must have, if any are given.
         """
         wanted = list(zip(names, generations or [None] * len(names), strict=True))
+        answers: Sequence[int] = self._delete_batch(wanted) if self._has_batches else ()
+        if len(answers) != len(wanted):
+            self._has_batches = False
+            answers = [self._delete_one(*each) for each in wanted]
+        failed = []
+        for (name, generation), answer in zip(wanted, answers, strict=True):
+            status = answer
+            if status in TRANSIENT_STATUS:
+                status = self._delete_one(name, generation)
+            if status >= HTTPStatus.BAD_REQUEST:
+                failed.append((name, status))
+        return failed
+
+    def _delete_batch(self, wanted: Sequence[tuple[str, int | None]]) -> Sequence[int]:
+        """Delete objects by one request; return a status for each part that the server answered."""
         try:
             with _Deletions(self._client, self._retry) as deletions:
                 for name, generation in wanted:
                     self._bucket.delete_blob(
                         name, if_generation_match=generation, timeout=self._timeout, retry=None
                     )
-        except ValueError as error:
-            raise UnusableAnswerError("it is not one to a batch of deletions") from error
-        if len(deletions.answers) != len(wanted):
-            raise UnusableAnswerError("it does not answer each request of a batch")
-        failed = []
-        for (name, generation), answer in zip(wanted, deletions.answers, strict=True):
-            status = answer.status_code
-            if status in TRANSIENT_STATUS:
-                status = self._delete_one(name, generation)
-            if status >= HTTPStatus.BAD_REQUEST:
-                failed.append((name, status))
-        return failed
+        except ValueError:  # how the SDK says that the answer is none to a batch
+            return ()
+        return [answer.status_code for answer in deletions.answers]
 
     def copy(self, bucket: str, source: str, target: str, attributes: Attributes) -> None:
         """Copy an object of any bucket; large ones take several requests.
@@ -278,6 +297,9 @@ class GsClient:
             body: with a length; readable several times.
             headers: to send with it.
             may_repeat: repeat the request after a failure, although it may have had effect.
+
+        Raises:
+            Unsupported: the server has no uploads in parts, and answers as another API does.
         """
         path = quote(self._bucket.name) + (f"/{quote(name, safe='~')}" if name else "")
         url = f"{self._login.endpoint}/{path}?{urlencode(query)}"
@@ -286,6 +308,11 @@ class GsClient:
             answer: requests.Response = self._session.request(
                 method, url, data=body, headers=headers, timeout=self._timeout
             )
+            is_unknown = answer.status_code in _NO_SUCH_METHOD and "uploads" in query
+            if is_unknown and not answer.content.startswith(b"<"):
+                raise Unsupported(
+                    f"{self._login.host} has no uploads in parts, as Google's XML API has"
+                )
             if answer.status_code >= HTTPStatus.BAD_REQUEST:
                 raise from_http_status(answer.status_code, "", response=answer)  # type: ignore[no-untyped-call]
             return answer
@@ -461,7 +488,10 @@ def _check_answer(
     is_json = "/storage/v1/" in url.path and not url.path.endswith("/batch/storage/v1")
     if stream or not is_json or _OF_XML.search(url.query) or not answer.ok:
         return
-    is_read = answer.request.method == "GET"
+    method = answer.request.method
+    if method == "DELETE" and answer.content.strip() == b"null":
+        return  # so say some servers; Google's answer has no body
+    is_read = method == "GET"
     is_listing = is_read and _LISTING_PATH.search(url.path) is not None
     if is_read or answer.content:
         read_json(answer.content, _LISTING if is_listing else "")

@@ -35,6 +35,7 @@ _PIECE = 1 << 20
 _Position = dict[str, str]
 _BEGINNING: _Position = {}
 _LONGEST_NUMBER = 18
+_OBJECTS = frozenset({"ListBucketResult"})
 
 
 class GsUploads:
@@ -48,7 +49,11 @@ class GsUploads:
         self._store = store
 
     def start(self, key: str) -> UploadId:
-        """Begin an upload."""
+        """Begin an upload.
+
+        Raises:
+            Unsupported: a server in Google's place has no uploads in parts.
+        """
         with self._store.translated(key, may_be_absent=True) as full:
             answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})
             return UploadId(
@@ -133,6 +138,9 @@ class GsUploads:
 
         def ask(position: _Position) -> tuple[list[UnfinishedUpload], _Position | None]:
             answer = self._store.sdk().ask_xml("GET", "", wanted | position)
+            page = read_xml(answer.content, "ListMultipartUploadsResult", also=_OBJECTS)
+            if page.tag.endswith("ListBucketResult"):
+                return [], None  # a server without uploads in parts lists its objects instead
             page = read_xml(answer.content, "ListMultipartUploadsResult", "IsTruncated")
             spelled = unquote if page.findtext("{*}EncodingType") == "url" else str
             found = [

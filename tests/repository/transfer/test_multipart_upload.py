@@ -15,7 +15,7 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS
 from lakecli.base.retry import PARTS, RetryPolicy
-from lakecli.errors import PermissionDenied, Unreachable
+from lakecli.errors import PermissionDenied, Unreachable, Unsupported
 from lakecli.kv import unfinished_uploads
 from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.transfer.ingest import Digests
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.stores.capabilities import UploadedPart
+    from lakecli.stores.capabilities import UploadedPart, UploadId
 
 SMALL_PART = 1 << 18
 SIZE = 9 * SMALL_PART + 5
@@ -140,6 +140,31 @@ def test_parts_are_sent_concurrently(repository: Repository, store: Bucket, sour
     assert sorted(store.parts.sent) == list(range(1, 11))
     assert store.parts.most_at_once == 3
     assert progress.size == SIZE
+    assert begun(repository) == []
+
+
+def test_without_uploads_in_parts_a_file_is_one_stream(
+    repository: Repository, store: Bucket, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def start(key: str) -> UploadId:
+        tried.append(key)
+        raise Unsupported("has no uploads in parts")
+
+    monkeypatch.setattr(store.parts, "start", start)
+    for number in range(3):
+        (source / f"{number}").write_bytes(os.urandom(SIZE))
+    progress = RecordedProgress()
+    options = UploadOptions(parallelism=1, progress=progress)
+    assert upload_tree(repository, "main", b"", source=source, options=options).uploaded == 4
+    expected = {os.fsencode(path.name): path.read_bytes() for path in source.iterdir()}
+    assert read(repository, "main") == checksums(expected)
+    assert {store.get(data_key(h(data).hex())) for data in expected.values()} == {
+        *expected.values()
+    }
+    assert len(tried) == 1
+    assert progress.size == 4 * SIZE
     assert begun(repository) == []
 
 

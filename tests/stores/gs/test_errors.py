@@ -11,6 +11,7 @@ import pytest
 from lakecli.base.retry import RetryPolicy
 from lakecli.errors import (
     IntegrityError,
+    LakeError,
     PermissionDenied,
     Refused,
     Unreachable,
@@ -257,6 +258,35 @@ def test_of_a_conditional_upload_only_the_last_chunk_is_sent_once(server: StubSe
     assert methods(server)[:6] == ["POST", "POST", "PUT", "PUT", "PUT", "PUT"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (gs_error(400, "invalid", "invalid uploadType"), Unsupported),
+        (Answer(404, b"Not Found\n"), Unsupported),
+        (Answer(405), Unsupported),
+        (Answer(501, b"{}"), Unsupported),
+        (Answer(400, b"<?xml version='1.0'?><Error><Code>InvalidArgument</Code></Error>"), Refused),
+        (Answer(404, b"<html>not here</html>"), BucketNotFound),
+        (gs_error(403, "forbidden"), PermissionDenied),
+    ],
+)
+def test_servers_without_uploads_in_parts_are_recognised(
+    store: GsStore, server: StubServer, answer: Answer, error: type[LakeError]
+) -> None:
+    server.answers = [answer]
+    with pytest.raises(LakeError) as raised:
+        store.uploads().start("k")
+    assert type(raised.value) is error
+
+
+def test_a_listing_of_objects_has_no_unfinished_uploads(store: GsStore, server: StubServer) -> None:
+    server.answers = [Answer(body=b"<ListBucketResult><KeyCount>0</KeyCount></ListBucketResult>")]
+    assert list(store.uploads().iter_unfinished("k")) == []
+    server.answers = [Answer(body=b"<ListMultipartUploadsResult></ListMultipartUploadsResult>")]
+    with pytest.raises(Unreachable, match="without IsTruncated"):
+        list(store.uploads().iter_unfinished("k"))
+
+
 def test_an_upload_that_the_server_dropped_is_reported(store: GsStore, server: StubServer) -> None:
     begun = Answer(headers={"Location": f"{server.url}/upload?upload_id=x"})
     server.answers = [begun, gs_error(404, "notFound"), EMPTY]
@@ -336,6 +366,26 @@ def test_deletions_that_fail_are_repeated_or_named(server: StubServer) -> None:
     server.answers = [batch_answer(204, 403)]
     with pytest.raises(PermissionDenied, match="prefix/kept"):
         store.delete(["a", "kept"])
+
+
+@pytest.mark.parametrize(
+    "ignored", [batch_answer(), batch_answer(204), Answer(body=b"null"), Answer(body=b"")]
+)
+def test_without_batches_deletions_are_sent_one_by_one(
+    store: GsStore, server: StubServer, ignored: Answer
+) -> None:
+    gone = gs_error(412, "conditionNotMet")
+    server.answers = [ignored, Answer(204), Answer(body=b"null"), gone, Answer(204), OK]
+    versions = [Version(str(number)) for number in range(1, 5)]
+    objects = zip("abcd", versions, strict=True)
+    assert store.delete_matching(objects) == ["c"]
+    assert methods(server) == ["POST", "DELETE", "DELETE", "DELETE", "DELETE", "GET"]
+    asked = [each.path.partition("ifGenerationMatch=")[2][:1] for each in server.requests]
+    assert asked == ["", "1", "2", "3", "4", ""]
+    server.requests.clear()
+    server.answers = [Answer(204)]
+    store.delete(["e", "f"])
+    assert methods(server) == ["DELETE", "DELETE"]
 
 
 def test_a_404_is_checked_for_a_missing_bucket_once(store: GsStore, server: StubServer) -> None:
