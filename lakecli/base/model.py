@@ -4,6 +4,7 @@ Keys and identities are ``bytes``; names that people type are ``str``. Times are
 of whole seconds; sizes are in bytes.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -15,6 +16,8 @@ from lakecli.errors import IntegrityError
 __all__ = [
     "CLIENT_METADATA_PREFIX",
     "CLIENT_MTIME",
+    "CONTENT_CODINGS",
+    "CONTENT_ENCODING",
     "EMPTY_TREE",
     "MAX_PATH_SIZE",
     "NAMED_KINDS",
@@ -78,6 +81,12 @@ _MAX_TIME_DIGITS = 20
 CLIENT_MTIME = "::lakefs::client-mtime"
 """The uploaded file's own modification time, in unix seconds as a decimal string."""
 
+CONTENT_ENCODING = "content-encoding"
+"""The metadata key with the Content-Encoding that an object is served with."""
+
+CONTENT_CODINGS: Final = re.compile(r"[A-Za-z0-9.+-]{1,32}(, ?[A-Za-z0-9.+-]{1,32}){0,3}", re.ASCII)
+"""The values of that header."""
+
 
 _NAME_SIZES = range(3, 64)
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789-"
@@ -112,6 +121,15 @@ class Entry(NamedTuple):
     modified_at: datetime
     content_type: str = ""
     metadata: Mapping[str, str] = NO_METADATA
+
+    @property
+    def content_encoding(self) -> str:
+        """The Content-Encoding of the bytes as they are stored, such as gzip; ``""``: none.
+
+        A value that no such header can have is metadata like any other.
+        """
+        recorded = self.metadata.get(CONTENT_ENCODING, "")
+        return recorded if CONTENT_CODINGS.fullmatch(recorded) else ""
 
     @property
     def file_mtime(self) -> int:

@@ -31,7 +31,7 @@ from lakecli.errors import (
 )
 from lakecli.exports.target import WHOLE, BucketTarget, DirectoryTarget, ExportItem, open_target
 from lakecli.repository.contract import AddressResolver
-from lakecli.repository.reading.contents import read_located
+from lakecli.repository.reading.contents import read_located, with_attributes
 from lakecli.repository.reading.recorded import AsRecorded, Recorded, locate_recorded
 from lakecli.repository.transfer.destination import ENDS_ALL, FileComparison, UnsafeName
 from lakecli.repository.transfer.ignore_patterns import is_own
@@ -349,6 +349,8 @@ class _Export:
     def _write(self, item: ExportItem, entry: Entry) -> tuple[bool, bool]:
         """Copy an object; return whether the store did so, and whether its metadata was written."""
         store, key = locate_recorded(self._addresses, Recorded.of(entry), self._job.uri)
+        if not self._is_local:
+            item = item._replace(entry=with_attributes(entry, store, key))
         verify, target = self._job.verify, self.target
         can_copy = self._can_copy and (not verify or entry.size > WHOLE)
         origin = store.unverified if isinstance(store, AsRecorded) else store

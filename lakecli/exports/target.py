@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import BinaryIO, Final, NamedTuple, cast
 
-from lakecli.base.model import CLIENT_METADATA_PREFIX, Account, Entry
+from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, Account, Entry
 from lakecli.engine.runner import open_by_uri
 from lakecli.errors import Refused, UsageError
 from lakecli.repository.reading.contents import digest_of
@@ -225,8 +225,7 @@ class BucketTarget:
             if item.entry.size <= WHOLE
             else cast("BinaryIO", _LookaheadStream(pieces))
         )
-        metadata, is_whole = self._metadata(item)
-        attributes = Attributes(item.entry.content_type, metadata)
+        attributes, is_whole = self._attributes(item)
         self._store.put(self._key(item), body, ANY, attributes)
         return is_whole
 
@@ -236,8 +235,7 @@ class BucketTarget:
 
     def copy(self, item: ExportItem, source: ObjectStore, key: str) -> bool:
         """Have the store copy an object."""
-        assert item.entry is not None
-        attributes = Attributes(item.entry.content_type, self._metadata(item)[0])
+        attributes, _ = self._attributes(item)
         return copy_across(source, key, self._store, self._key(item), attributes)
 
     def is_there(self, item: ExportItem, found: ObjectInfo | None) -> bool:
@@ -269,14 +267,17 @@ class BucketTarget:
             raise UsageError(f"its key would be longer than {_MAX_KEY} bytes")
         return os.fsdecode(item.name)
 
-    def _metadata(self, item: ExportItem) -> tuple[Mapping[str, str], bool]:
-        """Return the metadata to write, and whether it includes all of the entry's."""
-        assert item.entry is not None
+    def _attributes(self, item: ExportItem) -> tuple[Attributes, bool]:
+        """Return the attributes to write, and whether they include all of the entry's metadata."""
+        entry = item.entry
+        assert entry is not None
         users = {
             key: value
-            for key, value in item.entry.metadata.items()
+            for key, value in entry.metadata.items()
             if not key.startswith(CLIENT_METADATA_PREFIX)
         }
+        if entry.content_encoding:
+            del users[CONTENT_ENCODING]  # a header of its own
         size = sum(len(text.encode("utf-8", "replace")) for pair in users.items() for text in pair)
         fits = size <= _MAX_METADATA and not (
             self._is_strict
@@ -285,7 +286,8 @@ class BucketTarget:
                 for key, value in users.items()
             )
         )
-        return ({**users, IDENTITY: item.identity} if fits else {IDENTITY: item.identity}), fits
+        metadata = {**users, IDENTITY: item.identity} if fits else {IDENTITY: item.identity}
+        return Attributes(entry.content_type, metadata, entry.content_encoding), fits
 
 
 class _Listed:

@@ -45,6 +45,7 @@ from lakecli.imports.model import (
 from lakecli.imports.sources import FilesSource
 from lakecli.imports.tree_parts import EMPTY, BaseSlice, PartWriter, Records, Whole
 from lakecli.repository.reading.addresses import split_address, split_pin
+from lakecli.repository.reading.contents import with_attributes
 from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.transfer.ingest import Ingest, Ingested, look
 from lakecli.repository.transfer.plan import PathAction
@@ -253,44 +254,46 @@ class Copier:
         else:
             opener = FileOpener(files.root, files.links)
 
-        def copy_one(at: int) -> Ingested | str:
+        def copy_one(at: int) -> tuple[Ingested, Entry] | str:
             try:
                 done = self._copy(ingest, opener, rows, at)
             except LakeError as error:
                 return error.message
             except OSError as error:
                 return (error.strerror or str(error)).lower()
-            self._tell(1, done.size)
+            self._tell(1, done[0].size)
             return done
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
             outcomes = list(pool.map(copy_one, range(len(rows))))
         if ingest is not None:
-            ingest.flush([each for each in outcomes if not isinstance(each, str)])
+            ingest.flush([each[0] for each in outcomes if not isinstance(each, str)])
         kept, values = [], []
         for at, outcome in enumerate(outcomes):
             path = self._task.prefix + rows.keys[at]
             if isinstance(outcome, str):
                 self._failures.add(path, outcome)
                 continue
-            given = rows.content_types[at].decode() if rows.content_types else ""
+            done, source = outcome
             kept.append(at)
             values.append(
                 encode_entry(
                     Entry(
-                        data_key(outcome.digest),
-                        outcome.size,
-                        outcome.digest,
+                        data_key(done.digest),
+                        done.size,
+                        done.digest,
                         datetime.fromtimestamp(self._task.seconds, UTC),
-                        given or content_type_of(path),
-                        {CLIENT_MTIME: str(rows.seconds[at])},
+                        source.content_type or content_type_of(path),
+                        {CLIENT_MTIME: str(rows.seconds[at]), **source.metadata},
                     )
                 )
             )
         return (rows if len(kept) == len(rows) else rows.take(kept)), values
 
-    def _copy(self, ingest: Ingest | None, opener: FileOpener, rows: Rows, at: int) -> Ingested:
-        """Copy one object, or only read it.
+    def _copy(
+        self, ingest: Ingest | None, opener: FileOpener, rows: Rows, at: int
+    ) -> tuple[Ingested, Entry]:
+        """Copy one object, or only read it; return also the entry of the object where it is.
 
         Raises:
             IntegrityError: its size is not the one in the source.
@@ -298,17 +301,20 @@ class Copier:
         address = rows.addresses[at].decode("utf-8", "surrogateescape")
         plain, version_id = split_pin(address)
         uri, key = split_address(plain)
+        given = rows.content_types[at].decode() if rows.content_types else ""
+        found = Entry(address, rows.sizes[at], "", datetime.fromtimestamp(0, UTC), given)
         if is_local(uri):
             path = os.fsencode(f"{uri.removeprefix('local://').rstrip('/')}/{key}")
             with opener.open(path) as file:
                 done = look(file) if ingest is None else ingest.file(file)
         else:
-            store = store_of(uri, account=self._task.location.account)
-            with at_version(store, version_id).open(key) as source:
+            store = at_version(store_of(uri, account=self._task.location.account), version_id)
+            found = with_attributes(found, store, key)
+            with store.open(key) as source:
                 done = _read(source) if ingest is None else ingest.stream(source)
         if done.size != rows.sizes[at]:
             raise IntegrityError(f"it has {done.size} bytes instead of {rows.sizes[at]}")
-        return done
+        return done, found
 
 
 def _read(source: BinaryIO) -> Ingested:

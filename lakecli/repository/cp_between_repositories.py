@@ -52,6 +52,7 @@ from lakecli.repository.reading.contents import (
     digest_of,
     gone,
     read_object,
+    with_attributes,
 )
 from lakecli.repository.reading.recorded import locate
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
@@ -307,6 +308,8 @@ class Across:
         digest = digest_of(entry)
         if digest is not None:
             return value, self._known(entry, digest)
+        if is_external(entry):
+            entry = with_attributes(entry, *locate(self._source, entry))
         reader = PieceReader(self._pieces(entry))
         ingested = self.ingest.stream(cast("BinaryIO", reader))
         own = entry._replace(physical_address=data_key(ingested.digest), checksum=ingested.digest)

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
 
+from lakecli.base.model import CONTENT_CODINGS
 from lakecli.errors import (
     IntegrityError,
     LostRace,
@@ -101,11 +102,12 @@ NO_METADATA: Final[Mapping[str, str]] = {}
 class ObjectInfo(NamedTuple):
     """The properties of one object in a listing or a head request.
 
-    ``modified_at`` is by the store's clock. Only `ObjectStore.head` fills ``content_type`` and
-    ``metadata``, and only where the store keeps them: a directory does not. Stores may return the
-    keys of metadata in lower case. ``md5`` is the MD5 of the bytes in hex digits, if the store
-    reports it beside an ETag that is none. ``archive`` is the archive tier of an object that cannot
-    be read before it is restored; a listing of S3 has it of restored ones, too.
+    ``modified_at`` is by the store's clock. Only `ObjectStore.head` fills ``content_type``,
+    ``content_encoding`` and ``metadata``, and only where the store keeps them: a directory does
+    not. Stores may return the keys of metadata in lower case. ``md5`` is the MD5 of the bytes in
+    hex digits, if the store reports it beside an ETag that is none. ``archive`` is the archive tier
+    of an object that cannot be read before it is restored; a listing of S3 has it of restored ones,
+    too.
     """
 
     key: str
@@ -117,10 +119,12 @@ class ObjectInfo(NamedTuple):
     metadata: Mapping[str, str] = NO_METADATA
     md5: str = ""
     archive: str = ""
+    content_encoding: str = ""
 
 
 _TAG: Final = r'(?:W/)?"?(.*?)(?:(?:--?|;)(?:gzip|br|deflate|zstd))?"?'
 _SENT: Final = "[!#-~]{1,1024}"
+_OF_TRANSFERS: Final = frozenset({"", "aws-chunked", "identity"})
 
 
 def plain_tag(etag: str) -> str:
@@ -153,16 +157,28 @@ def check_matching(matching: str, key: str, *found: str) -> None:
         raise ConditionFailed(f"not the object that was asked for: {key!r}")
 
 
+def plain_encoding(encoding: str | None) -> str:
+    """Return a Content-Encoding without what belongs to a transfer; some servers store that.
+
+    A malformed one is none.
+    """
+    parts = [part.strip() for part in (encoding or "").split(",")]
+    kept = ", ".join(part for part in parts if part.lower() not in _OF_TRANSFERS)
+    return kept if CONTENT_CODINGS.fullmatch(kept) else ""
+
+
 class Attributes(NamedTuple):
     """What a store keeps with an object; a directory keeps neither.
 
     Attributes:
         content_type: ``""``: the store's default.
         metadata: names and values.
+        content_encoding: of the bytes as they are stored; ``""``: none.
     """
 
     content_type: str = ""
     metadata: Mapping[str, str] = NO_METADATA
+    content_encoding: str = ""
 
 
 PLAIN: Final = Attributes()

@@ -192,6 +192,7 @@ class MemoryStore:
             modified_at=bucket.now(),
             version=version,
             content_type=attributes.content_type,
+            content_encoding=attributes.content_encoding,
             metadata=dict(attributes.metadata),
         )
         bucket.keep(self._prefix + key, Stored(data, info))
@@ -253,7 +254,8 @@ class MemoryStore:
         """Copy one object, with its content type and metadata."""
         with self._bucket.lock:
             stored = self._find(source)
-            kept = Attributes(stored.info.content_type, stored.info.metadata)
+            info = stored.info
+            kept = Attributes(info.content_type, info.metadata, info.content_encoding)
             self._keep(key, stored.body, kept)
 
     def check_versions(self) -> None:

@@ -62,6 +62,7 @@ class PresignRequest(NamedTuple):
         may_be_unsigned: leave a signature that takes long to the caller; see `PresignedUrl`.
         max_size: bytes that a PUT may send. A store that takes fewer in one request anyway may
             ignore it. One that cannot keep to it raises `Unsupported`.
+        content_encoding: of the response to a GET, in place of the object's own.
     """
 
     method: str
@@ -71,6 +72,7 @@ class PresignRequest(NamedTuple):
     attachment: bool = False
     may_be_unsigned: bool = False
     max_size: int = LARGEST_PUT
+    content_encoding: str = ""
 
 
 LONGEST: Final = timedelta(days=7)
@@ -115,6 +117,8 @@ def response_headers(request: PresignRequest) -> dict[str, str]:
     if request.method == "GET":
         if request.content_type:
             headers["content-type"] = request.content_type
+        if request.content_encoding:
+            headers["content-encoding"] = request.content_encoding
         if request.file_name:
             headers["content-disposition"] = content_disposition(
                 request.file_name, attachment=request.attachment

@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.model import Entry
+from lakecli.base.model import CONTENT_ENCODING, Entry
 from lakecli.committed.values import encode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import Refused
 from lakecli.exports import target as target_module
 from lakecli.exports.run import ExportOptions, export
+from lakecli.exports.target import IDENTITY
 from lakecli.repository import repo
 from lakecli.repository.commit import commit
+from lakecli.repository.reading.addresses import remember
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores.capabilities import copy_across
 from lakecli.stores.contract import ANY, Attributes, BucketNotFound
 from lakecli.stores.registry import open_store
 from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import new_gcs_bucket
-from tests.support.lakes import START, entry_of, open_lake, stage, unclaimed
+from tests.support.lakes import START, entry_of, open_lake, stage, stage_entries, unclaimed
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
@@ -119,6 +121,39 @@ def test_a_round(repository: Repository, buckets: tuple[str, str]) -> None:
         "_SUCCESS", "large", *(f"day={n}/p" for n in range(41) if n != 3)
     }  # fmt: skip
     assert store.get("day=4/p") == b"four"
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_objects_are_served_as_at_their_source(
+    repository: Repository, buckets: tuple[str, str], *, verify: bool
+) -> None:
+    """Of an object that was imported without its bytes, only its store knows that."""
+    outside = open_store(f"{buckets[1]}/raw")
+    served = Attributes("text/x-log", {"not": "kept"}, "gzip")
+    outside.put("a.csv", b"zipped", ANY, served)
+    external = Entry(f"{outside.uri}/a.csv", 6, outside.head("a.csv").etag, START)
+    own = entry_of(b"0")._replace(content_type="text/own", metadata={CONTENT_ENCODING: "br"})
+    odd = entry_of(b"0")._replace(metadata={CONTENT_ENCODING: "no\tencoding"})
+    typed = external._replace(content_type="text/mine", metadata={CONTENT_ENCODING: "zstd"})
+    changes = {b"t/o": own, b"t/odd": odd, b"t/zero": external, b"t/typed": typed}
+    remember(repository, [outside.uri])
+    stage_entries(repository, "main", changes)
+    commit(repository, "main", message="outside", committer="me")
+    uri = f"{buckets[1]}/out"
+    assert run(repository, uri, verify=verify).outcome.failures == []
+    target = open_store(uri)
+    described = {name: target.head(name) for name in ("o", "odd", "zero", "typed")}
+    assert {
+        name: (info.content_type, info.content_encoding) for name, info in described.items()
+    } == {
+        "o": ("text/own", "br"),
+        "odd": (odd.content_type, ""),
+        "zero": ("text/x-log", "gzip"),
+        "typed": ("text/mine", "zstd"),
+    }
+    assert all(described[name].metadata.keys() == {IDENTITY} for name in ("o", "zero", "typed"))
+    assert target.get("zero") == b"zipped"
+    assert run(repository, uri, verify=verify).outcome.unchanged.count == 45
 
 
 def test_a_damaged_object_is_not_exported(repository: Repository, buckets: tuple[str, str]) -> None:

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.identity import h
+from lakecli.base.model import CLIENT_MTIME, CONTENT_ENCODING
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.errors import NotFound
+from lakecli.errors import NotFound, NothingToDo
 from lakecli.fsck.check import fsck
 from lakecli.fsck.findings import FsckCounts
 from lakecli.imports import bucket as buckets
@@ -27,7 +28,7 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.capabilities import versions_of
-from lakecli.stores.contract import ANY
+from lakecli.stores.contract import ANY, Attributes
 from lakecli.stores.memory import MemoryStore
 from lakecli.stores.registry import open_store
 from lakecli.stores.s3.store import S3Store
@@ -155,6 +156,24 @@ def test_copies(repository: Repository, source: ObjectStore) -> None:
         assert entry.checksum == h(body).hex()
         assert repository.store.get(entry.physical_address) == body
     assert entries(repository)["in/dir 1/é01.txt"].content_type == "text/plain"
+
+
+def test_copies_keep_how_the_source_serves_them(
+    repository: Repository, source: ObjectStore
+) -> None:
+    source.put("log.csv", b"zipped", ANY, Attributes("text/x-log", content_encoding="gzip"))
+    source.put("untyped.csv", b"1", ANY, Attributes("binary/octet-stream"))
+    source.put("framed.csv", b"2", ANY, Attributes(content_encoding="aws-chunked,br"))
+    run(repository, source.uri, copies=True)
+    found = entries(repository)
+    entry = found["in/log.csv"]
+    assert (entry.content_type, entry.content_encoding) == ("text/x-log", "gzip")
+    assert CLIENT_MTIME in entry.metadata
+    assert found["in/untyped.csv"].content_type == "text/csv"
+    assert found["in/untyped.csv"].metadata.keys() == {CLIENT_MTIME}
+    assert found["in/framed.csv"].metadata[CONTENT_ENCODING] == "br"
+    with pytest.raises(NothingToDo):
+        run(repository, source.uri, copies=True)
 
 
 def test_in_parts(

@@ -8,6 +8,7 @@ import pytest
 
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
+from lakecli.base.model import Entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, UsageError
 from lakecli.repository import cp_between_repositories, repo
@@ -18,15 +19,16 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.staged.stager import NewAttributes, remove_unchanged
 from lakecli.repository.undo.undo import undo
-from lakecli.stores.contract import ANY
+from lakecli.stores.contract import ANY, Attributes
+from lakecli.stores.memory import BUCKETS, MemoryBucket
+from lakecli.stores.registry import open_store
 from lakecli.stores.streams import PieceReader
-from tests.support.lakes import checksums, entry_of, read, stage, stage_entries
+from tests.support.lakes import START, checksums, entry_of, read, stage, stage_entries
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.base.model import Entry
     from lakecli.repository.contract import Repository
     from lakecli.repository.handle.lake import Lake
     from lakecli.stores.contract import ObjectStore
@@ -93,6 +95,22 @@ def test_a_copy_is_the_same_entry(source: Repository, target: Repository) -> Non
         attributes=changed,
     )
     assert entry_at(target, b"f") == entry._replace(content_type="text/new", metadata={"n": "2"})
+
+
+def test_a_copy_of_outside_bytes_is_served_as_they_were(
+    source: Repository, target: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are below the target's namespace, so the target gets them."""
+    monkeypatch.setitem(BUCKETS, "copied", MemoryBucket())
+    outside = open_store("memory://copied/lake/in")
+    version = outside.put("a", b"zipped", ANY, Attributes("text/x", content_encoding="gzip"))
+    own = repo.create(target.lake, "in-memory", "memory://copied/lake", range_entries=16)
+    remember(source, [outside.uri])
+    stage_entries(source, "main", {b"e": Entry(f"{outside.uri}/a", 6, str(version), START)})
+    cp_across(RepositoryPath(source, "main", b"e"), RepositoryPath(own, "main", b"f"))
+    entry = entry_at(own, b"f")
+    assert entry.physical_address == data_key(h(b"zipped").hex())
+    assert (entry.content_type, entry.content_encoding) == ("text/x", "gzip")
 
 
 def test_what_the_target_has_is_not_read(source: Repository, target: Repository) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import time
 from abc import ABC, abstractmethod
@@ -269,7 +270,9 @@ class ObjectStoreContract(ABC):
             assert store.get(f"k{number}") == b"456789"
 
     def test_head_returns_size_type_and_metadata(self, store: ObjectStore) -> None:
-        attributes = Attributes("text/csv; charset=utf-8", {"colour": "blue", "x-y_z": "1 2"})
+        attributes = Attributes(
+            "text/csv; charset=utf-8", {"colour": "blue", "x-y_z": "1 2"}, "gzip"
+        )
         version = store.put("a/k", b"12345", ANY, attributes)
         info = store.head("a/k")
         assert (info.key, info.size, info.version) == ("a/k", 5, version)
@@ -278,6 +281,17 @@ class ObjectStoreContract(ABC):
         if self.keeps_metadata:
             assert info.content_type == "text/csv; charset=utf-8"
             assert info.metadata == {"colour": "blue", "x-y_z": "1 2"}
+            assert info.content_encoding == "gzip"
+
+    def test_encoded_bytes_are_read_as_they_are_stored(self, store: ObjectStore) -> None:
+        body = gzip.compress(b"decoded" * 99)
+        store.put("k", body, ANY, Attributes("text/csv", content_encoding="gzip"))
+        with store.open("k") as opened:
+            assert opened.read() == body
+        assert store.get("k") == store.get_versioned("k")[0] == body
+        assert store.get("k", start=3, length=4) == body[3:7]
+        assert store.get("k", start=-5) == body[-5:]
+        assert [info.size for info in store.list()] == [len(body)]
 
     # Conditions
 
@@ -510,13 +524,14 @@ class ObjectStoreContract(ABC):
                 renew(store, key, aside="k/aside")
 
     def test_copy_keeps_contents_and_metadata(self, store: ObjectStore) -> None:
-        store.put("from", b"body", ANY, Attributes("text/plain", {"k": "v"}))
+        store.put("from", b"body", ANY, Attributes("text/plain", {"k": "v"}, "br"))
         store.copy("from", "deep/er/to")
         assert store.get("deep/er/to") == b"body"
         assert store.get("from") == b"body"
         if self.keeps_metadata:
             info = store.head("deep/er/to")
             assert (info.content_type, info.metadata) == ("text/plain", {"k": "v"})
+            assert info.content_encoding == "br"
         store.put("from", b"other", ANY)
         store.copy("from", "deep/er/to")
         assert store.get("deep/er/to") == b"other"

@@ -9,6 +9,7 @@ key), and `without_credentials`.
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import ssl
@@ -78,6 +79,7 @@ class SignatureTable(NamedTuple):
         put_status: of the answer to an upload.
         type_is_signed: an upload of another content type is refused.
         impossible: names that the server cannot hold.
+        of_encoded_text: type and encoding in the answer to a URL of text that is stored as gzip.
         lifetime: returns the query parameters that say when a URL ends.
         credentials_hint: part of the hint if there are no credentials.
     """
@@ -95,6 +97,7 @@ class SignatureTable(NamedTuple):
     put_status: int
     type_is_signed: bool
     impossible: frozenset[str]
+    of_encoded_text: tuple[str, str | None]
     lifetime: Callable[[PresignedUrl, timedelta], dict[str, list[str]]]
     credentials_hint: str
 
@@ -208,6 +211,16 @@ class PresignContract:
         assert (status, body) == (200, b"a,b")
         assert headers["Content-Type"] == "text/csv; charset=utf-8"
         assert headers["Content-Disposition"] == content_disposition("Übersicht 1.csv")
+        assert headers["Content-Encoding"] is None
+
+    def test_the_answer_says_how_the_bytes_are_encoded(self, answering: ObjectStore) -> None:
+        compressed = gzip.compress(b"a,b")
+        answering.put("k", compressed, ANY)
+        request = PresignRequest("GET", MINUTE, content_type="text/csv", content_encoding="gzip")
+        status, body, headers = fetch(answering.presign("k", request, now=clock()).url)
+        assert (status, body) == (200, compressed)
+        said = headers["Content-Type"], headers["Content-Encoding"]
+        assert said == self.table.of_encoded_text
 
     def test_another_type_than_the_signed_one_is_refused(self, store: ObjectStore) -> None:
         store.put("k", b"a,b", ANY)

@@ -9,12 +9,30 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from lakecli.stores.capabilities import store_time
+from lakecli.stores.contract import plain_encoding
 from lakecli.stores.responses import LOGGER, ServerDate, log_response
 
 if TYPE_CHECKING:
     import pytest
 
 URL = "https://user:secret@bucket.example:8080/key?signature=secret"
+
+
+def test_what_belongs_to_a_transfer_is_no_encoding() -> None:
+    said = {
+        "gzip": "gzip",
+        "aws-chunked": "",
+        "AWS-Chunked, gzip": "gzip",
+        "gzip,aws-chunked": "gzip",
+        "br,gzip": "br, gzip",
+        "identity": "",
+        "": "",
+        "a b": "",
+        "gzip\n": "gzip",
+        "gzip;q=1": "",
+    }
+    assert {text: plain_encoding(text) for text in said} == said
+    assert not plain_encoding(None)
 
 
 def test_the_clock_continues_from_the_last_response() -> None:

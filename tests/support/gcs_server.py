@@ -267,6 +267,7 @@ def rewrite(request: Any, response: Any, storage: StrictStorage) -> None:
         bucket, name = destination_of(request)
         made = storage.get_file_obj(bucket, name)
         made["contentType"] = given.get("contentType", "application/octet-stream")
+        made["contentEncoding"] = given.get("contentEncoding")
         made["metadata"] = given.get("metadata", {})
         storage.patch_object(bucket, name, made)
 

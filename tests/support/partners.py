@@ -40,6 +40,7 @@ class FileServer:
         etags: what the ETag header says, by key.
         cuts: how often to cut an answer off in the middle, by key.
         requests: (key, Range header or ``""``), as they came.
+        decoded: what to send instead to clients that do not accept gzip, as Google does, by key.
         gate: where set, what every answer waits for after its first byte.
     """
 
@@ -51,6 +52,7 @@ class FileServer:
         self.etags: dict[bytes, str] = {}
         self.cuts: dict[bytes, int] = {}
         self.requests: list[tuple[bytes, str]] = []
+        self.decoded: dict[bytes, bytes] = {}
         self.gate: threading.Event | None = None
         self.lock = threading.Lock()
         served = self
@@ -85,6 +87,8 @@ class FileServer:
         with self.lock:
             self.requests.append((key, wanted))
             body = self.objects.get(key, b"")
+            if "gzip" not in handler.headers.get("Accept-Encoding", ""):
+                body = self.decoded.get(key, body)
             status = self.statuses.get(key, 200 if key in self.objects else 404)
             cut = self.cuts.get(key, 0)
             self.cuts[key] = cut - 1

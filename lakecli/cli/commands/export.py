@@ -162,11 +162,12 @@ def export(
     """Copy the committed objects of a ref to another bucket or directory.
 
     Objects below PATH keep their names below DEST, so partitioned tables stay partitioned. The
-    bytes of each object are compared with its checksum; content type and metadata are kept if DEST
-    supports them. If DEST is in the same store, large objects are read once to verify them and then
-    copied by the store itself; --no-verify skips the reading and compares sizes only. Objects
-    outside the storage namespace are compared with the size and ETag that were recorded when they
-    were imported; one that changed fails.
+    bytes of each object are compared with its checksum; content type, Content-Encoding and metadata
+    are kept if DEST supports them. Of an object that was imported without its bytes, its store is
+    asked for the first two, by a HEAD request. If DEST is in the same store, large objects are read
+    once to verify them and then copied by the store itself; --no-verify skips the reading and
+    compares sizes only. Objects outside the storage namespace are compared with the size and ETag
+    that were recorded when they were imported; one that changed fails.
 
     Objects that are at DEST already are not copied again, so the same command continues an
     interrupted export. Nothing at DEST is deleted, except with --since REF, which names the ref of

@@ -107,6 +107,9 @@ def fs_presign(
     signed on this machine, without a request. Two kinds of credentials need one: those of Google
     without a key file, and an Azure login (`lakecli help handoff`).
 
+    The answer has the content type of the object, and its metadata content-encoding as
+    Content-Encoding, for example gzip.
+
     Browsers display text, CSV, JSON, PDF, images, sound and video, and save all other types.
     --inline lets them display HTML, SVG, XML and scripts, too. A browser may run the scripts in
     them.

@@ -145,7 +145,9 @@ def import_(
 
     The branch refers to the objects where they are, with the checksum of the source (files of a
     directory are read once to compute it). If an object is deleted or overwritten there, it is lost
-    here too. --copy copies the bytes into the repository.
+    here too. --copy copies the bytes into the repository. It also asks for the content type and the
+    Content-Encoding of each object in a bucket, by a HEAD request; the latter becomes the metadata
+    content-encoding. Without --copy a presigned URL answers with what the object has.
 
     With --pin-versions each entry names the object's current version (`URI?versionId=ID`), and
     reading, presigning and `fsck --external` use that version. Overwriting the object then changes

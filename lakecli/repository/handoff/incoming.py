@@ -27,7 +27,7 @@ from blake3 import blake3
 
 from lakecli.base.content_types import content_type_of
 from lakecli.base.layout import data_key, incoming_key
-from lakecli.base.model import CLIENT_METADATA_PREFIX, Entry
+from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, Entry
 from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound, Refused, UsageError
@@ -42,6 +42,7 @@ from lakecli.repository.reading.addresses import (
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
+from lakecli.stores.capabilities import copy_across
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
 from lakecli.stores.uri import is_local, parse
@@ -146,15 +147,18 @@ def take_in(
     runtime.on_step("incoming:copy")
     repository.guard.begin()
     present = _find(store, data_key(digest))
-    if present is None or present.size != copied.size:
+    is_there = present is not None and present.size == copied.size
+    # Other paths may refer to it, so it does not get what the sender's request said of it.
+    if not (is_there or copy_across(store, aside, store, data_key(digest))):
         store.copy(aside, data_key(digest))
+    own = {CONTENT_ENCODING: copied.content_encoding} if copied.content_encoding else {}
     entry = Entry(
         physical_address=data_key(digest),
         size=copied.size,
         checksum=digest,
         modified_at=repository.lake.runtime.now(),
         content_type=content_type_of(path) if content_type is None else content_type,
-        metadata={**metadata, CLIENT_INCOMING: incoming_id},
+        metadata={**own, **metadata, CLIENT_INCOMING: incoming_id},
     )
     runtime.on_step("incoming:stage")
     stage_entry(repository, branch, path, entry)

@@ -81,6 +81,7 @@ class ObjectLink(NamedTuple):
         url: a secret.
         expires_at: when it really ends.
         etag: that the store sends with the object, where that is known: what was imported.
+        encoding: the Content-Encoding that the entry records, or ``""``; browsers decode it.
     """
 
     path: bytes
@@ -90,6 +91,7 @@ class ObjectLink(NamedTuple):
     url: str
     expires_at: datetime
     etag: str = ""
+    encoding: str = ""
 
 
 @dataclass(slots=True)
@@ -162,6 +164,7 @@ class Presigner(NamedTuple):
             name.decode("ascii") if name.isascii() else os.fsdecode(name),
             not (self.inline or is_shown(entry.content_type)),
             self.may_be_unsigned,
+            content_encoding=entry.content_encoding,
         )
         return store.presign(key, request, now=self.now)
 
@@ -234,6 +237,7 @@ class ObjectLinks:
                 signed.url,
                 signed.expires_at,
                 etag,
+                entry.content_encoding,
             )
             self.totals.add(link)
             yield link

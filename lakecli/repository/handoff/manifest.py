@@ -393,6 +393,8 @@ class HtmlManifest(Document):
         """Return one row."""
         name = escape(readable(link.name or link.path))
         kind = "" if is_blake3(link.checksum) else "ETag "
+        if link.encoding:  # a browser saves the object decoded
+            kind = f"{kind}of the {_escaped(link.encoding)} form: "
         return (
             f'<tr><td><a href="{escape(url_text(link.url))}" download="{_file_name(link.name)}">'
             f"<bdi>{name}</bdi></a></td>"

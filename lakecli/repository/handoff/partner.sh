@@ -215,7 +215,13 @@ plan() { # prints the configuration of curl
         [ -n "$head" ] || printf '%s\n' fail silent globoff 'continue-at = -' 'retry = 3' \
             retry-connrefused 'connect-timeout = 30' 'speed-limit = 1' 'speed-time = 60' \
             'write-out = "%{filename_effective}:%{http_code}:%header{etag}\n"'
-        head=printed
+        head=${head:-printed}
+        case $head$5 in # Google sends objects of Content-Encoding gzip decoded otherwise
+        printed*[?\&]X-Goog-Signature=*)
+            head=raw
+            printf 'header = "Accept-Encoding: gzip"\n'
+            ;;
+        esac
         printf 'url = "%s"\noutput = "%s"\n' "$5" "$1"
     fi
 }

@@ -8,14 +8,16 @@ right ones, where they agree with it (`lakefs_digests`); else only the size can 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from blake3 import blake3
 
+from lakecli.base.content_types import DEFAULT
 from lakecli.base.identity import Evidence, evidence_of
 from lakecli.base.layout import data_digest
-from lakecli.base.model import Entry
+from lakecli.base.model import CONTENT_ENCODING, Entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, Unreachable
 from lakecli.repository.contract import AddressResolver, Repository
 from lakecli.repository.reading.addresses import OutsideAddress, is_external
@@ -39,6 +41,10 @@ AT_ONCE: Final = 16
 """Objects requested at a time."""
 
 BATCH: Final = 256
+
+_CONTENT_TYPE: Final = re.compile(r"[!-~][ -~]{0,254}", re.ASCII)
+_UNTYPED: Final = frozenset({DEFAULT, "binary/octet-stream"})
+"""What stores say of objects that were written without a content type."""
 
 
 def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
@@ -152,6 +158,27 @@ def content_digest(entry: Entry) -> str | None:
 def digest_of(entry: Entry) -> str | None:
     """Return the BLAKE3 of an entry's bytes, 64 hex digits, where its address says it."""
     return None if is_external(entry) else data_digest(entry.physical_address)
+
+
+def with_attributes(entry: Entry, store: ObjectStore, key: str) -> Entry:
+    """Return an entry with what the store of an object outside the namespace serves it with.
+
+    That is its content type and its Content-Encoding, unless the entry records them: a listing does
+    not have them. It takes a HEAD request, but none of a file or an object of the namespace.
+    """
+    has_both = entry.content_type and entry.content_encoding
+    if not is_external(entry) or is_local(entry.physical_address) or has_both:
+        return entry
+    try:
+        info = store.head(key)
+    except ObjectNotFound:
+        return entry  # whoever reads it reports that
+    has_type = _CONTENT_TYPE.fullmatch(info.content_type) and info.content_type not in _UNTYPED
+    own_type = info.content_type if has_type else ""
+    own = {CONTENT_ENCODING: info.content_encoding} if info.content_encoding else {}
+    return entry._replace(
+        content_type=entry.content_type or own_type, metadata={**own, **entry.metadata}
+    )
 
 
 def gone(uri: str, store: ObjectStore, key: str) -> NotFound:

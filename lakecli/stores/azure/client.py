@@ -87,8 +87,11 @@ _ONCE = {"retry_total": 0, "retry_connect": 0, "retry_read": 0, "retry_status": 
 def _options(attributes: Attributes) -> dict[str, Any]:
     """Return attributes, whose metadata is encoded, as options of the SDK."""
     options: dict[str, Any] = {}
-    if attributes.content_type:
-        options["content_settings"] = ContentSettings(content_type=attributes.content_type)
+    if attributes.content_type or attributes.content_encoding:
+        options["content_settings"] = ContentSettings(
+            content_type=attributes.content_type or None,
+            content_encoding=attributes.content_encoding or None,
+        )
     if attributes.metadata:
         options["metadata"] = dict(attributes.metadata)
     return options

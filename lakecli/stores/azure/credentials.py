@@ -240,6 +240,7 @@ def sas_url(
         "se": f"{end:%Y-%m-%dT%H:%M:%SZ}",
         "spr": "https" if login.endpoint.startswith("https:") else "",
         "rscd": said.get("content-disposition", ""),
+        "rsce": said.get("content-encoding", ""),
         "rsct": said.get("content-type", ""),
     }
     text = "\n".join(
@@ -258,7 +259,7 @@ def sas_url(
             "",  # any encryption scope
             "",  # cache control: as stored
             query["rscd"],
-            "",  # encoding: as stored
+            query["rsce"],
             "",  # language: as stored
             query["rsct"],
         )

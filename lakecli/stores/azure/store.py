@@ -14,7 +14,7 @@ first; and listing after a key, for which the names before it are listed and ski
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
@@ -56,6 +56,7 @@ from lakecli.stores.contract import (
     Version,
     check_matching,
     key_bytes,
+    plain_encoding,
 )
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
 from lakecli.stores.responses import UnusableAnswerError, name_below
@@ -177,9 +178,10 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         """Describe one object, or a version of it."""
         with self.reading(key) as full:
             found = self.sdk().describe(full, version_id=version_time(version_id))
-            return self._info_of(
-                found,
-                content_type=found.content_settings.content_type or "",
+            settings = found.content_settings
+            return self._info_of(found)._replace(
+                content_type=settings.content_type or "",
+                content_encoding=plain_encoding(settings.content_encoding),
                 metadata=decode_metadata(found.metadata or {}),
             )
 
@@ -343,13 +345,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         check_name(full, key, reads=True)
         return full
 
-    def _info_of(
-        self,
-        blob: BlobProperties,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
-    ) -> ObjectInfo:
+    def _info_of(self, blob: BlobProperties) -> ObjectInfo:
         from lakecli.stores.azure.client import md5_of
 
         version = version_of(blob.etag)
@@ -362,8 +358,6 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             modified_at=blob.last_modified.replace(microsecond=0),
             version=version,
             etag=version,
-            content_type=content_type,
-            metadata=metadata or {},
             md5=md5_of(blob),
             archive=_ARCHIVE if blob.blob_tier == _ARCHIVE else "",
         )

@@ -324,6 +324,8 @@ class GsClient:
         blob = self._bucket.blob(name, chunk_size=PART_SIZE)
         if attributes.content_type:
             blob.content_type = attributes.content_type
+        if attributes.content_encoding:
+            blob.content_encoding = attributes.content_encoding
         if attributes.metadata:
             blob.metadata = dict(attributes.metadata)
         return blob

@@ -21,6 +21,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from lakecli.base.content_types import DEFAULT
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, text
@@ -207,6 +208,9 @@ def unsigned(
     Raises:
         UsageError: a method other than GET and PUT, or no time at all.
     """
+    if request.content_encoding:  # Google has no parameter for it, so the type says what is sent
+        sent = "application/gzip" if request.content_encoding == "gzip" else DEFAULT
+        request = request._replace(content_type=sent, content_encoding="")
     url = v4_url(
         GOOG4,
         request,

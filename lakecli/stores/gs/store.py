@@ -10,7 +10,7 @@ won race as lost. Their callers read back. Every other request is repeated by `r
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -33,6 +33,7 @@ from lakecli.stores.contract import (
     ObjectStore,
     Version,
     check_matching,
+    plain_encoding,
     tag_to_send,
 )
 from lakecli.stores.gs.credentials import GsLogin, Signer, describe, unsigned
@@ -155,8 +156,10 @@ class GsStore(MatchingCloudStore["GsClient"]):
         """Describe one object, or a version of it."""
         with self.reading(key) as full:
             blob = self.sdk().describe(full, generation=_generation_of(version_id))
-            return self._info_of(
-                blob, content_type=blob.content_type or "", metadata=blob.metadata or {}
+            return self._info_of(blob)._replace(
+                content_type=blob.content_type or "",
+                content_encoding=plain_encoding(blob.content_encoding),
+                metadata=blob.metadata or {},
             )
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
@@ -311,9 +314,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
             raise UsageError(f"key too long for {self.cloud}: {key!r}")
         return full
 
-    def _info_of(
-        self, blob: Blob, *, content_type: str = "", metadata: Mapping[str, str] | None = None
-    ) -> ObjectInfo:
+    def _info_of(self, blob: Blob) -> ObjectInfo:
         """Describe an object.
 
         Its ``etag`` is the MD5 of its bytes, which lakeFS records too and which a change of
@@ -332,8 +333,6 @@ class GsStore(MatchingCloudStore["GsClient"]):
             modified_at=created,
             version=_version_of(blob),
             etag=etag,
-            content_type=content_type,
-            metadata=metadata or {},
         )
 
 

@@ -27,6 +27,7 @@ from lakecli.stores.contract import (
     Version,
     check_matching,
     key_bytes,
+    plain_encoding,
     tag_to_send,
 )
 from lakecli.stores.responses import (
@@ -352,6 +353,7 @@ def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
         version=version_of(item),
         etag=version_of(item),
         content_type=item.get("ContentType", ""),
+        content_encoding=plain_encoding(item.get("ContentEncoding")),
         metadata=item.get("Metadata", {}),
         archive=_archive_of(item),
     )
@@ -374,6 +376,7 @@ def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
         "LastModified": modified_at,
         "ETag": headers.get("etag", ""),
         "ContentType": headers.get("content-type", ""),
+        "ContentEncoding": headers.get("content-encoding", ""),
         "StorageClass": headers.get("x-amz-storage-class", ""),
         "ArchiveStatus": headers.get("x-amz-archive-status", ""),
         "Restore": headers.get("x-amz-restore", ""),

@@ -351,5 +351,9 @@ class S3Store(CloudStore, OpensRanges):
 
 def _arguments_of(attributes: Attributes) -> dict[str, Any]:
     """Return the arguments of a request that writes an object with these attributes."""
-    named = {"ContentType": attributes.content_type, "Metadata": dict(attributes.metadata)}
+    named = {
+        "ContentType": attributes.content_type,
+        "ContentEncoding": attributes.content_encoding,
+        "Metadata": dict(attributes.metadata),
+    }
     return {name: value for name, value in named.items() if value}

@@ -67,7 +67,8 @@ class S3Uploads:
                     head = client.head_object(**source)
             if head is None or required(head, "ContentLength") <= SINGLE_LIMIT:
                 raise
-            kept = arguments or {name: head[name] for name in ("ContentType", "Metadata")}
+            names = ("ContentType", "ContentEncoding", "Metadata")
+            kept = arguments or {name: head[name] for name in names if name in head}
 
             def copy(upload: UploadId, number: int, span: str) -> UploadedPart:
                 answer = client.upload_part_copy(

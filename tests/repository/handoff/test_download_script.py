@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import signal
@@ -548,6 +549,22 @@ def test_objects_without_digest_are_compared_by_size(
     assert machine.files() == server.objects
     (machine.directory / "a").write_bytes(b"xyz")
     assert machine.run(script).returncode == 0
+    assert machine.files() == server.objects
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_google_sends_the_bytes_as_they_are_stored(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"a": gzip.compress(b"1" * 99), b"b": b"456"}
+    server.decoded = {b"a": b"1" * 99}
+    links = [
+        link_to(name, data, server.url(name).replace("X-Sig", "X-Goog-Sig"))
+        for name, data in server.objects.items()
+    ]
+    machine = partner(kind)
+    done = machine.run(script_for(links, tmp_path))
+    assert done.returncode == 0, done.stderr
     assert machine.files() == server.objects
 
 

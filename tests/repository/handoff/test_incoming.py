@@ -10,11 +10,13 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.layout import INCOMING, data_key, incoming_key
 from lakecli.errors import NotFound, Unsupported, UsageError
+from lakecli.repository import repo
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff.incoming import CLIENT_INCOMING, new_links, take_in
 from lakecli.repository.stat import stat
 from lakecli.stores.contract import ANY, Attributes, ObjectNotFound
 from tests.support.lakes import entry_of, make_repository, open_lake, read, stage
+from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,6 +84,21 @@ def test_an_incoming_object_is_staged(repository: Repository) -> None:
     assert entry.metadata == {"from": "ada", CLIENT_INCOMING: ID}
     assert repository.store.get(data_key(digest)) == SENT
     assert left(repository.store) == []
+
+
+def test_the_encoding_that_was_sent_is_of_the_path_only(
+    moto_endpoint: str, aws_environment: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    sent = Attributes("text/evil", content_encoding="gzip")
+    with open_lake(tmp_path) as lake:
+        made = repo.create(lake, "demo", f"s3://{new_bucket(moto_endpoint)}/lake")
+        for given, expected in (({}, "gzip"), ({"content-encoding": "br"}, "br")):
+            made.store.put(incoming_key(ID), SENT, ANY, sent)
+            entry, _ = take(made, metadata=given)
+            assert entry.content_encoding == expected
+        info = made.store.head(data_key(h(SENT).hex()))
+    assert (info.size, info.content_encoding) == (len(SENT), "")
 
 
 def test_an_empty_and_a_large_object_are_staged(repository: Repository) -> None:

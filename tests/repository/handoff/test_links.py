@@ -70,11 +70,17 @@ def test_each_path_has_its_type_and_its_file_name(
             [
                 (b"p/a.csv", encode_entry(entry._replace(content_type="text/csv"))),
                 (b"p/\xff.bin", encode_entry(entry._replace(content_type=""))),
+                (b"q/a", encode_entry(entry._replace(metadata={"content-encoding": "gzip"}))),
+                (b"q/b", encode_entry(entry._replace(metadata={"content-encoding": "a\r\nb"}))),
             ]
         ),
         kind="test",
     )
-    read(repository, "main", b"")
+    with open_handoff(repository, "main", b"q/", expires_in=HOUR) as handoff:
+        assert [link.encoding for link in handoff] == ["gzip", ""]
+    assert [each.content_encoding for _, each in store.requests] == ["gzip", ""]
+    store.requests.clear()
+    read(repository, "main", b"p/")
     keys = {key for key, _ in store.requests}
     assert keys == {entry.physical_address}
     requests = [request for _, request in store.requests]

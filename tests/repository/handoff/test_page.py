@@ -163,6 +163,12 @@ def test_checksums_name_their_algorithm() -> None:
     assert page.rows[0].link == {}
 
 
+def test_checksums_say_what_a_browser_decodes() -> None:
+    link = link_to(b"a", b"1", URL)._replace(encoding="gzip")
+    page = Reader(write("html", [link])[0].decode())
+    assert page.rows[1].cells[3] == f"of the gzip form: {link.checksum}"
+
+
 def test_a_page_has_a_title_and_a_sender() -> None:
     header = HEADER._replace(title="Prices <2026>", sender="Ada <ada@example.com>")
     page = Reader(write("html", [link_to(b"a", b"1", URL)], header=header)[0].decode())

@@ -15,17 +15,18 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.committed.scan import ListedObject, ListedPrefix
+from lakecli.committed.values import encode_entry
 from lakecli.errors import IntegrityError, NotFound, Unreachable, Unsupported
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff.links import presign
 from lakecli.repository.ls import ls
 from lakecli.repository.reading import contents as reading
 from lakecli.repository.reading.addresses import remember
-from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.contents import read_object, with_attributes
 from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_stream
-from lakecli.stores.contract import ANY
+from lakecli.stores.contract import ANY, Attributes, plain_encoding
 from lakecli.stores.memory import MemoryStore
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 from tests.support.lakes import entry_of, make_repository, open_lake, serve, stage, through
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
+
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def listed(repository: Repository, ref: str = "main", **options: Any) -> list[tuple[str, bytes]]:
@@ -45,6 +49,36 @@ def listed(repository: Repository, ref: str = "main", **options: Any) -> list[tu
 def upload(repository: Repository, path: bytes, data: bytes) -> Entry:
     options = UploadOptions()
     return upload_stream(repository, "main", path, source=io.BytesIO(data), options=options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "encoding", "recorded"),
+    [
+        ("text/csv; charset=utf-8", "gzip", ("text/csv; charset=utf-8", "gzip")),
+        ("application/octet-stream", "", ("", "")),
+        ("binary/octet-stream", "br, gzip", ("", "br, gzip")),
+        ("", "", ("", "")),
+        ("text/csv\r\nX-Evil: 1", "gzip\r\nX-Evil: 1", ("", "")),
+        ("t" * 256, "g" * 33, ("", "")),
+        ("text/\udcff", "\udcff", ("", "")),
+    ],
+)
+def test_what_a_store_says_of_outside_bytes_is_recorded_if_it_is_well_formed(
+    kind: str, encoding: str, recorded: tuple[str, str]
+) -> None:
+    store = MemoryStore()
+    store.put("k", b"1", ANY, Attributes(kind, content_encoding=plain_encoding(encoding)))
+    entry = Entry("s3://outside/k", 1, "etag", NOW)
+    found = with_attributes(entry, store, "k")
+    assert (found.content_type, found.content_encoding) == recorded
+    assert encode_entry(found)
+    own = entry._replace(content_type="own/type", metadata={"content-encoding": "zstd", "k": "v"})
+    assert with_attributes(own, store, "missing") == own
+    assert with_attributes(entry, store, "missing") == entry
+    half = entry._replace(metadata={"content-encoding": "zstd"})
+    assert with_attributes(half, store, "k").content_encoding == "zstd"
+    inside = entry_of(b"1")._replace(content_type="")
+    assert with_attributes(inside, store, "k") == inside
 
 
 def test_stat_sees_staging_of_a_plain_branch_only(repository: Repository) -> None:

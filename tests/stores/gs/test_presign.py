@@ -89,6 +89,7 @@ class TestGsPresign(PresignContract):
         put_status=200,
         type_is_signed=True,
         impossible=frozenset({"new\nline"}),
+        of_encoded_text=("application/gzip", None),  # Google cannot send another encoding
         lifetime=lambda _, granted: {
             "X-Goog-Expires": [f"{granted.total_seconds():.0f}"],
             "X-Goog-Date": ["20300506T070809Z"],

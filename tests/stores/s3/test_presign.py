@@ -83,6 +83,7 @@ class TestS3Presign(PresignContract):
         put_status=200,
         type_is_signed=True,
         impossible=frozenset({"a//b"}),  # to rclone, which serves directories
+        of_encoded_text=("text/csv", "gzip"),
         lifetime=lambda _, granted: {
             "X-Amz-Expires": [f"{granted.total_seconds():.0f}"],
             "X-Amz-Date": ["20300506T070809Z"],
@@ -229,7 +230,9 @@ def test_signatures_equal_those_of_the_sdk(
     if endpoint:
         aws_environment.setenv("AWS_ENDPOINT_URL", endpoint)
     key = "odd key/ü+%?&=#.csv"
-    request = PresignRequest("GET", MINUTE, content_type="text/csv", file_name="ü;.csv")
+    request = PresignRequest(
+        "GET", MINUTE, content_type="text/csv", file_name="ü;.csv", content_encoding="br"
+    )
     store = S3Store("bucket", "p", region="eu-north-1")
     client = Session().create_client(
         "s3",
@@ -247,6 +250,7 @@ def test_signatures_equal_those_of_the_sdk(
                 "Bucket": "bucket",
                 "Key": f"p/{key}",
                 "ResponseContentType": "text/csv",
+                "ResponseContentEncoding": "br",
                 "ResponseContentDisposition": content_disposition("ü;.csv"),
             },
             ExpiresIn=60,
