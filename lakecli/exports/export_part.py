@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final, NamedTuple
 
-from lakecli.base.model import Difference, Entry, MetarangeId
+from lakecli.base.model import ChangeType, Difference, Entry, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.diff import diff
 from lakecli.committed.point_reads import find
-from lakecli.committed.scan import type_of
+from lakecli.committed.scan import scan, type_of
 from lakecli.committed.tree_store import TreeStore
-from lakecli.committed.values import decode_entry, identity_of
+from lakecli.committed.values import decode_entry, identity_of, is_same
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import (
     IntegrityError,
@@ -33,11 +33,16 @@ from lakecli.exports.target import WHOLE, BucketTarget, DirectoryTarget, ExportI
 from lakecli.repository.contract import AddressResolver
 from lakecli.repository.reading.contents import read_located, with_attributes
 from lakecli.repository.reading.recorded import AsRecorded, Recorded, locate_recorded
-from lakecli.repository.transfer.destination import ENDS_ALL, FileComparison, UnsafeName
+from lakecli.repository.transfer.destination import (
+    ENDS_ALL,
+    FileComparison,
+    ObstructedFile,
+    UnsafeName,
+)
 from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep
-from lakecli.stores.contract import ObjectInfo, ObjectStore
+from lakecli.stores.contract import ObjectInfo, ObjectStore, Version
 from lakecli.stores.uri import is_local
 from lakecli.worktree.obstacles import parents_of
 
@@ -63,6 +68,8 @@ class Job(NamedTuple):
         verify: read every object and compare it with its checksum, even if the store copies it.
         dry_run: write nothing.
         lists: record in the outcome what would be done with each path.
+        checks: write nothing; find the objects that a listing of the bucket does not show.
+        suspects: check the objects of these versions only: whether each is the one exported.
     """
 
     location: StoreLocation
@@ -76,6 +83,8 @@ class Job(NamedTuple):
     verify: bool = True
     dry_run: bool = False
     lists: bool = False
+    checks: bool = False
+    suspects: frozenset[Version] = frozenset()
 
 
 class ExportPart(NamedTuple):
@@ -97,11 +106,15 @@ class ExportFailure(NamedTuple):
 
     Attributes:
         may_pass: whether another attempt may succeed.
+        is_of_name: whether the destination cannot have an object of this name.
+        lost: of an object that a check did not find as it was exported, its size.
     """
 
     path: bytes
     why: str
     may_pass: bool = False
+    is_of_name: bool = False
+    lost: int | None = None
 
 
 @dataclass(slots=True)
@@ -121,6 +134,8 @@ class ExportOutcome:
         left_out: paths whose names are Git's, lakecli's or the system's own, which a directory does
             not get.
         steps: what would be done with each path; of one part only.
+        lost: objects that a check did not find as they were exported.
+        versions: what the bucket has by the names of those that are not listed.
     """
 
     new: ObjectTally = field(default_factory=ObjectTally)
@@ -134,6 +149,8 @@ class ExportOutcome:
     markers: list[bytes] = field(default_factory=list)
     left_out: list[bytes] = field(default_factory=list)
     steps: list[PathStep] = field(default_factory=list)
+    lost: ObjectTally = field(default_factory=ObjectTally)
+    versions: set[Version] = field(default_factory=set)
 
     def fail(self, failure: ExportFailure) -> None:
         """Record an object that failed."""
@@ -143,13 +160,29 @@ class ExportOutcome:
 
     def join(self, other: ExportOutcome) -> None:
         """Add the outcome of another part."""
-        for name in ("new", "changed", "by_store", "unchanged", "deleted"):
+        for name in ("new", "changed", "by_store", "unchanged", "deleted", "lost"):
             getattr(self, name).join(getattr(other, name))
         self.bare += other.bare
         self.failed += other.failed
         self.failures += other.failures[: REPORTED_FAILURES - len(self.failures)]
         self.markers += other.markers
         self.left_out += other.left_out
+        self.versions |= other.versions
+
+    def take_back(self, checked: ExportOutcome) -> None:
+        """Count as failed what a check did not find, and not as exported any more."""
+        lost, known = checked.lost, {each.path for each in self.failures}
+        self.failed += checked.failed - len(checked.failures)
+        for failure in checked.failures:
+            if failure.path not in known:
+                known.add(failure.path)
+                self.fail(failure)
+            elif failure.lost is not None:
+                lost.join(ObjectTally(-1, -failure.lost))
+        for tally in (self.new, self.changed, self.unchanged):
+            taken = ObjectTally(-min(tally.count, lost.count), -min(tally.size, lost.size))
+            tally.join(taken)
+            lost.join(taken)
 
     def take_retried(self) -> list[bytes]:
         """Remove the failures that may pass, and return their paths."""
@@ -177,6 +210,9 @@ class Hands(NamedTuple):
 
 MAX_DENIED: Final = 200
 """Refused objects in a row after which the export ends, as all seem to be refused."""
+
+UNLISTED: Final = "it was written, but a listing of the destination does not show it"
+REPLACED: Final = "the destination takes its name and another one for the same, and has that object"
 
 STREAM_MEMORY: Final = 40 << 20
 """Bytes of memory that sending a large object takes, at most: five parts in flight."""
@@ -257,12 +293,25 @@ class _Export:
     def _differences(self, part: ExportPart) -> Iterator[Difference]:
         job, trees = self._job, self._hands.trees
         if not part.paths:
-            yield from diff(trees, job.since_tree, job.tree, start=part.start, stop=part.stop)
+            found = diff(trees, job.since_tree, job.tree, start=part.start, stop=part.stop)
+            for difference in found:
+                yield difference
+                if job.checks and difference.left is None:
+                    yield from self._unchanged_below(difference.path)
             return
 
         for path in part.paths:
             old, new = find(trees, job.since_tree, path), find(trees, job.tree, path)
             yield Difference(type_of(old, new), path, old, new)
+
+    def _unchanged_below(self, path: bytes) -> Iterator[Difference]:
+        """Yield the objects that a new object may hide: its name is that of their directory."""
+        job, trees = self._job, self._hands.trees
+        if job.since_tree:
+            for each, value in scan(trees, job.tree, prefix=path + b"/"):
+                old = find(trees, job.since_tree, each)
+                if old is not None and is_same(old, value):
+                    yield Difference(ChangeType.CHANGED, each, old, value)
 
     def _item(self, difference: Difference) -> ExportItem:
         path, old, new = difference.path, difference.left, difference.right
@@ -281,6 +330,9 @@ class _Export:
 
     def _one(self, item: ExportItem, found: ObjectInfo | None) -> None:
         try:
+            if self._job.checks:
+                self._check(item, found)
+                return
             if item.entry is None:
                 self._delete(item, found)
             else:
@@ -331,6 +383,27 @@ class _Export:
                 outcome.by_store.add(entry.size)
         action = PathAction.NEW if state is FileComparison.MISSING else PathAction.CHANGED
         self._list(action, item.path, entry.size)
+
+    def _check(self, item: ExportItem, found: ObjectInfo | None) -> None:
+        """Find out whether the bucket has an object as it was exported, by a listing."""
+        entry, suspects, target = item.entry, self._job.suspects, self.target
+        assert isinstance(target, BucketTarget)
+        if entry is None:
+            return
+        if not suspects:
+            if found is not None and found.size == entry.size:
+                return
+            versions = target.versions_of(item.name)
+            with self._lock:
+                self.outcome.versions |= versions
+        elif found is None or found.version not in suspects:
+            return
+        elif target.state_of(item, found) is FileComparison.SAME:
+            return
+        why = REPLACED if suspects else UNLISTED
+        with self._lock:
+            self.outcome.lost.add(entry.size)
+            self.outcome.fail(ExportFailure(item.path, why, is_of_name=True, lost=entry.size))
 
     def _makes_room(self, item: ExportItem) -> bool:
         """Return whether a file that is deleted stands where a directory of an object would be."""
@@ -393,8 +466,9 @@ class _Export:
         may_pass = isinstance(error, Unreachable) or (
             bool(self._job.since_tree) and isinstance(error, UnsafeName)
         )
+        is_of_name = isinstance(error, UsageError) and not isinstance(error, ObstructedFile)
         with self._lock:
-            self.outcome.fail(ExportFailure(path, error.message, may_pass))
+            self.outcome.fail(ExportFailure(path, error.message, may_pass, is_of_name))
         self._list(PathAction.FAILED, path, error=error.message)
 
 

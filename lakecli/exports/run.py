@@ -3,8 +3,9 @@
 1. Delete the ``_SUCCESS`` of an earlier export: from now on the destination is incomplete.
 2. Copy and delete the objects of all parts, except those named ``_SUCCESS``.
 3. Retry once what failed and may succeed.
-4. If nothing failed, copy the objects named ``_SUCCESS``.
-5. Write the status report; if still nothing failed, write lakecli's own ``_SUCCESS``.
+4. If a bucket got new objects, list it: what is not there counts as failed.
+5. If nothing failed, copy the objects named ``_SUCCESS``, and list those, too.
+6. Write the status report; if still nothing failed, write lakecli's own ``_SUCCESS``.
 
 A run that is killed leaves no ``_SUCCESS``; the same command skips what the destination has. The
 names of the report and of the marker begin with an underscore, so that Spark, Hive and Trino ignore
@@ -258,9 +259,12 @@ def summarise(report: ExportReport) -> PartialFailure | None:
     if not outcome.failed:
         return None
     what = "object" if outcome.failed == 1 else "objects"
+    hint = "run the same command again; it skips what the destination has"
+    if all(each.is_of_name for each in outcome.failures):
+        hint = "rename the objects, or export to a destination that can have these names"
     return PartialFailure(
         f"{outcome.failed} {what} failed to export, so there is no {SUCCESS}",
-        hint="run the same command again; it skips what the destination has",
+        hint=hint,
         paths=[each.path for each in outcome.failures],
     )
 
@@ -322,35 +326,55 @@ class _Rounds:
     def run(self, ref: str) -> ExportOutcome:
         """Run all rounds; return their common outcome."""
         job = self._job
-        parts = list(self._plan())
+        parts = list(self._plan(job))
         objects = scan(self._repository.trees, job.tree, prefix=job.prefix)
         if not job.since_tree and next(objects, None) is None:
             raise no_such_path(self._repository, ref, job.prefix)
-        if not job.dry_run and self._options.success and not holds_success(self._repository, job):
+        if not job.dry_run and not holds_success(self._repository, job):
             own_files(job).delete([SUCCESS])
         outcome = self._round(parts)
         markers, outcome.markers = outcome.markers, []
         again = [] if job.dry_run else outcome.take_retried()
         if again:
             outcome.join(self._round(_parts_of(again)))
+        self._check(parts, outcome)
         if not outcome.failed or job.dry_run:
-            outcome.join(self._round(_parts_of(sorted(markers))))
+            last = list(_parts_of(sorted(markers)))
+            outcome.join(self._round(last))
+            self._check(last, outcome)
         outcome.failures.sort()
         outcome.left_out.sort()
         return outcome
 
-    def _plan(self) -> Iterator[ExportPart]:
+    def _check(self, parts: list[ExportPart], outcome: ExportOutcome) -> None:
+        """Count as failed what a bucket does not have as it was exported, by its listing.
+
+        Some servers take two names for one object, or hide objects below the name of another one.
+        """
         job = self._job
+        is_written = outcome.new.count or outcome.changed.count
+        if is_local(job.destination) or job.dry_run or not is_written:
+            return
+        checked = self._round(parts, job._replace(checks=True))
+        if checked.versions:
+            # Whatever has such a version may have got it from an object of another name.
+            suspects = frozenset(checked.versions)
+            job = job._replace(since_tree=EMPTY_TREE, checks=True, suspects=suspects)
+            checked.join(self._round(self._plan(job), job))
+        outcome.take_back(checked)
+
+    def _plan(self, job: Job) -> Iterator[ExportPart]:
         for each in _intervals(self._repository, job.since_tree, job.tree, job.prefix):
-            self._options.progress.expect(items=each.entries)
+            if not job.checks:
+                self._options.progress.expect(items=each.entries)
             yield ExportPart(each.start, each.stop)
 
-    def _round(self, parts: Iterable[ExportPart]) -> ExportOutcome:
+    def _round(self, parts: Iterable[ExportPart], job: Job | None = None) -> ExportOutcome:
         outcome = ExportOutcome()
         planned = list(parts)
         numbers = {part: number for number, part in enumerate(planned)}
         on_steps = self._options.on_steps
-        task = partial(export_part, job=self._job, hands=self._hands)
+        task = partial(export_part, job=job or self._job, hands=self._hands)
         with InOrder[list[PathStep]]() as waiting:
             for part, done in self._runner.run(task, planned):
                 outcome.join(done)

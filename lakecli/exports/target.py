@@ -14,11 +14,18 @@ from typing import BinaryIO, Final, NamedTuple, cast
 
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, Account, Entry
 from lakecli.engine.runner import open_by_uri
-from lakecli.errors import Refused, UsageError
+from lakecli.errors import LakeError, NotFound, Refused, Unsupported, UsageError
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.transfer.destination import Destination, FileComparison, is_marker
 from lakecli.stores.capabilities import can_copy, copy_across
-from lakecli.stores.contract import ANY, Attributes, ObjectInfo, ObjectNotFound, ObjectStore
+from lakecli.stores.contract import (
+    ANY,
+    Attributes,
+    ObjectInfo,
+    ObjectNotFound,
+    ObjectStore,
+    Version,
+)
 from lakecli.stores.streams import ReadStream
 from lakecli.stores.uri import is_local, parse
 from lakecli.worktree.obstacles import obstacle_at
@@ -182,7 +189,7 @@ class DirectoryTarget:
 
 
 class BucketTarget:
-    """A prefix of a bucket. `find` is called in path order, by one thread at a time."""
+    """A prefix of a bucket. `find` is called by one thread at a time, best in path order."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -192,10 +199,27 @@ class BucketTarget:
         self._listed = _Listed(store)
 
     def find(self, name: bytes) -> ObjectInfo | None:
-        """Return an object's entry in a listing, if there is one."""
+        """Return an object's entry in a listing, if there is one.
+
+        Raises:
+            UsageError: the bucket refuses the name.
+        """
         if len(name) > self._room:
             return None
-        return self._listed.find(name)
+        try:
+            return self._listed.find(name)
+        except Unsupported:
+            raise
+        except Refused as error:
+            next(self._store.list(), None)  # raises if it refuses more than this name
+            raise UsageError(error.message) from error
+
+    def versions_of(self, name: bytes) -> set[Version]:
+        """Return the version of what the bucket has by a name, listed or not, if it says one."""
+        try:
+            return {self._store.head(os.fsdecode(name)).version}
+        except (NotFound, Refused, UsageError):
+            return set()
 
     def state_of(self, item: ExportItem, found: ObjectInfo | None) -> FileComparison:
         """Compare an object by size and by the identity in its metadata."""
@@ -291,19 +315,21 @@ class BucketTarget:
 
 
 class _Listed:
-    """Looks up ascending names in a listing, and skips long gaps between them."""
+    """Looks up names in a listing: reads on where a name follows soon, else lists from there."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._items: Iterator[ObjectInfo] | None = None
         self._ahead: ObjectInfo | None = None
+        self._last = b""
 
     def find(self, name: bytes) -> ObjectInfo | None:
-        if self._items is None:
+        if self._items is None or name < self._last:
             return self._jump(name)
+        self._last = name
         passed = 0
         while self._ahead is not None and os.fsencode(self._ahead.key) < name:
-            self._ahead = next(self._items, None)
+            self._advance()
             passed += 1
             if passed > SKIPPED_LISTING:
                 return self._jump(name)
@@ -312,13 +338,22 @@ class _Listed:
         return self._ahead
 
     def _jump(self, name: bytes) -> ObjectInfo | None:
+        # A HEAD would find an object, too, that has another name or that no listing shows.
         key = os.fsdecode(name)
-        self._items = self._store.list(after=key)
-        self._ahead = next(self._items, None)
+        self._items = None
+        first = next(self._store.list(key), None)
+        self._items, self._last = self._store.list(after=key), name
+        self._advance()
+        return first if first is not None and first.key == key else None
+
+    def _advance(self) -> None:
+        items = self._items
+        assert items is not None
         try:
-            return self._store.head(key)
-        except ObjectNotFound:
-            return None
+            self._ahead = next(items, None)
+        except LakeError:
+            self._items = None  # it has ended, which says nothing of the objects after it
+            raise
 
 
 class _LookaheadStream(ReadStream):

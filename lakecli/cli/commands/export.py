@@ -175,9 +175,14 @@ def export(
     REF but not in PATH are deleted at DEST unless somebody has changed them there. If DEST has no
     report of an export of REF, a warning says so.
 
+    After something was copied to a bucket, the bucket is listed once more: an object that the list
+    lacks has failed, and so has one that another object replaced, as servers do that take x//y and
+    x/y for one name.
+
     Objects named _SUCCESS are copied last; then an empty _SUCCESS is written, and a report named
     _lakecli_export_COMMIT_TIME_SUCCESS.json or …_FAILURE.json. If some objects fail, the others are
-    copied, the failures are listed, no _SUCCESS is written, and the exit code is 3.
+    copied, the failures are listed, no _SUCCESS is written, and the exit code is 3. The _SUCCESS of
+    an earlier export is deleted first.
 
     --dry-run lists every path with what would be done: new, changed, unchanged, deleted or failed.
     With --json it prints one object for each, and the totals in the last one.

@@ -42,6 +42,10 @@ class UnsafeName(UsageError):
     """A path that cannot be a file below the destination, or a destination that is no directory."""
 
 
+class ObstructedFile(UnsafeName):
+    """Something else is where a file, or a directory of it, has to be."""
+
+
 class UnwritableFile(PermissionDenied):
     """A file or directory that this user may not write."""
 
@@ -370,7 +374,7 @@ def _enter(parent: int, name: bytes, *, make: bool) -> int:
     except OSError as error:
         if error.errno not in {errno.ENOTDIR, errno.ELOOP}:
             raise
-        raise UnsafeName(
+        raise ObstructedFile(
             f"{os.fsdecode(name)!r} is a file or a symbolic link, not a directory"
         ) from None
 
@@ -383,16 +387,17 @@ def _components(name: bytes) -> list[bytes]:
     return components
 
 
-_IMPOSSIBLE: Final = frozenset(
-    {errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EINVAL, errno.ELOOP}
-)
+_IMPOSSIBLE: Final = {
+    **dict.fromkeys((errno.ENAMETOOLONG, errno.EINVAL), UnsafeName),
+    **dict.fromkeys((errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP), ObstructedFile),
+}
 
 
 class translated:  # noqa: N801 - as in contextlib
     """Translates the operating system's errors about a local file.
 
     Raises:
-        UnsafeName: the name is too long, or a directory has it.
+        UnsafeName: the name is too long; `ObstructedFile`: a directory has it.
         UnwritableFile: this user may not write there; `ReadOnlyDisk`: nobody may.
         NoRoom: the disk is full or fails, or too many files are open.
     """
@@ -416,7 +421,7 @@ class translated:  # noqa: N801 - as in contextlib
         if hint is not None:
             raise NoRoom(f"cannot write {shown!r}: {reason}", hint=hint) from error
         if error.errno in _IMPOSSIBLE:
-            raise UnsafeName(f"cannot write {shown!r}: {reason}") from error
+            raise _IMPOSSIBLE[error.errno](f"cannot write {shown!r}: {reason}") from error
 
 
 class Partial(NamedTuple):
