@@ -390,16 +390,16 @@ class _Export:
         assert isinstance(target, BucketTarget)
         if entry is None:
             return
-        if not suspects:
-            if found is not None and found.size == entry.size:
+        if suspects:
+            is_suspect = found is not None and found.version in suspects
+            if not is_suspect or target.state_of(item, found) is FileComparison.SAME:
                 return
+        elif found is not None and found.size == entry.size:
+            return
+        else:
             versions = target.versions_of(item.name)
             with self._lock:
                 self.outcome.versions |= versions
-        elif found is None or found.version not in suspects:
-            return
-        elif target.state_of(item, found) is FileComparison.SAME:
-            return
         why = REPLACED if suspects else UNLISTED
         with self._lock:
             self.outcome.lost.add(entry.size)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
     from lakecli.stores.contract import Attributes, Condition, ObjectInfo, Version
 
+    Opening = Callable[[type[CountingStore]], CountingStore]
+
 DESTINATION = "memory://dest/out"
 UNLISTED = "it was written, but a listing of the destination does not show it"
 
@@ -124,9 +126,7 @@ def has_success(store: CountingStore) -> bool:
 THREE: Mapping[bytes, bytes | None] = {b"x/y": b"1", b"x//y": b"22", b"x/./y": b"333", b"z": b"4"}
 
 
-def test_objects_that_became_one_have_failed(
-    repository: Repository, opened: Callable[[type[CountingStore]], CountingStore]
-) -> None:
+def test_objects_that_became_one_have_failed(repository: Repository, opened: Opening) -> None:
     store = opened(FoldingStore)
     put(repository, THREE)
     for _ in range(2):
@@ -143,7 +143,7 @@ def test_objects_that_became_one_have_failed(
 
 
 def test_an_object_that_another_one_replaced_has_failed(
-    repository: Repository, opened: Callable[[type[CountingStore]], CountingStore]
+    repository: Repository, opened: Opening
 ) -> None:
     store = opened(FoldingStore)
     first = put(repository, {b"x-/y": b"1", b"x/y": b"1", b"z": b"4"})
@@ -158,9 +158,7 @@ def test_an_object_that_another_one_replaced_has_failed(
     assert not has_success(store)
 
 
-def test_hidden_objects_have_failed(
-    repository: Repository, opened: Callable[[type[CountingStore]], CountingStore]
-) -> None:
+def test_hidden_objects_have_failed(repository: Repository, opened: Opening) -> None:
     store = opened(HidingStore)
     first = put(repository, {b"a/b": b"1", b"a/c/d": b"2", b"a-": b"3", b"z": b"4"})
     assert run(repository).outcome.failures == []
@@ -176,9 +174,7 @@ def test_hidden_objects_have_failed(
     assert has_success(store)
 
 
-def test_a_hidden_marker_has_failed(
-    repository: Repository, opened: Callable[[type[CountingStore]], CountingStore]
-) -> None:
+def test_a_hidden_marker_has_failed(repository: Repository, opened: Opening) -> None:
     store = opened(HidingStore)
     put(repository, {b"t": b"1", b"u": b"2", b"t/_SUCCESS": b""})
     report = run(repository)
@@ -186,9 +182,7 @@ def test_a_hidden_marker_has_failed(
     assert not has_success(store)
 
 
-def test_a_refused_name_stops_nothing_else(
-    repository: Repository, opened: Callable[[type[CountingStore]], CountingStore]
-) -> None:
+def test_a_refused_name_stops_nothing_else(repository: Repository, opened: Opening) -> None:
     store = opened(RefusingStore)
     assert isinstance(store, RefusingStore)
     long = [b"a" * 256, b"m" * 300]
@@ -204,9 +198,7 @@ def test_a_refused_name_stops_nothing_else(
         run(repository)
 
 
-def test_the_check_costs_a_listing(
-    repository: Repository, opened: Callable[[type[CountingStore]], CountingStore]
-) -> None:
+def test_the_check_costs_a_listing(repository: Repository, opened: Opening) -> None:
     store = opened(CountingStore)
     first = put(repository, {f"f{n:04}".encode(): b"%d" % n for n in range(2_500)})
     store.reset()
