@@ -30,6 +30,7 @@ from lakecli.exports.run import checked_destination, committed_at
 from lakecli.exports.target import OwnFiles
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_external, split_address, split_pin
+from lakecli.repository.reading.hadoop_names import is_read, names_its_object
 from lakecli.repository.reading.view import no_such_path
 from lakecli.stores.contract import Attributes
 from lakecli.stores.uri import as_url, is_local
@@ -213,11 +214,12 @@ def write_symlinks(
     files = OwnFiles(uri, region=region, account=account_of(repository))
     commit, has_changes = committed_at(repository, ref)
     manifests = objects = size = 0
+    below = as_directory(prefix)
+    if not dry_run:  # nothing is replaced if one of the manifests cannot be written
+        for _ in _named_manifests(repository, commit.metarange_id, below):
+            pass
     written: set[str] = set()
-    for manifest in _manifests(repository, commit.metarange_id, as_directory(prefix)):
-        name = "/".join(filter(None, (DIRECTORY, manifest.directory, NAME)))
-        if name in written:
-            raise _not_a_table(manifest.uris[0])
+    for name, manifest in _named_manifests(repository, commit.metarange_id, below):
         written.add(name)
         if not dry_run:
             files.put(name, "".join(f"{uri}\n" for uri in manifest.uris).encode(), _TEXT)
@@ -231,6 +233,23 @@ def write_symlinks(
     if removed and not dry_run:
         files.delete(removed)
     return WrittenSymlinks(commit.id, manifests, objects, size, len(removed), has_changes)
+
+
+def _named_manifests(
+    repository: Repository, tree: MetarangeId, below: bytes
+) -> Iterator[tuple[str, _Manifest]]:
+    """Yield the manifests of a table, each with its name.
+
+    Raises:
+        UsageError: as `_manifests`, or files of one partition are in several places.
+    """
+    seen: set[str] = set()
+    for manifest in _manifests(repository, tree, below):
+        name = "/".join(filter(None, (DIRECTORY, manifest.directory, NAME)))
+        if name in seen:
+            raise _not_a_table(manifest.uris[0])
+        seen.add(name)
+        yield name, manifest
 
 
 def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Iterator[_Manifest]:
@@ -256,10 +275,8 @@ def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Itera
 
 
 def _is_data(name: bytes) -> bool:
-    """Return whether a file has rows: Hive ignores names that begin with a dot or underscore."""
-    parts = name.split(b"/")
-    hidden = (part[:1] == b"." or (part[:1] == b"_" and b"=" not in part) for part in parts)
-    return bool(parts[-1]) and not any(hidden)
+    """Return whether a file has rows."""
+    return name[-1:] not in {b"", b"/"} and is_read(os.fsdecode(name))
 
 
 def _partition(name: bytes) -> str:
@@ -289,7 +306,7 @@ def _uri_of(repository: Repository, name: bytes, entry: Entry) -> str:
     """Return the URI of an object as Hadoop spells it.
 
     Raises:
-        Unsupported: it cannot be named, or be read by the name.
+        Unsupported: it cannot be named, or be read by the name, or another one would be read.
         LakeError: it is outside the namespace, in a place that is not allowed.
     """
     shown = os.fsdecode(name)
@@ -305,14 +322,20 @@ def _uri_of(repository: Repository, name: bytes, entry: Entry) -> str:
     if not is_external(entry):
         address = f"{repository.record.storage_namespace}/{address}"
     plain, version_id = split_pin(address)
-    if version_id or "\n" in plain or "\r" in plain:
-        why = "names a version of it" if version_id else "has a line break"
+    place, key = split_address(plain)
+    scheme, _, bucket = place.partition("://")
+    why = ""
+    if version_id:
+        why = "names a version of it"
+    elif "\n" in plain or "\r" in plain:
+        why = "has a line break"
+    elif not names_its_object(f"{bucket}/{key}" if scheme == "local" else f"/{key}"):
+        why = f"stands for another file, or for none, where Hadoop reads it: {plain}"
+    if why:
         raise Unsupported(
             f"{shown} cannot be in a symlink manifest: its address {why}",
             hint="export the table without a symlink manifest",
         )
-    place, key = split_address(plain)
-    scheme, _, bucket = place.partition("://")
     if scheme == "local":
         return f"file://{bucket}/{key}"
     if scheme == "az":

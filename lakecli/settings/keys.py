@@ -28,6 +28,8 @@ _MAX_SIZE = 1 << 60
 _MAX_COUNT = 1_000_000
 _MAX_DIGITS = 18
 _SHOWN = 60
+_BETWEEN: Final = "[\u3000\xa0]|(?<=[^\0-\x7f])[\u200c\u200d](?=[^\0-\x7f\s])"
+"""Spaces of CJK texts, and what joins or separates letters in Persian and Indic names."""
 _PLACE: Final = r"(((s3|gs)://[^/]|az://[^/]+/[^/]|(local|file):///[^/])|/[^/]).*"
 
 
@@ -41,6 +43,16 @@ def parse_text(text: str) -> str:
     if not stripped or not stripped.isprintable():
         raise UsageError(f"not a line of text: {_shown(text)}")
     return stripped
+
+
+def parse_name(text: str) -> str:
+    """Return the name of a person without surrounding blanks.
+
+    Raises:
+        UsageError: as of `parse_text`, but for what letters of some scripts need between them.
+    """
+    parse_text(re.sub(_BETWEEN, "", text))
+    return text.strip()
 
 
 def parse_email(text: str) -> str:
@@ -305,7 +317,7 @@ class Key(NamedTuple):
 
 
 KEYS: Final = (
-    Key("user.name", "name of the committer; default: git's user.name", parse_text, None, "Ada"),
+    Key("user.name", "name of the committer; default: git's user.name", parse_name, None, "Ada"),
     Key(
         "user.email",
         "e-mail of the committer; default: git's user.email",

@@ -21,6 +21,7 @@ from lakecli.errors import Unsupported
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.reading.addresses import is_outside, split_pin
 from lakecli.repository.reading.contents import ask_all
+from lakecli.repository.reading.hadoop_names import names_its_object
 from lakecli.repository.reading.recorded import CHANGED, UNCERTAIN, changed
 from lakecli.spark.partition_values import KEY, PartitionValues
 from lakecli.spark.private_names import jvm_of, session_state
@@ -33,7 +34,7 @@ from lakecli.spark.schemas import (
     schema_of_frame,
 )
 from lakecli.spark.sessions import is_connect, lower_case, quoted
-from lakecli.spark.table_files import TableFile, is_read, packing_of
+from lakecli.spark.table_files import TableFile, packing_of
 from lakecli.stores.uri import parse
 
 _SCHEMES: Final = {"s3": ("s3a", "s3"), "gs": ("gs",), "az": ("abfss",), "local": ("file",)}
@@ -53,8 +54,8 @@ _OTHERWISE: Final = "read the table with native=False"
 _KEPT: Final = "/_-!.~'()*,;:$&+=@"
 """What Java keeps in the path of a URI; it escapes all other characters."""
 
-_READABLE: Final = re.compile(r"[A-Za-z0-9_\-!.~'(),;$&+=@%# /]+")
-"""Hadoop takes other characters for patterns, or writes them in several ways."""
+_ONE_SPELLING: Final = re.compile(r"[A-Za-z0-9_\-!.~'(),;$&+=@%# /]+")
+"""Spark writes other characters in several ways."""
 
 
 @dataclass
@@ -169,13 +170,8 @@ def place_of(repository: Repository, file: TableFile) -> tuple[str, str]:
     store, key = repository.addresses.locate(file.address)
     place = parse(store.uri)
     path = store.local_path(key) or "" if place.scheme == "local" else f"{place.path}/{key}"
-    parts = path.removeprefix("/").split("/")
-    if (
-        place.scheme not in _SCHEMES
-        or not _READABLE.fullmatch(path)
-        or not is_read(parts[-1])
-        or not {"", ".", ".."}.isdisjoint(parts)
-    ):
+    is_named = names_its_object(path) and _ONE_SPELLING.fullmatch(path)
+    if place.scheme not in _SCHEMES or not is_named:
         raise Unsupported(
             f"Spark cannot read an object by its address: {store.uri}/{key}", hint=_OTHERWISE
         )
@@ -183,7 +179,7 @@ def place_of(repository: Repository, file: TableFile) -> tuple[str, str]:
     if place.scheme == "az":
         account, _, container = bucket.partition("/")
         bucket = f"{container}@{account}.dfs.core.windows.net"
-    return place.scheme, f"{bucket}/{'/'.join(parts)}"
+    return place.scheme, f"{bucket}/{path.removeprefix('/')}"
 
 
 def _find_scheme(spark: SparkSession, store: str) -> str:

@@ -27,11 +27,12 @@ from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
+from lakecli.repository.reading.hadoop_names import is_read
 from lakecli.repository.reading.view import View
 from lakecli.spark.fetched_reading import FetchedReading
 from lakecli.spark.schemas import recorded_in
 from lakecli.spark.sessions import lower_case, option_text, quoted
-from lakecli.spark.table_files import TableFile, is_read
+from lakecli.spark.table_files import TableFile
 
 _DATED: Final = re.compile(rb"part-([0-9]{8,})-[0-9]{5,}-")
 

@@ -29,6 +29,7 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
+from lakecli.repository.reading.hadoop_names import is_read
 from lakecli.repository.reading.recorded import Recorded, locate_recorded
 from lakecli.repository.reading.view import no_such_path, open_view
 from lakecli.spark.private_names import analyzed_plan, sent_plan
@@ -118,14 +119,6 @@ def table_files(repository: Repository, uri: str) -> tuple[list[TableFile], Orig
             hint="all names begin with '_' or '.', which Spark ignores",
         )
     return files, origin
-
-
-def is_read(name: str) -> bool:
-    """Return whether Spark reads a file: it ignores hidden files and its own markers."""
-    return not any(
-        part.startswith(".") or (part[:1] == "_" and "=" not in part) or part.endswith("._COPYING_")
-        for part in name.split("/")
-    )
 
 
 def packing_of(name: str) -> str:

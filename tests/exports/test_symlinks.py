@@ -143,6 +143,17 @@ def test_what_is_no_table_is_refused(
         ("az://account/container/a/b", "abfss://container@account.dfs.core.windows.net/a/b"),
         ("s3://elsewhere/x?versionId=1", "its address names a version of it"),
         ("s3://elsewhere/a\nb", "its address has a line break"),
+        *(
+            (f"s3://elsewhere/{key}", "its address stands for another file, or for none")
+            for key in (
+                *("t/part[1]", "{a,b}", "a*", "a?", "a\\b", "k=2026-01-01 10:00/x"),
+                *("t//x", "/x", "t/./x", "t/../x", "t/_x", "t/.x", "x._COPYING_"),
+            )
+        ),
+        (
+            "s3://elsewhere/_t/.d/(a),b;c%5b]}^#+&!'~@$.x",
+            "s3://elsewhere/_t/.d/(a),b;c%5b]}^#+&!'~@$.x",
+        ),
         (
             "https://account.blob.core.windows.net/container/a%20b",
             "abfss://container@account.dfs.core.windows.net/a b",
@@ -167,6 +178,19 @@ def test_addresses_outside_the_namespace(
         with pytest.raises(LakeError, match=found):
             write_symlinks(repository, "main", b"t", str(out))
         assert not listed(out)
+
+
+def test_a_refused_table_leaves_the_manifests_of_the_last_one(
+    repository: Repository, tmp_path: Path
+) -> None:
+    keep(repository, {b"t/d=1/a": b"1", b"t/d=2/a": b"2"})
+    out = tmp_path / "out"
+    write_symlinks(repository, "main", b"t", str(out))
+    before = listed(out)
+    keep(repository, {b"t/d=1/a": b"new", b"t/d=3/a.csv.gz": b"3"})
+    with pytest.raises(Unsupported):
+        write_symlinks(repository, "main", b"t", str(out))
+    assert listed(out) == before
 
 
 def test_the_destination_is_not_the_namespace(repository: Repository) -> None:

@@ -198,7 +198,9 @@ def export(
     that lists the addresses of the objects. Trino, Athena and Hive read them as a table of the
     format SymlinkTextInputFormat; lakecli-import(7) has the statement. The same command for a later
     commit replaces the manifests, one after the other, and deletes those of partitions that are
-    gone. Garbage collection knows nothing of manifests: export a tag.
+    gone. Garbage collection knows nothing of manifests: export a tag. A table is refused if Hadoop
+    would read another object by an address, or none: if it has * ? [ { : or a backslash, two slashes
+    in a row, . or .. between slashes, or a name that begins with . or _ at its end.
 
     Examples:
         lakecli export lakefs://demo/v1.0/ s3://published/demo

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, auto
+from shlex import quote
 from typing import Final, NamedTuple
 
 from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
@@ -352,6 +353,9 @@ def push_note(
         refusal = not_sent(repository, note, sent.there)
         if put_back is not None and put_back(repository, note, who):
             say_undone(refusal, note)
+            if note.after is not None:  # what is here now is not what its hint is about
+                there = quote(f"{repository.uri}/{note.name}")
+                refusal.hint = f"see what others have there, then decide: lakecli log {there}"
         raise refusal
     if sent.way_back is not None:
         push_note(repository, sent.way_back, who=who)
