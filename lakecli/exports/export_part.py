@@ -282,13 +282,21 @@ class _Export:
                 continue
             try:
                 item = self._item(difference)
-                found = (
-                    self.target.find(item.name) if isinstance(self.target, BucketTarget) else None
-                )
+                found = self._find(item)
             except (IntegrityError, UsageError) as error:
                 self._fail(path, error)
                 continue
             yield item, found
+
+    def _find(self, item: ExportItem) -> ObjectInfo | None:
+        if not isinstance(self.target, BucketTarget):
+            return None
+        try:
+            return self.target.find(item.name)
+        except UsageError:
+            if item.entry is None:
+                return None  # there is nothing to delete by a name that the bucket refuses
+            raise
 
     def _differences(self, part: ExportPart) -> Iterator[Difference]:
         job, trees = self._job, self._hands.trees

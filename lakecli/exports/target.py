@@ -16,7 +16,13 @@ from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, Account
 from lakecli.engine.runner import open_by_uri
 from lakecli.errors import LakeError, NotFound, Refused, Unsupported, UsageError
 from lakecli.repository.reading.contents import digest_of
-from lakecli.repository.transfer.destination import Destination, FileComparison, is_marker
+from lakecli.repository.transfer.destination import (
+    Destination,
+    FileComparison,
+    ObstructedFile,
+    UnsafeName,
+    is_marker,
+)
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.contract import (
     ANY,
@@ -164,7 +170,12 @@ class DirectoryTarget:
         assert item.old is not None
         if obstacle_at(self._root, item.name) is not None or item.name.endswith(b"/"):
             return False  # a marker's directory goes with the last file in it
-        state = self._compare(item.name, item.old)
+        try:
+            state = self._compare(item.name, item.old)
+        except ObstructedFile:
+            raise
+        except UnsafeName:
+            return False  # no file can have the name
         if state is FileComparison.DIFFERENT:
             raise Changed
         return state is FileComparison.SAME

@@ -28,7 +28,9 @@ _MAX_SIZE = 1 << 60
 _MAX_COUNT = 1_000_000
 _MAX_DIGITS = 18
 _SHOWN = 60
-_BETWEEN: Final = "[\u3000\xa0]|(?<=[^\0-\x7f])[\u200c\u200d](?=[^\0-\x7f\s])"
+_BETWEEN: Final = (
+    "[\u3000\xa0]|(?<=[^\0-\x7f\\s\u200c\u200d])[\u200c\u200d](?=[^\0-\x7f\\s\u200c\u200d])"
+)
 """Spaces of CJK texts, and what joins or separates letters in Persian and Indic names."""
 _PLACE: Final = r"(((s3|gs)://[^/]|az://[^/]+/[^/]|(local|file):///[^/])|/[^/]).*"
 

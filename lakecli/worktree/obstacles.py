@@ -11,15 +11,14 @@ import errno
 import os
 import stat
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Final, NamedTuple
 
+from lakecli.repository.transfer.destination import ANOTHER_CASE, has_name
 from lakecli.repository.transfer.walk import OPEN_DIRECTORY, open_below
 from lakecli.stores.local.files import closing
 
 A_DIRECTORY: Final = "a directory has this name"
 A_FILE_ABOVE: Final = "a file or a symbolic link has the name of its directory"
-ANOTHER_CASE: Final = "a file has this name, but for upper and lower case"
 
 
 class Obstacle(NamedTuple):
@@ -52,25 +51,6 @@ def obstacle_at(root: bytes, relative: bytes) -> Obstacle | None:
         if error.errno in {errno.ENOTDIR, errno.ELOOP}:
             return Obstacle(A_FILE_ABOVE, can_go=True)
         return Obstacle((error.strerror or str(error)).lower(), can_go=False)
-
-
-def has_name(directory: int, name: bytes) -> bool:
-    """Return whether an opened directory has a name exactly so, not but for case."""
-    with os.scandir(directory) as listing:
-        return any(os.fsencode(each.name) == name for each in listing)
-
-
-def remove_empty(name: bytes, directory: int) -> bool:
-    """Remove a directory that has no files below it; return whether it is gone."""
-    with suppress(OSError):
-        for _, names, files, descriptor in os.fwalk(name, topdown=False, dir_fd=directory):
-            if files:
-                return False
-            for each in names:
-                os.rmdir(each, dir_fd=descriptor)
-        os.rmdir(name, dir_fd=directory)
-        return True
-    return False
 
 
 class InTheWay:

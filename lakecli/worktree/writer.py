@@ -37,10 +37,13 @@ from lakecli.repository.reading.addresses import is_external
 from lakecli.repository.reading.contents import damaged, digest_of, gone, read_small
 from lakecli.repository.reading.recorded import locate
 from lakecli.repository.transfer.destination import (
+    ANOTHER_CASE,
     ENDS_ALL,
     Destination,
     FileComparison,
     UnsafeName,
+    has_name,
+    remove_empty,
     translated,
 )
 from lakecli.repository.transfer.ignore_patterns import INCOMING
@@ -59,7 +62,7 @@ from lakecli.worktree.linked_files import (
     reflink,
     unsupported,
 )
-from lakecli.worktree.obstacles import A_DIRECTORY, ANOTHER_CASE, has_name, remove_empty
+from lakecli.worktree.obstacles import A_DIRECTORY
 from lakecli.worktree.scan import hash_file
 from lakecli.worktree.worktree import LinkMode, Worktree, unseen_file
 

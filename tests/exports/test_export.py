@@ -206,6 +206,46 @@ def test_a_file_becomes_a_directory_and_back(repository: Repository, tmp_path: P
     assert files(target) == {b"x/w": b"4", b"y": b"5", b"other": b"3"}
 
 
+def test_an_empty_directory_gives_way_to_a_file(repository: Repository, tmp_path: Path) -> None:
+    first = put(repository, {b"x/": b"", b"y": b"1"})
+    target = tmp_path / "out"
+    run(repository, target)
+    assert (target / "x").is_dir()
+    put(repository, {b"x/": None, b"x": b"2"})
+    assert run(repository, target, since=first).outcome.failures == []
+    assert files(target) == {b"x": b"2", b"y": b"1"}
+
+
+def test_the_hint_says_whether_the_same_command_helps(
+    repository: Repository, tmp_path: Path
+) -> None:
+    made = put(repository, {b"a//b": b"1", b"x" * 256: b"2", b"fine": b"3", b"d/": b"data"})
+    target = tmp_path / "out"
+    problem = summarise(run(repository, target))
+    assert problem is not None
+    assert len(problem.paths) == 3
+    assert "rename the objects" in (problem.hint or "")
+    put(repository, dict.fromkeys(problem.paths, None) | {b"e": b"4"})
+    (target / "e/mine").mkdir(parents=True)
+    (target / "e/mine/file").touch()
+    problem = summarise(run(repository, target, since=made))
+    assert problem is not None
+    assert problem.paths == (b"e",)
+    assert "run the same command again" in (problem.hint or "")
+
+
+def test_without_a_success_of_its_own_an_old_one_goes_first(
+    repository: Repository, tmp_path: Path
+) -> None:
+    put(repository, {b"a": b"1"})
+    target = tmp_path / "out"
+    run(repository, target)
+    assert (target / "_SUCCESS").exists()
+    put(repository, {b"a//b": b"2"})
+    assert run(repository, target, success=False).outcome.failed == 1
+    assert not (target / "_SUCCESS").exists()
+
+
 def test_damage_is_found_on_the_way(repository: Repository, tmp_path: Path) -> None:
     put(repository, PARTITIONS)
     bad, gone = (

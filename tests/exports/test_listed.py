@@ -193,6 +193,9 @@ def test_a_refused_name_stops_nothing_else(repository: Repository, opened: Openi
         assert report.outcome.new.count + report.outcome.unchanged.count == 2
         assert report.outcome.failed == 2
         assert not has_success(store)
+    put(repository, {b"b": b"5", **dict.fromkeys(long)})
+    assert run(repository, since=report.commit_id).outcome.failures == []
+    assert has_success(store)
     store.is_closed = True
     with pytest.raises(Refused, match="400"):
         run(repository)

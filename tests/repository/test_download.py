@@ -213,9 +213,20 @@ def test_an_object_with_bytes_whose_name_ends_in_a_slash_fails(
     put(anywhere, {b"t/": b"data", b"t/x": b"1", b"t/dir/": b"more", b"t/empty/": b""})
     report = download_tree(anywhere, "main", b"t", target=tmp_path / "t")
     assert [path for path, _ in report.failures] == [b"t/", b"t/dir/"]
+    assert report.failures[0][1] == "no file can have a name that ends in a slash"
     assert report.downloaded == 1
     steps = list(plan_download(anywhere, "main", b"t", target=tmp_path / "t"))
     assert [each.path for each in steps if each.action is PathAction.FAILED] == [b"t/", b"t/dir/"]
+
+
+def test_an_empty_directory_gives_way_to_a_file(anywhere: Repository, tmp_path: Path) -> None:
+    put(anywhere, {b"a": b"1", b"b": b"2"})
+    (tmp_path / "t/a/empty").mkdir(parents=True)
+    (tmp_path / "t/b").mkdir()
+    (tmp_path / "t/b/mine").touch()
+    report = download_tree(anywhere, "main", b"", target=tmp_path / "t")
+    assert [path for path, _ in report.failures] == [b"b"]
+    assert files(tmp_path / "t") == {b"a": b"1", b"b/mine": b""}
 
 
 def test_a_whole_ref_is_downloaded(anywhere: Repository, tmp_path: Path) -> None:

@@ -503,7 +503,7 @@ def test_a_file_of_another_spelling_is_not_the_users_file(
         patched.setattr(os, "stat", found)
         brought = pull(reopen(repository, root))
         assert set(items(reopen(repository, root))) == {"README"}
-    reason = "a file has this name, but for upper and lower case"
+    reason = "a file has this name, but for upper and lower case or the form of a letter"
     assert (brought.impossible, brought.conflicts) == ([(b"readme", reason)], [])
 
 

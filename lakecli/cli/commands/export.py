@@ -199,8 +199,8 @@ def export(
     format SymlinkTextInputFormat; lakecli-import(7) has the statement. The same command for a later
     commit replaces the manifests, one after the other, and deletes those of partitions that are
     gone. Garbage collection knows nothing of manifests: export a tag. A table is refused if Hadoop
-    would read another object by an address, or none: if it has * ? [ { : or a backslash, two slashes
-    in a row, . or .. between slashes, or a name that begins with . or _ at its end.
+    would read another object by an address, or none: if it has * ? [ { : or a backslash, two
+    slashes in a row, . or .. between slashes, or a name at its end that begins with . or _.
 
     Examples:
         lakecli export lakefs://demo/v1.0/ s3://published/demo

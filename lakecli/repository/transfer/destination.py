@@ -15,9 +15,11 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
+from functools import partial
 from itertools import chain
 from threading import Lock
 from typing import Final, NamedTuple, Self
+from unicodedata import normalize
 
 from blake3 import blake3
 
@@ -28,6 +30,8 @@ from lakecli.errors import PermissionDenied, Unreachable, UsageError
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
 from lakecli.repository.reading.recorded import PIECE
 from lakecli.stores.local.files import closing, open_below, write_all
+
+ANOTHER_CASE: Final = "a file has this name, but for upper and lower case or the form of a letter"
 
 
 class FileComparison(Enum):
@@ -138,7 +142,7 @@ class Destination:
         remaining = iter(pieces)
         first = next(remaining, b"")
         with translated(self._path + b"/" + name), self._directory(components[:-1]) as directory:
-            return self._write(directory, components[-1], chain([first], remaining), mtime)
+            return self._write(directory, components, chain([first], remaining), mtime)
 
     def state_of(
         self,
@@ -183,6 +187,7 @@ class Destination:
             raise
         with closing(descriptor):
             status = os.fstat(descriptor)
+            self._check_name(components, status)
             is_timely = mtime is not None and status.st_mtime_ns // 1_000_000_000 == mtime
             is_same = stat.S_ISREG(status.st_mode) and status.st_size == size
             if digest is None:
@@ -217,12 +222,13 @@ class Destination:
         components = _components(name)
         with translated(self._path + b"/" + name), self._directory(components[:-1]) as directory:
             temporary, descriptor, is_shared = self._open_partial(directory, tag)
-            partial = Partial(directory, temporary, descriptor, components[-1], size)
+            publish = partial(self._publish, directory, temporary, components)
+            file = Partial(directory, temporary, descriptor, publish, size)
             try:
-                yield partial
+                yield file
             except BaseException:
                 if not is_shared:
-                    partial.drop()
+                    file.drop()
                 raise
             finally:
                 os.close(descriptor)
@@ -303,7 +309,7 @@ class Destination:
         return is_removed
 
     def _write(
-        self, directory: int, name: bytes, pieces: Iterable[bytes], mtime: int | None
+        self, directory: int, components: list[bytes], pieces: Iterable[bytes], mtime: int | None
     ) -> int:
         temporary, descriptor = create_temporary(mode=0o666, dir_fd=directory)
         try:
@@ -316,12 +322,52 @@ class Destination:
                     with suppress(OverflowError, OSError):  # a time this disk cannot keep
                         os.utime(descriptor, (mtime, mtime))
                 # While it is locked, so that nobody takes it for a leftover.
-                os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+                self._publish(directory, temporary, components)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=directory)
             raise
         return size
+
+    def _publish(self, directory: int, temporary: bytes | str, components: list[bytes]) -> None:
+        """Give a complete file its name, in place of a file or of an empty directory.
+
+        Raises:
+            ObstructedFile: a file has another name, and the file system takes both for one.
+        """
+        name = components[-1]
+        replace = partial(os.replace, temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        with self._lock:  # another thread may write a file whose name is the same here
+            with suppress(FileNotFoundError):
+                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                self._check_name(components, status)
+            try:
+                replace()
+            except IsADirectoryError:
+                if not remove_empty(name, directory):
+                    raise
+                replace()
+
+    def _check_name(self, components: list[bytes], status: os.stat_result) -> None:
+        """Refuse a name by which a file of another name was found.
+
+        Some file systems ignore upper and lower case, or how Unicode writes a letter.
+
+        Raises:
+            ObstructedFile: the file has another name.
+        """
+        for other in _other_forms(b"/".join(components)):
+            with suppress(OSError):
+                found = os.stat(self._path + b"/" + other, follow_symlinks=False)
+                if os.path.samestat(found, status):
+                    break
+        else:
+            return
+        above = self._path
+        for component in components:
+            if not has_name(above, component):
+                raise ObstructedFile(ANOTHER_CASE)
+            above += b"/" + component
 
     @contextmanager
     def _directory(self, components: list[bytes], *, make: bool = True) -> Iterator[int]:
@@ -379,7 +425,38 @@ def _enter(parent: int, name: bytes, *, make: bool) -> int:
         ) from None
 
 
+def _other_forms(path: bytes) -> set[bytes]:
+    """Return ways to write a path that some file systems take for the same."""
+    found = {path.swapcase()}
+    with suppress(UnicodeDecodeError):
+        text = path.decode()
+        forms = (text.swapcase(), normalize("NFC", text), normalize("NFD", text))
+        found.update(each.encode() for each in forms)
+    return found - {path}
+
+
+def has_name(directory: int | bytes, name: bytes) -> bool:
+    """Return whether a directory has a name exactly so, not but for case."""
+    with os.scandir(directory) as listing:
+        return any(os.fsencode(each.name) == name for each in listing)
+
+
+def remove_empty(name: bytes, directory: int) -> bool:
+    """Remove a directory that has no files below it; return whether it is gone."""
+    with suppress(OSError):
+        for _, names, files, descriptor in os.fwalk(name, topdown=False, dir_fd=directory):
+            if files:
+                return False
+            for each in names:
+                os.rmdir(each, dir_fd=descriptor)
+        os.rmdir(name, dir_fd=directory)
+        return True
+    return False
+
+
 def _components(name: bytes) -> list[bytes]:
+    if not name:
+        raise UnsafeName("no file can have a name that ends in a slash")
     components = name.split(b"/")
     for component in components:
         if component in (b"", b".", b"..") or b"\0" in component:
@@ -435,14 +512,14 @@ class Partial(NamedTuple):
         directory: descriptor of the directory.
         temporary: name of the file in it.
         descriptor: of the file.
-        name: that the complete file gets.
+        publish: gives the complete file its name.
         size: of the object, in bytes.
     """
 
     directory: int
     temporary: bytes
     descriptor: int
-    name: bytes
+    publish: Callable[[], None]
     size: int
 
     def complete_parts(self, count: int) -> set[int]:
@@ -476,11 +553,11 @@ class Partial(NamedTuple):
             os.unlink(self.temporary, dir_fd=self.directory)
 
     def finish(self, *, mtime: int) -> None:
-        """Give the complete file its name and time, replacing a file of that name."""
+        """Give the complete file its name and time; see `Destination.write`."""
         os.ftruncate(self.descriptor, self.size)
         with suppress(OverflowError, OSError):  # a time this disk cannot keep
             os.utime(self.descriptor, (mtime, mtime))
-        os.replace(self.temporary, self.name, src_dir_fd=self.directory, dst_dir_fd=self.directory)
+        self.publish()
 
 
 def open_exclusively(directory: int, name: bytes) -> int | None:

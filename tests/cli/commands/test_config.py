@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -17,6 +18,7 @@ from lakecli.settings.keys import (
     parse_count,
     parse_duration,
     parse_email,
+    parse_name,
     parse_size,
     parse_text,
 )
@@ -89,6 +91,42 @@ def test_counts_and_texts_are_parsed() -> None:
     for text in ("", " ", "a\nb", "\x1b"):
         with pytest.raises(UsageError):
             parse_text(text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Ada",
+        "\u0645\u062d\u0645\u062f\u200c\u0631\u0636\u0627",
+        "ශ්\u200dරී",
+        "山田\u3000太郎",
+        "Jean\xa0Paul",
+        "👩\u200d💻",
+    ],
+)
+def test_a_name_has_what_its_script_needs(cli: Cli, name: str) -> None:
+    assert parse_name(f" {name} ") == name
+    cli.ok("config", "set", "user.name", name)
+    assert json.loads(cli.ok("config", "get", "user.name", "--json").stdout)["value"] == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "\u3000",
+        "a\u200cb",
+        "م\u200c",
+        "م\u200c ر",
+        "م\u200c\u200cر",
+        "\u202eada",
+        "a\u200bb",
+        "a\nb",
+    ],
+)
+def test_a_name_hides_nothing(name: str) -> None:
+    with pytest.raises(UsageError, match="not a line of text"):
+        parse_name(name)
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.base.identity import h
 from lakecli.base.temporary_files import create_temporary
 from lakecli.errors import IntegrityError
 from lakecli.repository.transfer import destination as module
 from lakecli.repository.transfer.destination import (
     Destination,
+    FileComparison,
     NoRoom,
+    ObstructedFile,
     ReadOnlyDisk,
     UnsafeName,
     UnwritableFile,
@@ -52,6 +57,13 @@ def root(tmp_path: Path) -> Path:
 def write(root: Path, name: bytes, data: bytes = b"data", mtime: int | None = None) -> int:
     with Destination(os.fsencode(root)) as destination:
         return destination.write(name, [data], mtime=mtime)
+
+
+def collect(destination: Destination, name: bytes, data: bytes) -> None:
+    """Write a file as a large one is written."""
+    with destination.partial(name, b"tag", size=len(data)) as file:
+        file.write(data, 0)
+        file.finish(mtime=0)
 
 
 def test_files_are_written_with_their_times(root: Path) -> None:
@@ -237,3 +249,95 @@ def test_what_a_killed_download_left_is_removed(tmp_path: Path) -> None:
         destination.write(b"c", [b"3"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["below", "c", "other"]
     assert len(list((tmp_path / "other").iterdir())) == 1  # nothing was written there
+
+
+@pytest.fixture
+def folding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the disk find a file by its name in any case, and in any form of its letters."""
+
+    def key(name: bytes) -> str:
+        return normalize("NFD", os.fsdecode(name)).casefold()
+
+    def found(path: Any, dir_fd: int | None) -> Any:
+        if not isinstance(path, bytes):
+            return path
+        above, slash, name = path.rpartition(b"/")
+        above = found(above, dir_fd) if above else above
+        with suppress(OSError):
+            place: Any = above + slash if above or slash else dir_fd
+            with os.scandir(place) as listing:
+                names = [os.fsencode(each.name) for each in listing]
+            return above + slash + next(each for each in names if key(each) == key(name))
+        return above + slash + name
+
+    def patched(call: Any) -> Any:
+        def changed(path: Any, *given: Any, dir_fd: int | None = None, **others: Any) -> Any:
+            with suppress(StopIteration):
+                path = found(path, dir_fd)
+            return call(path, *given, dir_fd=dir_fd, **others)
+
+        return changed
+
+    replace = os.replace
+
+    def replaced(source: Any, name: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        with suppress(StopIteration):
+            name = found(name, dst_dir_fd)
+        replace(source, name, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    for each in ("open", "stat", "mkdir"):
+        monkeypatch.setattr(os, each, patched(getattr(os, each)))
+    monkeypatch.setattr(os, "replace", replaced)
+
+
+NAMES = [
+    ("Data/A.csv", "Data/a.csv"),
+    ("Data/A.csv", "data/A.csv"),
+    ("A", "a"),
+    ("é", "e\u0301"),
+    ("É", "é"),
+    ("d/é/x", "d/e\u0301/x"),
+]
+
+
+@pytest.mark.usefixtures("folding")
+@pytest.mark.parametrize(("first", "second"), NAMES)
+def test_a_name_that_the_disk_takes_for_another_one_is_refused(
+    root: Path, first: str, second: str
+) -> None:
+    write(root, first.encode(), b"first")
+    write(root, first.encode(), b"the first")  # itself is no other
+    for data in (b"second", b"the first"):
+        with pytest.raises(ObstructedFile, match="but for upper and lower case"):
+            write(root, second.encode(), data)
+        with Destination(os.fsencode(root)) as destination:
+            with pytest.raises(ObstructedFile):
+                destination.state_of(second.encode(), size=len(data), digest=h(data).hex())
+            with pytest.raises(ObstructedFile):
+                collect(destination, second.encode(), data)
+            state = destination.state_of(first.encode(), size=9, digest=h(b"the first").hex())
+            assert state is FileComparison.SAME
+    assert {name: data for name, data in tree(root).items() if "/.lakecli" not in f"/{name}"} == {
+        first: b"the first"
+    }
+
+
+@pytest.mark.parametrize(("first", "second"), NAMES)
+def test_other_disks_have_both(root: Path, first: str, second: str) -> None:
+    for name in (first, second):
+        write(root, name.encode(), b"data")
+        write(root, name.encode(), b"again")
+    assert tree(root) == dict.fromkeys((first, second), b"again")
+
+
+def test_an_empty_directory_gives_way_to_a_file(root: Path) -> None:
+    (root / "a/b/c").mkdir(parents=True)
+    (root / "large/x").mkdir(parents=True)
+    (root / "full/x").mkdir(parents=True)
+    (root / "full/x/mine").write_bytes(b"mine")
+    assert write(root, b"a") == 4
+    with Destination(os.fsencode(root)) as destination:
+        collect(destination, b"large", b"data")
+    with pytest.raises(ObstructedFile):
+        write(root, b"full")
+    assert tree(root) == {"a": b"data", "large": b"data", "full/x/mine": b"mine"}
