@@ -80,7 +80,7 @@ def commit(
             changes = _changes(view, branch, strategy, only)
             tree = apply(repository.trees, view.commit.metarange_id, changes)
         if tree == head.metarange_id and not allow_empty:
-            if only is None and not attempt.discard():
+            if not attempt.unseal():
                 continue  # the branch has changed
             uri = f"{repository.uri}/{branch}"
             raise NothingToDo(

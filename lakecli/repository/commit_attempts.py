@@ -41,7 +41,7 @@ Whoever loses the comparison builds again on the new head: a verb is a loop over
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -63,7 +63,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import ClaimedCommit
 from lakecli.repository.journal import intents, operation_log
-from lakecli.repository.journal.operation_log import is_built_from, newer_than
+from lakecli.repository.journal.operation_log import is_built_from
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.partial_commit import drop_copies
@@ -279,10 +279,11 @@ class Attempt(NamedTuple):
         lake.tidy(repository)
         return commit
 
-    def discard(self) -> bool:
-        """Take sealed areas that hold no change off the branch, as one operation.
+    def unseal(self) -> bool:
+        """Leave what was staged as it was before the attempt, since there is nothing to commit.
 
-        Left there, they would hide what a merge or a fetch brings later.
+        Sealed areas stay sealed if something was staged meanwhile, or a commit of them is on its
+        way to the bucket. Records that change nothing are taken off by the next move of the branch.
 
         Returns:
             Whether the branch still was what would be built from; if not, there may be changes now.
@@ -290,16 +291,20 @@ class Attempt(NamedTuple):
         repository, branch, sealed = self.repository, self.branch, self.branch.sealed_tokens
         if not sealed:
             return True
-        repository.lake.runtime.on_step("discard")
+        repository.lake.runtime.on_step("unseal")
         with repository.lake.kv.write() as txn:
             refs = RefStore(txn, repository.key)
             before = refs.find_branch(branch.name)
             if before is None or not is_built_from(before, branch.commit_id, sealed):
                 return False
-            after = before._replace(sealed_tokens=newer_than(before, sealed))
-            refs.put_branch(after)
-            changes = [operation_log.branch_change(before, after)]
-            operation_log.append(txn, repository, kind=self.kind, refs=changes, sealed=sealed)
+            if before == branch and area.is_empty(txn, before.staging_token):
+                with suppress(intents.CommitUnderWay):
+                    intents.check_none_sent(txn, repository, branch.name)
+                    newest, *older = sealed
+                    refs.put_branch(
+                        before._replace(staging_token=newest, sealed_tokens=tuple(older))
+                    )
+                    operation_log.forget_token(txn, before.staging_token)
         return True
 
 

@@ -218,21 +218,47 @@ def _preview(repository: Repository) -> None:
         pass
 
 
-def test_a_commit_without_changes_removes_the_staged_entries(repository: Repository) -> None:
+def test_a_commit_without_changes_changes_nothing(repository: Repository) -> None:
     prepare(repository)
     stage_no_ops(repository)
-    no_ops = staged(repository)
-    with pytest.raises(NothingToDo):
-        commit(repository, "main", message="none", committer="me")
-    assert not staged(repository)
-    assert not branch.show(repository, "main").sealed_tokens
+    stage(repository, "main", {b"x": b"1"})
+    undo(repository)  # so that there is something to redo
+    logged, before, no_ops = _log(repository), branch.show(repository, "main"), staged(repository)
+    assert no_ops
+    for paths in ((), (b"a",), (b"none",)):
+        with pytest.raises(NothingToDo):
+            commit(repository, "main", message="none", committer="me", paths=paths)
+        assert (_log(repository), branch.show(repository, "main")) == (logged, before)
+        assert staged(repository) == no_ops
+    redo(repository)
+    assert read(repository, "main")[b"x"]
     undo(repository)
     assert staged(repository) == no_ops
-    undo(repository)  # the removal of "new", and so on to before the first removal
-    undo(repository)
-    assert not read(repository, "main")
-    undo(repository)
+    with pytest.raises(NothingToDo):
+        commit(repository, "main", message="none", committer="me")
+    stage(repository, "main", {b"z": b"1"})
+    made = commit(repository, "main", message="z", committer="me")
+    assert branch.show(repository, "main").commit_id == made.id
     assert not staged(repository)
+
+
+def test_what_is_staged_while_nothing_is_committed_stays(tmp_path: Path) -> None:
+    def stage_once(step: str) -> None:
+        if step == "unseal" and not _has_staged(repository, b"late"):
+            stage(repository, "main", {b"late": b"1"})
+
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        prepare(repository)
+        stage_no_ops(repository)
+        lake.runtime = lake.runtime._replace(on_step=stage_once)
+        with pytest.raises(NothingToDo):
+            commit(repository, "main", message="none", committer="me")
+        assert branch.show(repository, "main").sealed_tokens
+        commit(repository, "main", message="late", committer="me")
+        assert read(repository, "main@")[b"late"]
+        assert not staged(repository)
+        assert not branch.show(repository, "main").sealed_tokens
 
 
 @pytest.mark.parametrize("sync", [False, True], ids=["manual", "auto"])
@@ -263,7 +289,7 @@ def test_a_change_left_by_an_undo_meanwhile_is_committed(tmp_path: Path) -> None
     undone: list[bytes] = []
 
     def undo_once(step: str) -> None:
-        if step == "discard" and not undone:
+        if step == "unseal" and not undone:
             undone.append(b"a")
             undo(repository)
 
@@ -283,7 +309,7 @@ def test_changes_sealed_by_another_commit_meanwhile_are_not_discarded(tmp_path: 
 
     def seal_other_changes(step: str) -> None:
         steps.append(step)
-        if step == "discard":
+        if step == "unseal":
             _merge(repository)
             stage(repository, "main", {b"late": b"1"})
             with pytest.raises(KeyboardInterrupt):
@@ -313,7 +339,7 @@ def test_staged_changes_that_change_nothing_are_looked_at_once(tmp_path: Path) -
         lake.runtime = lake.runtime._replace(on_step=steps.append)
         with pytest.raises(NothingToDo):
             commit(repository, "main", message="none", committer="me")
-    assert (steps.count("build"), steps.count("discard")) == (1, 1)
+    assert (steps.count("build"), steps.count("unseal")) == (1, 1)
 
 
 def _has_staged(repository: Repository, path: bytes) -> bool:
