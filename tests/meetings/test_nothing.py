@@ -95,5 +95,25 @@ def test_what_never_changes_anything_leaves_undo_and_redo_as_they_are(
     assert _repositories(matrix) == with_it
 
 
+@pytest.mark.parametrize("sync", [False, True], ids=["manual", "auto"])
+def test_a_commit_of_what_the_head_has_leaves_undo_and_redo_as_they_are(
+    matrix: Matrix, *, sync: bool
+) -> None:
+    matrix.begin("clean")
+    for words in (
+        ("fs", "rm", f"{MAIN}/a"),
+        ("fs", "cp", f"{REPOSITORY}/v1/a", f"{MAIN}/a"),
+        ("fs", "rm", f"{MAIN}/t/1"),
+        ("undo", REPOSITORY),
+    ):
+        matrix.world.ok("ada", *words, sync=sync)
+    before, logged = _repositories(matrix), log_of(matrix.world, "ada")
+    reply = matrix.run("clean", ("commit", MAIN, "-m", "nothing"), "ada", sync=sync)
+    assert (reply.exit_code, log_of(matrix.world, "ada")) == (11, logged), reply
+    assert _repositories(matrix) == before
+    matrix.world.ok("ada", "redo", REPOSITORY, sync=sync)
+    matrix.world.ok("ada", "commit", MAIN, "-m", "without t/1", sync=sync)
+
+
 def _repositories(matrix: Matrix) -> object:
     return observe(matrix.world)["ada"]["repositories"]
