@@ -230,7 +230,8 @@ def refs_restore(
     lakecli both have committed to branch NAME, it stays, and that of lakeFS becomes lakefs:NAME:
     merge it and delete it. If lakeFS has moved a branch back, the branch stays here, and the
     command that follows lakeFS is printed. New branches and tags are made; a tag that differs is
-    reported and stays. What lakeFS has deleted stays.
+    reported and stays. What lakeFS has deleted stays. Of a dump that is older than one that came in
+    before, nothing is taken.
 
     Examples:
         lakecli refs-restore lakefs://demo --manifest refs.json

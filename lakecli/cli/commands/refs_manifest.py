@@ -93,7 +93,9 @@ def show_updates(context: Context, updated: Restored) -> list[RefUpdateJson]:
                 f"branch {name} has commits of its own; that of lakeFS is {each.name}, at {after}"
             )
             context.out.hint(f"merge it: lakecli merge {uri}/{each.name} {uri}/{name}")
-    if not updated.updated:
+    if updated.is_older:
+        context.out.note("a newer dump came in before this one: there is nothing to take")
+    elif not updated.updated:
         context.out.note(UP_TO_DATE)
     for line in left_out_lines(updated.left_out):
         context.out.warn(f"left out: {line}")

@@ -125,6 +125,26 @@ def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
     return Dump(commits, branches, tags, tuple(left_out))
 
 
+def is_part_of(trees: TreeStore, dump: Dump, commits: MetarangeId) -> bool:
+    """Return whether another dump has all commits of a dump, and more.
+
+    lakeFS keeps the commits that it has taken back, so the other one is newer.
+
+    Args:
+        trees: of the namespace.
+        dump: a dump.
+        commits: the list of commits of the other one; if it cannot be read, nothing is known of it.
+    """
+    try:
+        with _as_bad_dump():
+            if sum(each.count for each in trees.metarange(commits).records()) <= len(dump.commits):
+                return False  # by far the usual case
+            found = {commit.id for commit in _read_commits(trees, commits)}
+    except BadDump:
+        return False
+    return dump.commits.keys() < found
+
+
 def reach_of_dump(
     trees: TreeStore, manifest: RefsManifest
 ) -> tuple[frozenset[str], frozenset[MetarangeId]]:

@@ -22,6 +22,9 @@ A newer dump is taken as a fetch takes the bucket, except that branches move:
 - A branch whose commits all came from lakeFS, and that lakeFS has moved back, stays. It is reported
   with the command that follows lakeFS. If commits of lakecli lie on commits that lakeFS has taken
   back, the branch of lakeFS is made beside it, as of one that has diverged.
+- A dump is older than one that came in before if that one has all its commits, and more. It is
+  reported, and nothing is taken: what it lacks is known here, and what it alone has on its
+  branches lakeFS has taken back since.
 - New branches and tags are made. A tag that differs is reported and stays. What the dump lacks
   stays.
 
@@ -31,15 +34,15 @@ no dump then (`lakecli.repository.lakefs.kept_dumps`). Repeating an interrupted 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from lakecli.base.ids import RepositoryUuid
-from lakecli.base.model import Branch, Commit, CommitId, RefKind, RepositoryRecord, Tag
+from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RefKind, RepositoryRecord, Tag
 from lakecli.errors import AlreadyExists, IntegrityError, NotFound, PermissionDenied, Refused
-from lakecli.kv.local_store import ReadTransaction, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_branch_name
@@ -66,11 +69,14 @@ from lakecli.repository.lakefs.dump import (
     LeftOut,
     RefsManifest,
     find_manifest,
+    is_part_of,
     manifest_fields,
     read_dump,
     trees_missing,
 )
 from lakecli.repository.lakefs.kept_dumps import (
+    all_kept,
+    find_take_over,
     iter_kept,
     keep_dump,
     lakefs_made_at,
@@ -134,6 +140,7 @@ class Restored(NamedTuple):
         commits: number of commits in the dump; of an update, those that were new here.
         left_out: refs of the dump that lakecli cannot hold, and why.
         updated: of an update, refs that moved, or that differ, branches first, by name.
+        is_older: nothing was taken, since a newer dump has come in before.
     """
 
     repository: Repository
@@ -142,6 +149,7 @@ class Restored(NamedTuple):
     commits: int
     left_out: tuple[LeftOut, ...]
     updated: tuple[RefOutcome, ...] = ()
+    is_older: bool = False
 
 
 def clone_from_lakefs(
@@ -217,6 +225,7 @@ def clone_from_lakefs(
             delete_intention(txn, record)
         change = RefChange(RefKind.REPOSITORY, name, before=None, after=record_fields(record))
         _put_commits(txn, repository, dump.commits.values())
+        _note_dump(txn, repository, manifest)
         _TakingDump(txn, repository, [change]).run(dump, kind="clone")
     return _restored(repository, dump, len(dump.commits))
 
@@ -263,6 +272,7 @@ def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
     with repository.lake.kv.write() as txn:
         _check_empty(txn, repository)
         _put_commits(txn, repository, dump.commits.values())
+        _note_dump(txn, repository, manifest)
         _TakingDump(txn, repository).run(dump, kind=_KIND)
     return _restored(repository, dump, len(dump.commits))
 
@@ -286,8 +296,10 @@ def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restor
     with lake.kv.read() as txn:
         known = {commit.id for commit in RefStore(txn, repository.key).iter_commits()}
     dump = _verified(repository, manifest, known=known)
-    made_at = lakefs_made_at(repository.store, manifest)  # a claim may renew the dates
     new = [commit for commit in dump.commits.values() if commit.id not in known]
+    if any(is_part_of(repository.trees, dump, each) for each in _seen_lists(repository)):
+        return _restored(repository, dump, 0)._replace(is_older=True)
+    made_at = lakefs_made_at(repository.store, manifest)  # a claim may renew the dates
     with lake.kv.read() as txn:
         moved = _heads_of_moves(txn, repository, dump)
     # The lists too, since the record of the dump refers to them.
@@ -305,12 +317,35 @@ def update_refs(repository: Repository, manifest: RefsManifest | None) -> Restor
     def act() -> tuple[RefOutcome, ...]:
         lake.runtime.on_step("restore")
         with lake.kv.write() as txn:
+            _note_dump(txn, repository, manifest)
             return _TakingDump(txn, repository).run(dump, kind=_KIND)
 
     updated = when_none_under_way(repository, act)
     if not repository.record.is_borrowed:
         _record(repository, manifest, made_at)
     return _restored(repository, dump, len(new), updated)
+
+
+def _note_row(repository: Repository) -> bytes:
+    return b"lakefs-dump/" + repository.key
+
+
+def _note_dump(txn: WriteTransaction, repository: Repository, manifest: RefsManifest) -> None:
+    """Record here which dump came in last."""
+    txn.put(Table.META, _note_row(repository), manifest.commits.encode())
+
+
+def _seen_lists(repository: Repository) -> Iterator[MetarangeId]:
+    """Yield the lists of commits of dumps that came in, here and by other clones."""
+    with repository.lake.kv.read() as txn:
+        noted = txn.get(Table.META, _note_row(repository))
+    if noted:
+        yield MetarangeId(noted.decode())
+    if not repository.record.is_borrowed:
+        store = repository.store
+        taken = find_take_over(store)
+        kept = all_kept(store, taken, repository.lake.runtime.now())
+        yield from (each.manifest.commits for each in kept if each.by_lakefs)
 
 
 def _heads_of_moves(txn: ReadTransaction, repository: Repository, dump: Dump) -> set[CommitId]:

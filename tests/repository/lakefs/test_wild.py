@@ -36,11 +36,12 @@ from lakecli.repository.reading.view import open_view
 from lakecli.repository.refs_dump import Loss, refs_dump
 from lakecli.repository.repo import delete
 from lakecli.repository.sharing.references import NotInBucket
+from lakecli.repository.undo import log as operation_log
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from tests.repository.lakefs.test_restore import files, refs_of
 from tests.support.lakefs_entries import stage_values
-from tests.support.lakes import stage
+from tests.support.lakes import open_lake, stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -294,6 +295,10 @@ def test_nothing_is_lost_by_a_dump(lake: Lake, wild: Wild) -> None:
     assert (ours.commits, ours.branches, ours.tags) == theirs[:3]
 
 
+def operations(repository: Repository) -> list[bytes]:
+    return [each.operation.id for each in operation_log.iter_log(repository)]
+
+
 def states(updated: Restored) -> dict[str, RefState]:
     return {each.name: each.change for each in updated.updated}
 
@@ -318,6 +323,39 @@ def test_an_older_dump_moves_nothing_back(lake: Lake, wild: Wild) -> None:
     stage(borrowed, "main", {b"new": b"by lakecli"})
     commit(borrowed, "main", message="mine", committer="c")
     assert states(update_refs(borrowed, wild.manifest(2))) == {}
+
+
+@pytest.mark.parametrize("take_over", [False, True], ids=["borrowed", "taken"])
+@pytest.mark.parametrize(("seen", "number"), [(2, 1), (3, 1), (3, 2), (4, 1), (4, 3)])
+def test_of_an_older_dump_nothing_is_taken(
+    lake: Lake, wild: Wild, seen: int, number: int, *, take_over: bool
+) -> None:
+    """In dump 1 stands a bad load on dev, which lakeFS has taken back since."""
+    cloned = clone(lake, wild, seen, take_over=take_over)
+    stage(cloned, "main", {b"new": b"by lakecli"})
+    commit(cloned, "main", message="mine", committer="c")
+    before, logged = refs_of(cloned), operations(cloned)
+    older = update_refs(cloned, wild.manifest(number))
+    assert (older.is_older, older.updated, older.commits) == (True, (), 0)
+    assert (refs_of(cloned), operations(cloned)) == (before, logged)
+    again = update_refs(cloned, wild.manifest(seen))
+    assert (again.is_older, again.updated) == (False, ())
+    if seen < 4:
+        assert not update_refs(cloned, wild.manifest(4)).is_older
+    assert update_refs(cloned, wild.manifest(seen)).is_older == (seen < 4)
+
+
+def test_another_clone_knows_by_the_namespace_that_a_dump_is_older(
+    lake: Lake, wild: Wild, tmp_path: Path
+) -> None:
+    taken = clone(lake, wild, 2, take_over=True)
+    update_refs(taken, wild.manifest(4))
+    push_all(taken, PushOptions("me"))
+    with open_lake(tmp_path / "elsewhere") as other:
+        cloned = clone_bucket(other, taken.record.storage_namespace, "wild")
+        before = refs_of(cloned)
+        assert update_refs(cloned, wild.manifest(1)).is_older
+        assert refs_of(cloned) == before
 
 
 def test_commits_on_what_lakefs_took_back_are_carried_over(lake: Lake, wild: Wild) -> None:
