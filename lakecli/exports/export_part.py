@@ -167,7 +167,8 @@ class ExportOutcome:
         self.failures += other.failures[: REPORTED_FAILURES - len(self.failures)]
         self.markers += other.markers
         self.left_out += other.left_out
-        self.versions |= other.versions
+        if len(self.versions) < REPORTED_FAILURES:
+            self.versions |= other.versions
 
     def take_back(self, checked: ExportOutcome) -> None:
         """Count as failed what a check did not find, and not as exported any more."""
@@ -212,7 +213,12 @@ MAX_DENIED: Final = 200
 """Refused objects in a row after which the export ends, as all seem to be refused."""
 
 UNLISTED: Final = "it was written, but a listing of the destination does not show it"
-REPLACED: Final = "the destination takes its name and another one for the same, and has that object"
+REPLACED: Final = (
+    "it was written, but another object is there, whose name may be the same for the store"
+)
+
+SUSPECTS: Final = 1_000
+"""Objects of a part that are not listed, and whose versions are asked for, at most."""
 
 STREAM_MEMORY: Final = 40 << 20
 """Bytes of memory that sending a large object takes, at most: five parts in flight."""
@@ -404,11 +410,11 @@ class _Export:
                 return
         elif found is not None and found.size == entry.size:
             return
-        else:
+        elif self.outcome.lost.count < SUSPECTS:
             versions = target.versions_of(item.name)
             with self._lock:
                 self.outcome.versions |= versions
-        why = REPLACED if suspects else UNLISTED
+        why = UNLISTED if found is None else REPLACED
         with self._lock:
             self.outcome.lost.add(entry.size)
             self.outcome.fail(ExportFailure(item.path, why, is_of_name=True, lost=entry.size))

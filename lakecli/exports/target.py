@@ -19,7 +19,6 @@ from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.transfer.destination import (
     Destination,
     FileComparison,
-    ObstructedFile,
     UnsafeName,
     is_marker,
 )
@@ -172,10 +171,8 @@ class DirectoryTarget:
             return False  # a marker's directory goes with the last file in it
         try:
             state = self._compare(item.name, item.old)
-        except ObstructedFile:
-            raise
         except UnsafeName:
-            return False  # no file can have the name
+            return False  # no file can have the name here
         if state is FileComparison.DIFFERENT:
             raise Changed
         return state is FileComparison.SAME

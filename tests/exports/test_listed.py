@@ -153,7 +153,7 @@ def test_an_object_that_another_one_replaced_has_failed(
     report = run(repository, since=first)
     # x/y is no change since, but it has been replaced.
     assert set(failures(report)) == {b"x//y", b"x/./y", b"x/y"}
-    assert failures(report)[b"x/y"].startswith("the destination takes its name and another one")
+    assert failures(report)[b"x/y"].startswith("it was written, but another object is there")
     assert report.outcome.new.count == 0
     assert not has_success(store)
 
