@@ -39,6 +39,25 @@ __all__ = [
 ]
 
 
+class Demand(StrEnum):
+    """What a bucket may demand of requests: the names of the settings that say so."""
+
+    S3_SSE = "s3.sse"
+    S3_KMS_KEY = "s3.sse-kms-key-id"
+    S3_BUCKET_KEY = "s3.bucket-key"
+    S3_PAYER = "s3.requester-pays"
+    S3_ANONYMOUS = "s3.anonymous"
+    GS_KMS_KEY = "gs.kms-key"
+    GS_PROJECT = "gs.user-project"
+    GS_ANONYMOUS = "gs.anonymous"
+    AZ_SCOPE = "az.encryption-scope"
+    AZ_ANONYMOUS = "az.anonymous"
+
+
+YES: Final = "true"
+"""The value of a demand that is one or none."""
+
+
 class Account(NamedTuple):
     """How the buckets of one repository are accessed.
 
@@ -51,6 +70,8 @@ class Account(NamedTuple):
         region: of the buckets; ``""``: the one that each bucket has.
         timeout: seconds for what comes before the body of an answer, and for each silence.
         min_rate: bytes of a body in a second, at least; see `lakecli.stores.answer_limits`.
+        demands: what buckets demand: the name of each `Demand`, the URI of the bucket (``""``: of
+            all), and the value.
     """
 
     profile: str = ""
@@ -58,6 +79,12 @@ class Account(NamedTuple):
     region: str = ""
     timeout: float = 60.0
     min_rate: int = 1 << 10
+    demands: tuple[tuple[str, str, str], ...] = ()
+
+    def demand(self, name: Demand, bucket: str) -> str:
+        """Return what a bucket demands, or ``""``; its own value counts before that of all."""
+        values = {place: value for each, place, value in self.demands if each == name}
+        return values.get(bucket, values.get("", ""))
 
 
 NO_ACCOUNT: Final = Account()

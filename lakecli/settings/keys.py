@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from lakecli.base.layout import LONGEST_GRACE, SHORTEST_GRACE
-from lakecli.base.model import is_repository_name
+from lakecli.base.model import YES, Demand, is_repository_name
 from lakecli.base.uri import SCHEME, check_no_password, is_namespace
 from lakecli.errors import UsageError
 
@@ -226,6 +226,45 @@ parse_profile: Final = _matching(r"[^\[\]]{1,128}", "a profile", "a section of ~
 parse_region: Final = _matching(r"[A-Za-z0-9-]{1,63}", "a region", "write eu-central-1")
 
 
+_parse_flag: Final = _matching(f"{YES}|false", "true or false", f"write {YES} or false")
+
+
+def _by_bucket(
+    parse: Callable[[str], str], bucket: str
+) -> Callable[[str], tuple[tuple[str, str], ...]]:
+    """Return a parser of a value for all buckets, and of values for some, as ``BUCKET=VALUE``.
+
+    Args:
+        parse: of a value.
+        bucket: how buckets are written, for errors.
+    """
+    pattern = re.sub("[A-Z]+", "[A-Za-z0-9._$-]+", bucket)
+
+    def parse_all(text: str) -> tuple[tuple[str, str], ...]:
+        found: dict[str, str] = {}
+        for item in parse_text(text).split():
+            place, _, value = item.rpartition("=")
+            place = place.rstrip("/")
+            if place and not re.fullmatch(pattern, place, re.ASCII):
+                raise UsageError(
+                    f"not a bucket: {_shown(place)}",
+                    hint=f"write {bucket}=VALUE, or VALUE for all buckets; several with blanks "
+                    "between them",
+                )
+            found[place] = parse(value)
+        return tuple(found.items())
+
+    return parse_all
+
+
+def _demand(
+    name: Demand, summary: str, example: str, parse: Callable[[str], str] = _parse_flag
+) -> "Key":
+    """Return the setting of what buckets demand."""
+    bucket = "az://ACCOUNT/CONTAINER" if name.startswith("az.") else f"{name[:2]}://BUCKET"
+    return Key(name.value, f"{summary}; or {bucket}=VALUE …", _by_bucket(parse, bucket), None, example)
+
+
 def parse_endpoint(text: str) -> str:
     """Return the URL of a server.
 
@@ -310,7 +349,7 @@ class Key(NamedTuple):
     @property
     def variable(self) -> str:
         """The environment variable that sets it."""
-        return ENVIRONMENT_PREFIX + self.name.upper().replace(".", "_")
+        return ENVIRONMENT_PREFIX + self.name.upper().replace(".", "_").replace("-", "_")
 
     @property
     def lakectl_variable(self) -> str:
@@ -408,6 +447,59 @@ KEYS: Final = (
         parse_places,
         None,
         "s3://raw-data /mnt/lake",
+    ),
+    _demand(
+        Demand.S3_SSE,
+        "encryption that writes to S3 ask for: AES256, aws:kms or aws:kms:dsse",
+        "aws:kms",
+        _matching("AES256|aws:kms(:dsse)?", "an encryption", "write AES256 or aws:kms"),
+    ),
+    _demand(
+        Demand.S3_KMS_KEY,
+        "key of AWS KMS that writes to S3 ask for",
+        "s3://my-lake=alias/lake",
+        _matching(r"[A-Za-z0-9:/_.+@-]{1,2048}", "a key", "write its ID, ARN or alias/NAME"),
+    ),
+    _demand(Demand.S3_BUCKET_KEY, "whether writes to S3 ask for an S3 Bucket Key", YES),
+    _demand(
+        Demand.S3_PAYER, "whether you pay for requests to S3 (Requester Pays)", "s3://arxiv=true"
+    ),
+    _demand(
+        Demand.S3_ANONYMOUS,
+        "whether S3 is read without credentials",
+        "s3://noaa-goes16=true",
+    ),
+    _demand(
+        Demand.GS_KMS_KEY,
+        "key of Cloud KMS that writes to Google Cloud Storage ask for",
+        "projects/p/locations/eu/keyRings/r/cryptoKeys/k",
+        _matching(
+            "projects/[^/=]+/locations/[^/=]+/keyRings/[^/=]+/cryptoKeys/[^/=]+",
+            "a key",
+            "write projects/PROJECT/locations/LOCATION/keyRings/RING/cryptoKeys/KEY",
+        ),
+    ),
+    _demand(
+        Demand.GS_PROJECT,
+        "project that pays for requests to Google Cloud Storage (Requester Pays)",
+        "gs://open-data=my-project",
+        _matching("[a-z0-9.:-]{1,128}", "a project", "write the ID of the project"),
+    ),
+    _demand(
+        Demand.GS_ANONYMOUS,
+        "whether Google Cloud Storage is read without credentials",
+        "gs://open-data=true",
+    ),
+    _demand(
+        Demand.AZ_SCOPE,
+        "encryption scope that writes to Azure ask for",
+        "lake-scope",
+        _matching("[A-Za-z0-9-]{3,63}", "an encryption scope", "write the name of the scope"),
+    ),
+    _demand(
+        Demand.AZ_ANONYMOUS,
+        "whether Azure is read without credentials",
+        "az://opendata/public=true",
     ),
 )
 """Every setting for all repositories."""

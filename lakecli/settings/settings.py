@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias, TypeVar
 
-from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.base.model import NO_ACCOUNT, Account, Demand
 from lakecli.errors import UsageError
 from lakecli.settings.keys import (
     BY_NAME,
@@ -222,6 +222,11 @@ class Settings:
         found = NO_ACCOUNT._replace(
             timeout=self._value(NETWORK_TIMEOUT, timedelta).total_seconds(),
             min_rate=self._value(NETWORK_MIN_RATE, int),
+            demands=tuple(
+                (name, bucket, value)
+                for name in Demand
+                for bucket, value in self._find(name, tuple) or ()
+            ),
         )
         if "/" in repository:
             return found

@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 from lakecli.errors import (
     IntegrityError,
     LakeError,
+    PermissionDenied,
     Refused,
     Unreachable,
     Unresponsive,
@@ -97,6 +98,9 @@ def one_line(text: str) -> str:
     return " ".join(text.split()).rstrip(".")[:_LONGEST_TEXT]
 
 
+_ANONYMOUS: Final = "to use your credentials there, change {}"
+"""The hint for a refusal of a request without credentials."""
+
 _PERMISSION: Final = re.compile(
     r"\b[a-z][a-z0-9-]*:[A-Z][A-Za-z]+\b"
     r"|(?<![\w.@/-])(?:cloudkms|iam|serviceusage|storage)\.(?!googleapis)[A-Za-z]+\.[A-Za-z]+\b"
@@ -166,6 +170,7 @@ class Translator(ABC):
         by_class: words by the name of the SDK's class; the nearest base class counts.
         order_hint: what to use instead of a bucket that lists keys in another order.
         bundle: the variable that names the file of trusted certificates.
+        anonymous: the setting by which requests carry no credentials, or ``""`` if they do.
     """
 
     again: ClassVar[str]
@@ -175,6 +180,7 @@ class Translator(ABC):
     by_class: ClassVar[Mapping[str, Words]]
     order_hint: ClassVar[str]
     bundle: ClassVar[str] = "REQUESTS_CA_BUNDLE"
+    anonymous: str = ""
 
     def __init__(self, bucket: str, host: Callable[[], str], **names: str) -> None:
         self._bucket = bucket
@@ -226,7 +232,28 @@ class Translator(ABC):
         # Where the configuration is wrong, the host is unknown; those words do not name it.
         if "{host}" in words.message:
             details["host"] = self._host()
+        if self.anonymous and words.error is PermissionDenied:
+            words = words._replace(hint=_ANONYMOUS.format(self.anonymous))
         return words.filled(details)
+
+    def check_writes(self, method: str) -> None:
+        """Refuse a request that changes something, if requests carry no credentials.
+
+        Raises:
+            PermissionDenied: they do not, and it is neither a GET nor a HEAD.
+        """
+        if self.anonymous and method not in {"GET", "HEAD"}:
+            raise PermissionDenied(
+                f"{self._bucket} is read without credentials, nothing was written there",
+                hint=_ANONYMOUS.format(self.anonymous),
+            )
+
+    def no_signature(self, url: str) -> LakeError:
+        """Return the error of an object whose URL cannot be signed without credentials."""
+        return Unsupported(
+            f"cannot presign, {self._bucket} is read without credentials",
+            hint=f"its objects have plain URLs: {url}",
+        )
 
     def unusable(self, text: str, key: str = "") -> LakeError:
         """Return the error of an answer that no store sends; `text` says what is wrong with it."""

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from botocore import UNSIGNED
 from botocore.awsrequest import AWSResponse
 from botocore.config import Config
 from botocore.exceptions import ConnectionClosedError, IncompleteReadError, ResponseStreamingError
@@ -59,6 +60,8 @@ def new_client(
     attempts: int,
     note: Callable[..., None],
     *,
+    prepare: Callable[..., None],
+    is_anonymous: bool,
     ignores_endpoints: bool,
 ) -> Any:  # noqa: ANN401 - the SDK is not typed
     """Return a client of S3.
@@ -68,6 +71,8 @@ def new_client(
         config: where requests go.
         attempts: of each request, at most.
         note: called with each answer.
+        prepare: called with each request before it is signed.
+        is_anonymous: requests are not signed.
         ignores_endpoints: do not look for a configured endpoint; `config` has it.
     """
     client = session.create_client(
@@ -75,7 +80,8 @@ def new_client(
         region_name=config.region,
         endpoint_url=config.endpoint or None,
         config=Config(
-            signature_version="s3v4",  # for other endpoints the SDK would fall back to v2
+            # For other endpoints the SDK would fall back to v2.
+            signature_version=UNSIGNED if is_anonymous else "s3v4",
             s3={"addressing_style": config.addressing_style},
             retries={"mode": "standard", "total_max_attempts": attempts},
             ignore_configured_endpoint_urls=ignores_endpoints,
@@ -83,6 +89,7 @@ def new_client(
     )
     client.meta.events.register("after-call.s3", note)
     client.meta.events.register_first("needs-retry.s3", _stop_waiting)
+    client.meta.events.register("before-call.s3", prepare)
     if config.endpoint:
         client.meta.events.register("before-call.s3", _stay)
     return client

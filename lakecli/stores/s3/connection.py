@@ -7,12 +7,12 @@ lakecli uses.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.base.model import Account, Demand
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import IntegrityError
 from lakecli.stores.capabilities import Access, beginning_of
@@ -22,6 +22,7 @@ from lakecli.stores.s3.settings import (
     AccessKeys,
     PlainAccess,
     S3Config,
+    demands_of,
     find_plain_access,
     new_session,
     resolve_config,
@@ -46,20 +47,30 @@ _SOURCES: Final = {
 """The SDK's names of the sources of credentials, in words."""
 
 
+_BEGIN_OBJECTS: Final = frozenset({"CopyObject", "CreateMultipartUpload", "PutObject"})
+"""These say how an object is encrypted; S3 refuses it in other requests, as for a part."""
+
+
 class S3Connection:
     """Session, configuration, clients and clock of one store. Safe to share between threads.
 
     Args:
         region: of the bucket; ``""`` leaves it to the SDK's configuration.
-        account: the profile, endpoint and region to use instead of the configured ones, and how
-            slowly servers may answer.
+        account: the profile, endpoint and region to use instead of the configured ones, how slowly
+            servers may answer, and what buckets demand.
+        bucket: its name.
+        check_writes: takes the method of each request, and refuses one that may not be sent.
 
     Raises:
         IntegrityError: the region is no name of one, so it was not learned from AWS.
     """
 
-    def __init__(self, region: str, account: Account = NO_ACCOUNT) -> None:
+    def __init__(
+        self, region: str, account: Account, bucket: str, check_writes: Callable[[str], None]
+    ) -> None:
         self._account = account
+        self._check_writes = check_writes
+        self.demands = demands_of(account, bucket, os.environ)
         self.region = _recorded(account.region or region)
         self.server_date = ServerDate()
         self._lock = RLock()
@@ -106,7 +117,7 @@ class S3Connection:
             UsageError: an endpoint that is no URL of a server.
         """
         with self._lock:
-            if not self._is_plain_sought:
+            if not self._is_plain_sought and not self.demands.is_anonymous:
                 self._plain = find_plain_access(
                     variables_for(self._account, os.environ), region=self.region
                 )
@@ -172,15 +183,25 @@ class S3Connection:
         self.server_date.note(http_response.headers.get("Date"))
         log_response(model.http["method"], http_response.url, http_response.status_code)
 
+    def _prepare(self, *, model: Any, params: dict[str, Any], **_: object) -> None:  # noqa: ANN401
+        """Add the headers that the bucket demands to a request of the SDK."""
+        self._check_writes(params["method"])
+        params["headers"].update(self.demands.of_all)
+        if model.name in _BEGIN_OBJECTS:
+            params["headers"].update(self.demands.of_writes)
+
     def _new_client(self, attempts: int) -> Any:  # noqa: ANN401 - the SDK is not typed
         from lakecli.stores.s3.client import new_client
 
-        self.loaded_credentials()  # an error of theirs is not one of the client
+        if not self.demands.is_anonymous:
+            self.loaded_credentials()  # an error of theirs is not one of the client
         return new_client(
             self.session,
             self.config,
             attempts,
             self._note,
+            prepare=self._prepare,
+            is_anonymous=self.demands.is_anonymous,
             # The endpoint of a profile counts before a variable.
             ignores_endpoints=bool(self._account.profile),
         )
@@ -209,6 +230,9 @@ class S3Connection:
         Raises:
             botocore.exceptions.BotoCoreError: there are no credentials, or they cannot be loaded.
         """
+        if self.demands.is_anonymous:
+            host, region = self.config.host, self.config.region
+            return Access("no credentials", "", Demand.S3_ANONYMOUS, endpoint=host, region=region)
         credentials, session = self._credentials(), self.session
         frozen = credentials.get_frozen_credentials()
         method = str(credentials.method)

@@ -107,7 +107,7 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
         UsageError: an endpoint that is no URL of a server.
         botocore.exceptions.BotoCoreError: a configuration that the SDK refuses.
     """
-    if bucket.endswith(_DIRECTORY_BUCKET):
+    if bucket.endswith(_DIRECTORY_BUCKET) or connection.demands.is_anonymous:
         return None  # S3 Express needs a session of its own
     plain, config = connection.plain_access, connection.config
     if plain is not None and not any(os.environ.get(_VARIABLES[name]) for name in _OTHER_ENDPOINTS):
@@ -267,7 +267,7 @@ class DirectRequests:
         settings = self._prepared(full)
         if settings is None:
             return None
-        headers = {"if-none-match": "*"}
+        headers = {"if-none-match": "*", **self._connection.demands.of_writes}
         if settings.sends_checksums:
             headers["x-amz-checksum-crc32c"] = _base64(_crc32c(body))
         if settings.is_secure and settings.sends_checksums:
@@ -300,7 +300,7 @@ class DirectRequests:
             method=method,
             path=path,
             query=query,
-            headers={"host": settings.host, **headers},
+            headers={"host": settings.host, **headers, **self._connection.demands.of_all},
             payload=payload,
         )
         target = f"{path}?{query}" if query else path

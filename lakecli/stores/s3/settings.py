@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.base.model import NO_ACCOUNT, YES, Account, Demand
 from lakecli.errors import UsageError
 from lakecli.stores.cloud_errors import split_server
 from lakecli.stores.presigned_urls import quoted_path
@@ -62,6 +62,13 @@ _ONE_SPELLING: Final = re.compile(r"[\w.@:/+-]+( [\w.@:/+-]+)?", re.ASCII)
 """A section's name that has one spelling only; with quotes or blanks it has several."""
 
 _MAY_NOT_BE_EMPTY: Final = ("AWS_DEFAULT_REGION", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
+
+
+PAYER: Final = "x-amz-request-payer"
+NO_SIGN_REQUEST: Final = "AWS_NO_SIGN_REQUEST"
+_SSE: Final = "x-amz-server-side-encryption"
+_REQUESTER: Final = "requester"
+_SWITCHED_ON: Final = frozenset({YES, "yes", "on", "1"})
 
 
 class S3Config(NamedTuple):
@@ -109,6 +116,55 @@ class AccessKeys(NamedTuple):
     access_key: str
     secret_key: str
     token: str
+
+
+class S3Demands(NamedTuple):
+    """What a bucket demands of requests.
+
+    Attributes:
+        is_anonymous: requests are not signed.
+        of_all: headers of every request, by lower-case names.
+        of_writes: further headers of each request that begins an object.
+    """
+
+    is_anonymous: bool
+    of_all: dict[str, str]
+    of_writes: dict[str, str]
+
+
+def demands_of(account: Account, bucket: str, environ: Mapping[str, str]) -> S3Demands:
+    """Return what a bucket demands.
+
+    Args:
+        account: has the settings.
+        bucket: its name.
+        environ: the environment; its variables are those of GDAL, and settings count before them.
+    """
+    uri = f"s3://{bucket}"
+    sse, key, bucket_key, pays, anonymous = (
+        account.demand(name, uri)
+        for name in (
+            Demand.S3_SSE,
+            Demand.S3_KMS_KEY,
+            Demand.S3_BUCKET_KEY,
+            Demand.S3_PAYER,
+            Demand.S3_ANONYMOUS,
+        )
+    )
+    sse = sse or ("aws:kms" if key or bucket_key == YES else "")
+    is_kms = sse.startswith("aws:kms")
+    of_writes = {
+        _SSE: sse,
+        f"{_SSE}-aws-kms-key-id": key if is_kms else "",
+        f"{_SSE}-bucket-key-enabled": bucket_key if is_kms else "",
+    }
+    pays = pays or (YES if environ.get("AWS_REQUEST_PAYER", "").lower() == _REQUESTER else "")
+    anonymous = anonymous or environ.get(NO_SIGN_REQUEST, "").lower()
+    return S3Demands(
+        is_anonymous=anonymous in _SWITCHED_ON,
+        of_all={PAYER: _REQUESTER} if pays == YES else {},
+        of_writes={name: value for name, value in of_writes.items() if value},
+    )
 
 
 class PlainAccess(NamedTuple):

@@ -16,6 +16,7 @@ from hmac import HMAC, digest, new
 from typing import Final
 from urllib.parse import urlsplit
 
+from lakecli.base.model import NO_METADATA
 from lakecli.errors import PermissionDenied
 from lakecli.stores.presigned_urls import (
     LONGEST,
@@ -45,6 +46,8 @@ def signed_url(
     now: datetime,
     keys_end: datetime | None = None,
     version_id: str = "",
+    parameters: Mapping[str, str] = NO_METADATA,
+    put_headers: Mapping[str, str] = NO_METADATA,
 ) -> PresignedUrl:
     """Return the URL of an object, signed.
 
@@ -57,6 +60,8 @@ def signed_url(
         keys_end: when the keys end, if they are temporary and it is known. Keys with a token whose
             end is not known count as if they ended after `LONGEST_SESSION`.
         version_id: of the version that the URL reads; ``""`` for the current object.
+        parameters: further ones that the bucket demands.
+        put_headers: headers that the bucket demands of a PUT.
 
     Raises:
         UsageError: a method other than GET and PUT, or no time at all.
@@ -73,7 +78,12 @@ def signed_url(
         path=url[at:],
         start=start,
         lifetime=lifetime,
-        parameters={"X-Amz-Security-Token": keys.token, "versionId": version_id},
+        parameters={
+            "X-Amz-Security-Token": keys.token,
+            "versionId": version_id,
+            **parameters,
+        },
+        put_headers=put_headers,
     )
     end = f"X-Amz-Signature={_signature(keys.secret_key, made.scope, made.text)}"
     return PresignedUrl(f"{url}?{made.query}&{end}", made.expires_at, made.headers)
@@ -105,6 +115,7 @@ def signed_form(
     region: str,
     now: datetime,
     keys_end: datetime | None = None,
+    demanded: Mapping[str, str] = NO_METADATA,
 ) -> PresignedUrl:
     """Return the form (``POST``) that uploads an object; S3 has no other limit of an upload's size.
 
@@ -117,6 +128,7 @@ def signed_form(
         region: of the bucket.
         now: the moment of signing.
         keys_end: when the keys end, if they are temporary and it is known.
+        demanded: further fields that the bucket demands.
 
     Raises:
         UsageError: no time at all.
@@ -131,6 +143,7 @@ def signed_form(
         "x-amz-credential": f"{keys.access_key}/{scope}",
         "x-amz-date": moment,
         **({"x-amz-security-token": keys.token} if keys.token else {}),
+        **demanded,
     }
     policy = {
         "expiration": f"{end:%Y-%m-%dT%H:%M:%SZ}",

@@ -17,7 +17,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any, BinaryIO
 
-from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.base.model import NO_ACCOUNT, Account, Demand
 from lakecli.base.retry import REQUESTS, Retries
 from lakecli.errors import Unsupported
 from lakecli.stores.capabilities import PART_SIZE, Access, OpensRanges, not_versioned
@@ -40,6 +40,7 @@ from lakecli.stores.responses import required
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import S3Translator, status_of
 from lakecli.stores.s3.reading import PAGE_SIZE, S3Reader, headers_of, version_of
+from lakecli.stores.s3.settings import NO_SIGN_REQUEST
 from lakecli.stores.s3.signing import signed_form, signed_url
 from lakecli.stores.s3.uploads import SINGLE_LIMIT, S3Uploads
 from lakecli.stores.streams import parts_of, read_exactly, size_left, spooled
@@ -65,8 +66,10 @@ class S3Store(CloudStore, OpensRanges):
     def __init__(
         self, bucket: str, prefix: str = "", *, region: str = "", account: Account = NO_ACCOUNT
     ) -> None:
-        self._connection = S3Connection(region, account)
         translator = S3Translator(f"s3://{bucket}", lambda: self._connection.config.host)
+        self._connection = S3Connection(region, account, bucket, translator.check_writes)
+        if self._connection.demands.is_anonymous:
+            translator.anonymous = f"{Demand.S3_ANONYMOUS} or {NO_SIGN_REQUEST}"
         super().__init__(f"s3://{bucket}", prefix, translator, self._connection.server_date)
         self.bucket = bucket
         self._reader = S3Reader(self._connection, bucket, translator)
@@ -236,15 +239,25 @@ class S3Store(CloudStore, OpensRanges):
         # Without any argument the copy would have the attributes of the original.
         arguments = {"Metadata": {}, **_arguments_of(attributes)}
         with source.translated(source_key) as origin:
-            self.uploads().copy({"Bucket": source.bucket, "Key": origin}, key, arguments)
+            payer = source.payer
+            self.uploads().copy({"Bucket": source.bucket, "Key": origin}, key, arguments, payer)
         return True
+
+    @property
+    def payer(self) -> dict[str, str]:
+        """The argument of a request elsewhere that reads an object for which you pay."""
+        return {"RequestPayer": value for value in self._connection.demands.of_all.values()}
 
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
         """Sign a URL offline, or a form where the size of an upload has a limit of its own."""
+        demands = self._connection.demands
         with self.translated(key):
             config = self._connection.config
+            url = config.object_url(self.bucket, self.full(key))
+            if demands.is_anonymous:
+                raise self.translator.no_signature(url)
             keys, keys_end = self._connection.find_keys()
         if request.method == "PUT" and request.max_size < LARGEST_PUT:
             return signed_form(
@@ -256,8 +269,8 @@ class S3Store(CloudStore, OpensRanges):
                 region=config.region,
                 now=now,
                 keys_end=keys_end,
+                demanded=demands.of_writes | demands.of_all,
             )
-        url = config.object_url(self.bucket, self.full(key))
         return signed_url(
             keys,
             request,
@@ -266,6 +279,8 @@ class S3Store(CloudStore, OpensRanges):
             now=now,
             keys_end=keys_end,
             version_id=version_id,
+            parameters=demands.of_all,
+            put_headers=demands.of_writes,
         )
 
     def access(self) -> Access:

@@ -44,13 +44,20 @@ class S3Uploads:
         self._connection = connection
         self._bucket = bucket
 
-    def copy(self, source: dict[str, str], key: str, arguments: dict[str, Any]) -> None:
+    def copy(
+        self,
+        source: dict[str, str],
+        key: str,
+        arguments: dict[str, Any],
+        payer: Mapping[str, str] = NO_METADATA,
+    ) -> None:
         """Copy an object, in parts above 5 GiB.
 
         Args:
             source: ``Bucket`` and ``Key``.
             key: of the copy.
             arguments: attributes of the copy; if there are none, it has those of `source`.
+            payer: further arguments, if whoever reads `source` pays for it.
         """
         from botocore.exceptions import ClientError
 
@@ -58,13 +65,13 @@ class S3Uploads:
         target = {"Bucket": self._bucket, "Key": self._store.full(key)}
         changes = {**arguments, "MetadataDirective": "REPLACE"} if arguments else {}
         try:
-            client.copy_object(**target, **changes, CopySource=source)
+            client.copy_object(**target, **changes, **payer, CopySource=source)
         except ClientError as error:
             # The words for "too large" differ from server to server, so the size decides.
             head = None
             if status_of(error) == HTTPStatus.BAD_REQUEST:
                 with suppress(ClientError):
-                    head = client.head_object(**source)
+                    head = client.head_object(**source, **payer)
             if head is None or required(head, "ContentLength") <= SINGLE_LIMIT:
                 raise
             names = ("ContentType", "ContentEncoding", "Metadata")
@@ -73,6 +80,7 @@ class S3Uploads:
             def copy(upload: UploadId, number: int, span: str) -> UploadedPart:
                 answer = client.upload_part_copy(
                     **target,
+                    **payer,
                     UploadId=upload,
                     PartNumber=number,
                     CopySource=source,
