@@ -262,7 +262,9 @@ def _demand(
 ) -> "Key":
     """Return the setting of what buckets demand."""
     bucket = "az://ACCOUNT/CONTAINER" if name.startswith("az.") else f"{name[:2]}://BUCKET"
-    return Key(name.value, f"{summary}; or {bucket}=VALUE …", _by_bucket(parse, bucket), None, example)
+    return Key(
+        name.value, f"{summary}; or {bucket}=VALUE …", _by_bucket(parse, bucket), None, example
+    )
 
 
 def parse_endpoint(text: str) -> str:

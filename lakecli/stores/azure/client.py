@@ -8,7 +8,7 @@ import random
 import re
 from base64 import b64encode
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import md5
 from http import HTTPStatus
@@ -113,6 +113,8 @@ class AzureClient:
         attempts: of each request that may be repeated.
         server_date: gets the date of each response.
         limits: of each answer.
+        scope: encryption scope of new blobs; ``""``: the container's default.
+        check_writes: takes the method of each request, and refuses one that may not be sent.
 
     Every method raises the SDK's own errors.
     """
@@ -125,10 +127,17 @@ class AzureClient:
         attempts: int,
         server_date: ServerDate,
         limits: AnswerLimits,
+        scope: str = "",
+        check_writes: Callable[[str], None],
     ) -> None:
+        self._encryption: dict[str, Any] = {"encryption_scope": scope} if scope else {}
         try:
             self._service = _new_service(
-                login, attempts=attempts, server_date=server_date, limits=limits
+                login,
+                attempts=attempts,
+                server_date=server_date,
+                limits=limits,
+                check_writes=check_writes,
             )
         except ValueError as error:
             raise unusable_settings(error) from error
@@ -222,6 +231,7 @@ class AzureClient:
             overwrite=True,
             max_concurrency=1,
             validate_content=True,
+            **self._encryption,
             **_options(attributes),
             **options,
         )
@@ -230,7 +240,9 @@ class AzureClient:
     def write_garbled(self, name: str, data: bytes) -> None:
         """Write a blob by a request with the checksum of other bytes."""
         wrong = b64encode(md5(data + b"other", usedforsecurity=False).digest()).decode()
-        self._blob(name).upload_blob(data, overwrite=True, headers={"Content-MD5": wrong})
+        self._blob(name).upload_blob(
+            data, overwrite=True, headers={"Content-MD5": wrong}, **self._encryption
+        )
 
     def write_stream(
         self,
@@ -250,12 +262,18 @@ class AzureClient:
 
         def stage(number: int, part: bytes) -> BlobBlock:
             block = f"{upload}-{number:05}"
-            blob.stage_block(block, part, length=len(part), validate_content=True)
+            blob.stage_block(
+                block, part, length=len(part), validate_content=True, **self._encryption
+            )
             return BlobBlock(block)
 
         blocks = send_all(parts_of(first, rest), stage)
         answer = blob.commit_block_list(
-            blocks, validate_content=True, **_options(attributes), **_once(condition)
+            blocks,
+            validate_content=True,
+            **self._encryption,
+            **_options(attributes),
+            **_once(condition),
         )
         return answer["etag"]
 
@@ -279,7 +297,7 @@ class AzureClient:
             md5: of the bytes in Base64, which the store verifies.
             may_repeat: repeat the request after a failure; not for streams.
         """
-        options: dict[str, Any] = {} if may_repeat else dict(_ONCE)
+        options: dict[str, Any] = self._encryption | ({} if may_repeat else _ONCE)
         if md5:
             options["headers"] = {"Content-MD5": md5}
         self._blob(name).stage_block(block, body, length=size, **options)
@@ -292,7 +310,10 @@ class AzureClient:
     def commit(self, name: str, blocks: Sequence[str], condition: Condition) -> str:
         """Commit blocks as a blob; return its ETag. Its other blocks are deleted."""
         answer = self._blob(name).commit_block_list(
-            [BlobBlock(block) for block in blocks], validate_content=True, **_once(condition)
+            [BlobBlock(block) for block in blocks],
+            validate_content=True,
+            **self._encryption,
+            **_once(condition),
         )
         return str(answer["etag"])
 
@@ -345,7 +366,10 @@ class AzureClient:
         blob = self._blob(name)
         found = blob.get_blob_properties()
         etag = Version(found.etag.strip('"'))
-        blob.set_blob_metadata(found.metadata, **_options_of(Match(etag)))
+        options = _options_of(Match(etag))
+        if found.encryption_scope:
+            options["encryption_scope"] = found.encryption_scope
+        blob.set_blob_metadata(found.metadata, **options)
 
     def copy(self, container: str, source: str, target: str, attributes: Attributes) -> str:
         """Copy a blob of any container of the account; return the store's final status.
@@ -462,7 +486,12 @@ class _Login:
 
 
 def _new_service(
-    login: AzureLogin, *, attempts: int, server_date: ServerDate, limits: AnswerLimits
+    login: AzureLogin,
+    *,
+    attempts: int,
+    server_date: ServerDate,
+    limits: AnswerLimits,
+    check_writes: Callable[[str], None],
 ) -> BlobServiceClient:
     """Return the SDK's client of an account; see `AzureClient`."""
     # Without a handler, Python would print their warnings.
@@ -487,6 +516,7 @@ def _new_service(
             retry_read=retries,
             retry_status=retries,
         ),
+        raw_request_hook=lambda request: check_writes(request.http_request.method),
         max_single_put_size=SINGLE_LIMIT,
         max_single_get_size=READ_SIZE,
         max_chunk_get_size=READ_SIZE,
@@ -512,7 +542,9 @@ def _check_answer(
         read_xml(answer.content, *_DOCUMENTS[asked])
 
 
-def _credential_of(login: AzureLogin, limits: AnswerLimits) -> dict[str, str] | str | _Login:
+def _credential_of(login: AzureLogin, limits: AnswerLimits) -> dict[str, str] | str | _Login | None:
+    if login.is_anonymous:
+        return None
     if login.key:
         return {"account_name": login.account, "account_key": login.key}
     if login.sas_token:

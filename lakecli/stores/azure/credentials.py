@@ -24,6 +24,7 @@ from hmac import digest
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote, urlsplit
 
+from lakecli.base.model import Demand
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.stores.capabilities import Access, beginning_of
 from lakecli.stores.cloud_errors import one_line, split_server
@@ -74,6 +75,7 @@ class AzureLogin:
         key: of the account, or ``""``.
         sas_token: without a question mark, or ``""``; without key and token, the login counts.
         source: the variable that the key or the token comes from.
+        is_anonymous: no credentials are sent.
     """
 
     account: str
@@ -81,6 +83,7 @@ class AzureLogin:
     key: str = ""
     sas_token: str = ""
     source: str = ""
+    is_anonymous: bool = False
 
     @property
     def host(self) -> str:
@@ -115,6 +118,20 @@ def find_login(account: str, variables: Mapping[str, str]) -> AzureLogin:
             return AzureLogin(account, endpoint, key=secret, source=name)
         return AzureLogin(account, endpoint, sas_token=secret, source=name)
     return AzureLogin(account, endpoint)
+
+
+def without_login(account: str, variables: Mapping[str, str]) -> AzureLogin:
+    """Return the endpoint of an account, and no credentials.
+
+    Args:
+        account: its name.
+        variables: of the environment; those of other accounts do not count.
+    """
+    try:
+        endpoint = find_login(account, variables).endpoint
+    except PermissionDenied:  # they are for another account
+        endpoint = f"https://{account}.blob.{DOMAIN}"
+    return AzureLogin(account, endpoint, is_anonymous=True)
 
 
 def _of_connection_string(account: str, text: str) -> AzureLogin:
@@ -170,6 +187,8 @@ def describe(login: AzureLogin, variables: Mapping[str, str]) -> Access:
         variables: of the environment.
     """
     identity, host = f"of {login.account}", login.host
+    if login.is_anonymous:
+        return Access("no credentials", "", Demand.AZ_ANONYMOUS, endpoint=host)
     if login.key:
         return Access("account key", identity, login.source, endpoint=host)
     if login.sas_token:
@@ -203,6 +222,7 @@ def sas_url(
     now: datetime,
     delegated: UserDelegationKey | None,
     version_id: str = "",
+    scope: str = "",
 ) -> PresignedUrl:
     """Return the URL of a blob with a shared access signature.
 
@@ -214,6 +234,7 @@ def sas_url(
         now: the moment of signing.
         delegated: signs instead of the account's key.
         version_id: of the version that the URL reads; ``""`` for the current blob.
+        scope: the encryption scope of what a PUT sends; ``""``: the container's default.
 
     Raises:
         UsageError: a method other than GET and PUT, or no time at all.
@@ -239,6 +260,7 @@ def sas_url(
         "sp": _PERMISSIONS[request.method],
         "se": f"{end:%Y-%m-%dT%H:%M:%SZ}",
         "spr": "https" if login.endpoint.startswith("https:") else "",
+        "ses": scope if request.method == "PUT" else "",
         "rscd": said.get("content-disposition", ""),
         "rsce": said.get("content-encoding", ""),
         "rsct": said.get("content-type", ""),
@@ -256,7 +278,7 @@ def sas_url(
             query["sv"],
             query["sr"],
             version_id,  # or the time of a snapshot
-            "",  # any encryption scope
+            query["ses"],
             "",  # cache control: as stored
             query["rscd"],
             query["rsce"],

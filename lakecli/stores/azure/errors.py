@@ -7,6 +7,7 @@ from http import HTTPStatus
 from shlex import quote
 from typing import Any
 
+from lakecli.base.model import Demand
 from lakecli.errors import (
     LakeError,
     PermissionDenied,
@@ -56,6 +57,11 @@ _OVERTAKEN = Words(
     "another upload of the same object ended first, nothing was written: {what}",
     "repeat the command",
 )
+_OTHER_SCOPE = Words(
+    PermissionDenied,
+    "{host} refused the request ({code}): {what}: {text}",
+    f"name the encryption scope: lakecli config set {Demand.AZ_SCOPE} {{bucket}}=SCOPE",
+)
 _BAD_NAME = Words(UsageError, "{host} cannot hold an object of this key ({code}): {what}")
 
 _BY_CODE = {
@@ -64,6 +70,7 @@ _BY_CODE = {
     "BlobArchived": ARCHIVED,
     "BlobBeingRehydrated": ARCHIVED,
     "BlobNotFound": MISSING,
+    "BlobUsesCustomerSpecifiedEncryption": _OTHER_SCOPE,
     "CannotVerifyCopySource": MISSING,
     "ConditionNotMet": LOST,
     "ContainerBeingDeleted": _NO_BUCKET,
@@ -82,6 +89,7 @@ _BY_CODE = {
     "OutOfRangeInput": _BAD_NAME,
     "PendingCopyOperation": BUSY,
     "PublicAccessNotPermitted": _DENIED,
+    "RequestForbiddenByContainerEncryptionPolicy": _OTHER_SCOPE,
     "TargetConditionNotMet": LOST,
     "UnauthorizedBlobOverwrite": LOST,
 }

@@ -20,7 +20,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.base.model import NO_ACCOUNT, YES, Account, Demand
 from lakecli.errors import Unsupported
 from lakecli.stores.azure.credentials import (
     HOW_TO_LOG_IN,
@@ -28,6 +28,7 @@ from lakecli.stores.azure.credentials import (
     describe,
     find_login,
     sas_url,
+    without_login,
 )
 from lakecli.stores.azure.errors import NOT_COPIED, AzureTranslator
 from lakecli.stores.azure.names import (
@@ -47,6 +48,7 @@ from lakecli.stores.capabilities import (
 )
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
 from lakecli.stores.contract import (
+    ANY,
     PLAIN,
     Attributes,
     Condition,
@@ -58,7 +60,7 @@ from lakecli.stores.contract import (
     key_bytes,
     plain_encoding,
 )
-from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
+from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import UnusableAnswerError, name_below
 from lakecli.stores.streams import ReadStream
 
@@ -82,7 +84,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         account: the storage account.
         container: its name.
         prefix: of every key, without a slash at its end; may be empty.
-        access: how slowly servers may answer.
+        access: how slowly servers may answer, and what buckets demand.
     """
 
     cloud = "Azure"
@@ -93,8 +95,12 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         self, account: str, container: str, prefix: str = "", access: Account = NO_ACCOUNT
     ) -> None:
         self._access = access
+        root = f"az://{account}/{container}"
         translator = AzureTranslator(account, container, lambda: self._login.host)
-        super().__init__(f"az://{account}/{container}", prefix, translator)
+        if access.demand(Demand.AZ_ANONYMOUS, root) == YES:
+            translator.anonymous = Demand.AZ_ANONYMOUS
+        self._scope = access.demand(Demand.AZ_SCOPE, root)
+        super().__init__(root, prefix, translator)
         self.account = account
         self.container = container
         self._bucket_exists = True  # Azure's errors tell a missing container from a missing blob
@@ -258,13 +264,20 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata."""
-        self.copy_from(self, source, key, PLAIN)
+        if self.copy_from(self, source, key, PLAIN):
+            return
+        found = self.head(source)
+        with self.open(source, matching=found.etag) as body:
+            self.put(key, body, ANY, Attributes(found.content_type, found.metadata))
 
     def copy_from(
         self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
-        """Copy an object of any container of this account."""
-        if not isinstance(source, AzureStore) or source.account != self.account:
+        """Copy an object of any container of this account.
+
+        With an encryption scope it is not copied: the store would take the default one.
+        """
+        if self._scope or not isinstance(source, AzureStore) or source.account != self.account:
             return False
         target = self.full(key)
         attributes = _encoded(attributes)
@@ -289,6 +302,9 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
                 hint="a request sends 5,000 MiB at most; leave out --max-size",
             )
         login = self._login
+        if login.is_anonymous:
+            path = quoted_path(self.full(key))
+            raise self.translator.no_signature(f"{login.endpoint}/{self.container}/{path}")
         if login.sas_token:
             raise Unsupported(
                 f"cannot presign, {login.source} holds a SAS token and no key",
@@ -307,6 +323,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
                 now=now,
                 delegated=delegated,
                 version_id=version_time(version_id),
+                scope=self._scope,
             )
 
     def access(self) -> Access:
@@ -319,7 +336,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
 
     @cached_property
     def _login(self) -> AzureLogin:
-        return find_login(self.account, os.environ)
+        find = without_login if self.translator.anonymous else find_login
+        return find(self.account, os.environ)
 
     def _new_client(self) -> AzureClient:
         from lakecli.stores.answer_limits import limits_of
@@ -331,6 +349,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             attempts=self.attempts,
             server_date=self.server_date,
             limits=limits_of(self._access),
+            scope=self._scope,
+            check_writes=self.translator.check_writes,
         )
 
     def full(self, key: str) -> str:

@@ -35,7 +35,7 @@ from lakecli.stores.answer_limits import slow_answer_of
 from lakecli.stores.bounded_requests import bound_answers
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import PLAIN, Attributes
-from lakecli.stores.gs.credentials import DEFAULT_DOMAIN, GsLogin
+from lakecli.stores.gs.credentials import DEFAULT_DOMAIN, KMS_KEY_HEADER, GsLogin
 from lakecli.stores.gs.errors import TRANSIENT_STATUS
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, read_json, token_of
 from lakecli.stores.streams import read_exactly
@@ -82,17 +82,28 @@ class GsClient:
         bucket: its name.
         attempts: of each request that may be repeated.
         server_date: gets the date of each response.
+        project: that pays for the requests; ``""``: the bucket's own.
+        kms_key: that new objects are encrypted with; ``""``: the bucket's default.
 
     Every method raises the SDK's own errors.
     """
 
     def __init__(
-        self, login: GsLogin, bucket: str, *, attempts: int, server_date: ServerDate
+        self,
+        login: GsLogin,
+        bucket: str,
+        *,
+        attempts: int,
+        server_date: ServerDate,
+        project: str = "",
+        kms_key: str = "",
     ) -> None:
         self._login = login
         self._timeout = login.limits.timeouts
         self._client, self._session = _new_client(login, server_date)
-        self._bucket: Bucket = self._client.bucket(bucket)
+        self._project = project or None
+        self._kms_key = kms_key or None
+        self._bucket: Bucket = self._client.bucket(bucket, user_project=self._project)
         self._attempts = attempts
         self._has_batches = True
         self._retry = _Attempts(attempts)
@@ -224,7 +235,7 @@ class GsClient:
 
     def keeps_versions(self) -> bool:
         """Return whether the bucket has versioning enabled; needs ``storage.buckets.get``."""
-        bucket = self._client.bucket(self._bucket.name)
+        bucket = self._client.bucket(self._bucket.name, user_project=self._project)
         bucket.reload(**self._options)
         return bool(bucket.versioning_enabled)
 
@@ -265,13 +276,18 @@ class GsClient:
             return ()
         return [answer.status_code for answer in deletions.answers]
 
-    def copy(self, bucket: str, source: str, target: str, attributes: Attributes) -> None:
+    def copy(
+        self, bucket: str, source: str, target: str, attributes: Attributes, *, project: str = ""
+    ) -> None:
         """Copy an object of any bucket; large ones take several requests.
 
-        Without any attribute the copy has those of the original.
+        Without any attribute the copy has those of the original. A request names one project that
+        pays: if this bucket has none, that of the source, `project`.
         """
         origin = self._client.bucket(bucket).blob(source)
-        copied = self._new_blob(target, attributes)
+        payer = self._project or project or None
+        own = self._client.bucket(self._bucket.name, user_project=payer)
+        copied = self._new_blob(target, attributes, own)
         token: str | None = None
         while True:
             token, _, _ = copied.rewrite(origin, token=token, **self._options)
@@ -303,10 +319,15 @@ class GsClient:
         """
         path = quote(self._bucket.name) + (f"/{quote(name, safe='~')}" if name else "")
         url = f"{self._login.endpoint}/{path}?{urlencode(query)}"
+        sent = dict(headers or {})
+        if self._project:
+            sent["x-goog-user-project"] = self._project
+        if self._kms_key and "uploads" in query and method == "POST":
+            sent[KMS_KEY_HEADER] = self._kms_key
 
         def send() -> requests.Response:
             answer: requests.Response = self._session.request(
-                method, url, data=body, headers=headers, timeout=self._timeout
+                method, url, data=body, headers=sent, timeout=self._timeout
             )
             is_unknown = answer.status_code in _NO_SUCH_METHOD and "uploads" in query
             if is_unknown and not answer.content.startswith(b"<"):
@@ -317,11 +338,11 @@ class GsClient:
                 raise from_http_status(answer.status_code, "", response=answer)  # type: ignore[no-untyped-call]
             return answer
 
-        sent: requests.Response = (self._retry(send) if may_repeat else send)()
-        return sent
+        answer: requests.Response = (self._retry(send) if may_repeat else send)()
+        return answer
 
-    def _new_blob(self, name: str, attributes: Attributes) -> Blob:
-        blob = self._bucket.blob(name, chunk_size=PART_SIZE)
+    def _new_blob(self, name: str, attributes: Attributes, bucket: Bucket | None = None) -> Blob:
+        blob = (bucket or self._bucket).blob(name, chunk_size=PART_SIZE, kms_key_name=self._kms_key)
         if attributes.content_type:
             blob.content_type = attributes.content_type
         if attributes.content_encoding:
@@ -460,7 +481,7 @@ class _Deletions(Batch):  # type: ignore[misc] # the SDK is not typed
 def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, requests.Session]:
     """Return the SDK's client, and its session, which adds the credentials to requests."""
     options: dict[str, Any] = {}
-    if not login.emulator:
+    if not login.emulator or login.check_writes is not None:
         options["credentials"] = login.credentials
         sender: Any = AuthorizedSession  # the SDK is not typed
         options["_http"] = sender(login.credentials, auth_request=login.request())

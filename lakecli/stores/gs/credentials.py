@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from lakecli.base.content_types import DEFAULT
-from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.base.model import NO_ACCOUNT, NO_METADATA, Account, Demand
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, text
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
@@ -49,6 +49,9 @@ _UNKNOWN = "the application default credentials"
 GOOG4: Final = V4("GOOG4-RSA-SHA256", "X-Goog-", "storage/goog4_request")
 DEFAULT_DOMAIN: Final = "googleapis.com"
 VARIABLE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
+
+KMS_KEY_HEADER: Final = "x-goog-encryption-kms-key-name"
+"""The header of a write by the XML API that names the key of the object."""
 
 LONGEST_BY_IAM: Final = timedelta(hours=12)
 """How long Google keeps a signing key, at least."""
@@ -194,6 +197,8 @@ def unsigned(
     path: str,
     now: datetime,
     generation: str = "",
+    project: str = "",
+    put_headers: Mapping[str, str] = NO_METADATA,
 ) -> PresignedUrl:
     """Return the URL of an object, which lacks its signature.
 
@@ -204,6 +209,8 @@ def unsigned(
         path: of the object: a slash, the bucket and the key, percent-encoded.
         now: the moment of signing.
         generation: that the URL reads; ``""`` for the current object.
+        project: that pays for the requests; ``""``: the bucket's own.
+        put_headers: headers that a PUT must send.
 
     Raises:
         UsageError: a method other than GET and PUT, or no time at all.
@@ -220,8 +227,8 @@ def unsigned(
         path=path,
         start=now.astimezone(UTC).replace(microsecond=0),
         lifetime=lifetime_of(request.method, request.expires_in, longest=signer.longest),
-        parameters={"generation": generation},
-        put_headers={"x-goog-content-length-range": f"0,{request.max_size}"},
+        parameters={"generation": generation, "userProject": project},
+        put_headers={"x-goog-content-length-range": f"0,{request.max_size}", **put_headers},
     )
     return PresignedUrl(
         f"{endpoint}{path}?{url.query}&X-Goog-Signature=",
@@ -236,10 +243,17 @@ class GsLogin:
 
     Args:
         access: how slowly servers may answer.
+        check_writes: for requests without credentials: takes the method of each, and refuses one
+            that may not be sent; ``None`` finds credentials.
     """
 
-    def __init__(self, access: Account = NO_ACCOUNT) -> None:
+    def __init__(
+        self,
+        access: Account = NO_ACCOUNT,
+        check_writes: Callable[[str], None] | None = None,
+    ) -> None:
         self._access = access
+        self.check_writes = check_writes
         self._lock = RLock()
         self._credentials: Any = None
         self._signer: Signer | None = None
@@ -302,7 +316,11 @@ class GsLogin:
         """
         with self._lock:
             if self._credentials is None:
-                self._credentials = _default_credentials(self.request())
+                self._credentials = (
+                    _default_credentials(self.request())
+                    if self.check_writes is None
+                    else _no_credentials(self.check_writes)
+                )
             return self._credentials
 
     def signer(self) -> Signer:
@@ -316,6 +334,16 @@ class GsLogin:
             if self._signer is None:
                 self._signer = signer_of_file() or signer_of(self.credentials, self.request)
             return self._signer
+
+
+def _no_credentials(check_writes: Callable[[str], None]) -> Any:  # noqa: ANN401 - the SDK's
+    from google.auth.credentials import AnonymousCredentials
+
+    class Anonymous(AnonymousCredentials):
+        def before_request(self, _request: Any, method: str, _url: str, _headers: Any) -> None:  # noqa: ANN401
+            check_writes(method)
+
+    return Anonymous()  # type: ignore[no-untyped-call]
 
 
 def _default_credentials(request: Any) -> Any:  # noqa: ANN401 - the SDK's
@@ -338,6 +366,8 @@ def describe(login: GsLogin) -> Access:
     """
     if login.emulator:
         return Access("no credentials", "", _EMULATOR, endpoint=login.host)
+    if login.check_writes is not None:
+        return Access("no credentials", "", Demand.GS_ANONYMOUS, endpoint=login.host)
     credentials = login.credentials
     info = _info_of(credentials)
     identity = info.get("principal") or getattr(credentials, "service_account_email", None) or ""

@@ -11,6 +11,7 @@ from html import unescape
 from http import HTTPStatus
 from typing import Any
 
+from lakecli.base.model import Demand
 from lakecli.errors import (
     IntegrityError,
     LakeError,
@@ -97,6 +98,22 @@ _BY_CLASS = {
     "TransportError": Words(Unreachable, "cannot reach Google to log in", "{again}"),
 }
 
+_NO_PAYER = Words(
+    PermissionDenied,
+    "{host} refused the request ({code}): {what}: {text}",
+    f"to pay for the requests to it: lakecli config set {Demand.GS_PROJECT} {{bucket}}=PROJECT",
+)
+_NO_KEY = Words(
+    PermissionDenied,
+    "{host} refused the request ({code}): {what}: {text}",
+    f"name a key of Cloud KMS: lakecli config set {Demand.GS_KMS_KEY} {{bucket}}=KEY",
+)
+_BY_TEXT = (
+    (re.compile("requester pays", re.IGNORECASE), _NO_PAYER),
+    (re.compile("restrictNonCmekServices"), _NO_KEY),
+)
+"""What a bucket demands, which Google says by a text under several statuses."""
+
 _MISMATCH = re.compile(r"match(es)? calculated|checksum|crc32c|md5", re.IGNORECASE)
 _OF_XML = re.compile("<(Code|Message|Details)>([^<]*)<")
 
@@ -127,6 +144,7 @@ class GsTranslator(Translator):
             words = GARBLED
         elif words is MISSING and (may_be_absent or not key):
             words = _NO_BUCKET
+        words = next((known for said, known in _BY_TEXT if said.search(text)), words)
         code = f"{int(status)} {reason}".rstrip()
         return self.error(words, key, code=code, text=text, action=_action(text))
 

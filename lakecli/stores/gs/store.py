@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from lakecli.base.identity import is_md5
-from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.base.model import NO_ACCOUNT, YES, Account, Demand
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.stores.capabilities import Access, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
@@ -36,7 +36,7 @@ from lakecli.stores.contract import (
     plain_encoding,
     tag_to_send,
 )
-from lakecli.stores.gs.credentials import GsLogin, Signer, describe, unsigned
+from lakecli.stores.gs.credentials import KMS_KEY_HEADER, GsLogin, Signer, describe, unsigned
 from lakecli.stores.gs.errors import VANISHED, GsTranslator
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest, quoted_path
@@ -67,7 +67,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
     Args:
         bucket: its name.
         prefix: of every key, without a slash at its end; may be empty.
-        access: how slowly servers may answer.
+        access: how slowly servers may answer, and what buckets demand.
     """
 
     cloud = "Google Cloud Storage"
@@ -75,9 +75,15 @@ class GsStore(MatchingCloudStore["GsClient"]):
     translator: GsTranslator
 
     def __init__(self, bucket: str, prefix: str = "", access: Account = NO_ACCOUNT) -> None:
-        self._login = GsLogin(access)
-        translator = GsTranslator(f"gs://{bucket}", lambda: self._login.host)
-        super().__init__(f"gs://{bucket}", prefix, translator)
+        root = f"gs://{bucket}"
+        translator = GsTranslator(root, lambda: self._login.host)
+        if access.demand(Demand.GS_ANONYMOUS, root) == YES:
+            translator.anonymous = Demand.GS_ANONYMOUS
+        is_anonymous = bool(translator.anonymous)
+        self._login = GsLogin(access, translator.check_writes if is_anonymous else None)
+        self.project = access.demand(Demand.GS_PROJECT, root)
+        self._kms_key = access.demand(Demand.GS_KMS_KEY, root)
+        super().__init__(root, prefix, translator)
         self.bucket = bucket
         self._signing: tuple[Signer, str] | None = None
 
@@ -220,7 +226,8 @@ class GsStore(MatchingCloudStore["GsClient"]):
             attributes = attributes._replace(content_type="application/octet-stream")
         target = self.full(key)
         with source.reading(source_key) as origin:
-            self.sdk().copy(source.bucket, origin, target, attributes)
+            project = source.project
+            self.sdk().copy(source.bucket, origin, target, attributes, project=project)
         return True
 
     def presign(
@@ -231,6 +238,9 @@ class GsStore(MatchingCloudStore["GsClient"]):
         Raises:
             Unsupported: the credentials are a user's.
         """
+        if self.translator.anonymous:
+            path = f"{self.bucket}/{quoted_path(self.full(key))}"
+            raise self.translator.no_signature(f"{self._login.endpoint}/{path}")
         signer, endpoint = self._signing or self._find_signer()
         url = unsigned(
             signer,
@@ -239,6 +249,8 @@ class GsStore(MatchingCloudStore["GsClient"]):
             path=f"/{self.bucket}/{quoted_path(self.full(key))}",
             now=now,
             generation=str(_generation_of(version_id) or ""),
+            project=self.project,
+            put_headers={KMS_KEY_HEADER: self._kms_key} if self._kms_key else {},
         )
         if request.may_be_unsigned or url.unsigned is None:
             return url
@@ -271,7 +283,12 @@ class GsStore(MatchingCloudStore["GsClient"]):
         from lakecli.stores.gs.client import GsClient
 
         return GsClient(
-            self._login, self.bucket, attempts=self.attempts, server_date=self.server_date
+            self._login,
+            self.bucket,
+            attempts=self.attempts,
+            server_date=self.server_date,
+            project=self.project,
+            kms_key=self._kms_key,
         )
 
     def _put_whole(

@@ -246,7 +246,7 @@ class S3Store(CloudStore, OpensRanges):
     @property
     def payer(self) -> dict[str, str]:
         """The argument of a request elsewhere that reads an object for which you pay."""
-        return {"RequestPayer": value for value in self._connection.demands.of_all.values()}
+        return {"RequestPayer": "requester"} if self._connection.demands.of_all else {}
 
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
