@@ -6,6 +6,7 @@
 
     probe    one run of all checks; presigned URLs and clocks are tried here
     checks   each check of permissions, consistency and conditional writes, and its result
+    demands  the setting with which a bucket does what it refused
 
 May import `sstable`, `kv`, `stores`, `settings` and what is below.
 """

@@ -19,6 +19,7 @@ from lakecli.base.layout import DOCTOR
 from lakecli.base.model import NO_ACCOUNT, NO_METADATA, Account
 from lakecli.doctor import checks
 from lakecli.doctor.checks import Check, CheckVerdict, ScratchObjects, failed, ok, skipped, warning
+from lakecli.doctor.demands import Remedy, find_remedy
 from lakecli.errors import (
     LakeError,
     PermissionDenied,
@@ -31,7 +32,7 @@ from lakecli.stores.capabilities import access_of
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.responses import date_of
-from lakecli.stores.uri import is_local
+from lakecli.stores.uri import is_local, parse
 
 REQUESTS: Final = 130
 """Requests of a run, at most, to a store that answers."""
@@ -148,6 +149,7 @@ class Probe:
         new_id: returns 16 random bytes.
         fetch: gets a URL.
         greet: makes the first request and returns the store to use; ``None`` uses `store`.
+        reopen: opens the store with a setting that it may demand; ``None`` tries none.
     """
 
     def __init__(
@@ -158,10 +160,12 @@ class Probe:
         *,
         fetch: Callable[[str], FetchedUrl] = fetch,
         greet: Callable[[], ObjectStore] | None = None,
+        reopen: Callable[[Remedy], ObjectStore] | None = None,
     ) -> None:
         self._now = clock
         self._fetch = fetch
         self._greet = greet
+        self._reopen = reopen
         self.scratch = ScratchObjects(store, f"{DOCTOR}{new_id().hex()}/")
         self._begun = clock()
         self._obstacle = ""
@@ -201,8 +205,28 @@ class Probe:
         except Unreachable as error:
             self._obstacle = self._obstacle or "the store stopped answering"
             return failed(name, error)
+        except PermissionDenied as error:
+            return self._remedied(name, error)
         except LakeError as error:
             return failed(name, error)
+
+    def _remedied(self, name: str, error: PermissionDenied) -> Check:
+        """Return the failed check of a refusal, with the setting that helps, if one does."""
+        place = parse(self.store.uri)._replace(path="")
+        if self._reopen is None:
+            return failed(name, error)
+        remedy = find_remedy(name, place.scheme, self._reopen, self._attempts(name))
+        if remedy is None:
+            return failed(name, error)
+        if name != "write":
+            self._obstacle = f"set {remedy.demand} first"
+        command = f"lakecli config set {remedy.demand} {place}={remedy.value}"
+        return Check(name, CheckVerdict.FAILED, error.message, command, error.kind)
+
+    def _attempts(self, name: str) -> Callable[[ObjectStore], object]:
+        if name == "write":
+            return lambda store: checks.check_write(ScratchObjects(store, self.scratch.prefix))
+        return lambda store: list(islice(store.list(DOCTOR), 1))
 
     def _obstacle_to(self, name: str, needs: Sequence[str]) -> str:
         """Return why a check is skipped, or ``""``."""

@@ -23,6 +23,7 @@ from lakecli.base.directories import make_private
 from lakecli.committed.cache import kept_reads, reads_text, size_of
 from lakecli.doctor import probe
 from lakecli.doctor.checks import CONDITIONS_FIX, Check, CheckVerdict, failed, ok, skipped, warning
+from lakecli.doctor.demands import Remedy
 from lakecli.errors import (
     ConflictError,
     ErrorKind,
@@ -51,7 +52,7 @@ from lakecli.repository.handle.namespace import (
     owner_of,
     remember_test,
 )
-from lakecli.repository.reading.addresses import trust_of
+from lakecli.repository.reading.addresses import bucket_of, trust_of
 from lakecli.repository.reading.outside_counts import allowable, look
 from lakecli.stores.contract import ObjectStore, exists
 from lakecli.stores.uri import is_local, parse
@@ -162,6 +163,7 @@ def examine_namespace(
         runtime.new_id,
         fetch=partial(probe.fetch, access=runtime.account(namespace)),
         greet=None if is_local(namespace) else lambda: runtime.find_store(namespace)[0],
+        reopen=partial(_reopen, runtime, namespace, namespace),
     )
 
     def checks() -> Generator[Check]:
@@ -218,6 +220,7 @@ def examine_repository(
             runtime.clock,
             runtime.new_id,
             fetch=partial(probe.fetch, access=runtime.account(repository.name)),
+            reopen=partial(_reopen, runtime, repository.name, namespace),
         )
         verdicts: dict[str, CheckVerdict] = {}
         for check in _with_claim(looking, repository):
@@ -227,6 +230,15 @@ def examine_repository(
         yield _outside(repository) if is_readable else skipped(OUTSIDE, "nothing can be read")
 
     return Examination(namespace, checks())
+
+
+def _reopen(runtime: Runtime, name: str, namespace: str, remedy: Remedy) -> ObjectStore:
+    """Open a namespace with a setting that its bucket may demand."""
+    account = runtime.account(name)
+    changed = (*account.demands, (remedy.demand, bucket_of(namespace), remedy.value))
+    changed_account = account._replace(demands=changed)
+    trying = runtime._replace(account=lambda _: changed_account).for_repository(name)
+    return trying.find_store(namespace)[0]
 
 
 def _without_store(

@@ -1,17 +1,18 @@
-"""Proxies that change requests, as networks sometimes do, and proxies that pass TLS on."""
+"""Proxies that change or refuse requests, as networks and policies do, or pass TLS on."""
 
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 @contextmanager
@@ -22,6 +23,35 @@ def tampering(server: str, *, old: bytes, new: bytes) -> Iterator[str]:
     """
     if len(old) != len(new):
         raise ValueError("what is replaced must keep its length")
+    with forwarding(server, change=lambda body: body.replace(old, new)) as url:
+        yield url
+
+
+class Forwarded(NamedTuple):
+    """A request that a proxy got; names of headers are in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@contextmanager
+def forwarding(
+    server: str,
+    *,
+    change: Callable[[bytes], bytes] = bytes,
+    refuse: Callable[[Forwarded], str] = lambda _request: "",
+    tags: Callable[[bytes], bytes] = bytes,
+) -> Iterator[str]:
+    """Forward requests to `server`; yield the proxy's URL.
+
+    Args:
+        server: its URL.
+        change: returns the body of a request as it is sent on.
+        refuse: returns why a request is answered by S3's 403, or ``""`` to send it on.
+        tags: changes what may hold ETags: such headers, XML of answers and bodies of POSTs.
+    """
     target = urlsplit(server).netloc
 
     class Handler(BaseHTTPRequestHandler):
@@ -30,20 +60,34 @@ def tampering(server: str, *, old: bytes, new: bytes) -> Iterator[str]:
 
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            got = {name.lower(): value for name, value in self.headers.items()}
+            reason = refuse(Forwarded(self.command, self.path, got, body))
+            if reason:
+                text = f"<Error><Code>AccessDenied</Code><Message>{reason}</Message></Error>"
+                self._send(403, [("Content-Type", "application/xml")], text.encode())
+                return
             connection = http.client.HTTPConnection(target, timeout=20)
-            connection.request(
-                self.command, self.path, body.replace(old, new), dict(self.headers.items())
-            )
+            body = tags(body) if self.command == "POST" else change(body)
+            connection.request(self.command, self.path, body, _tagged(self.headers.items(), tags))
             answer = connection.getresponse()
-            received = answer.read()
+            found = answer.read()
+            is_xml = "xml" in answer.headers.get("Content-Type", "")
+            headers = _tagged(answer.getheaders(), tags)
+            self._send(answer.status, headers.items(), tags(found) if is_xml else found)
             connection.close()
-            self.send_response(answer.status)
-            for name, value in answer.getheaders():
-                if name.lower() not in {"transfer-encoding", "content-length", "connection"}:
+
+        def _send(self, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+            self.send_response(status)
+            length = str(len(body))
+            for name, value in headers:
+                if name.lower() == "content-length" and self.command == "HEAD":
+                    length = value
+                elif name.lower() not in {"transfer-encoding", "content-length", "connection"}:
                     self.send_header(name, value)
-            self.send_header("Content-Length", str(len(received)))
+            self.send_header("Content-Length", length)
             self.end_headers()
-            self.wfile.write(received)
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward  # noqa: N815 - their names
 
@@ -52,6 +96,25 @@ def tampering(server: str, *, old: bytes, new: bytes) -> Iterator[str]:
 
     with _served(Handler) as url:
         yield url
+
+
+def _tagged(headers: Iterable[tuple[str, str]], tags: Callable[[bytes], bytes]) -> dict[str, str]:
+    return {
+        name: tags(value.encode()).decode() if name.lower() in _WITH_TAGS else value
+        for name, value in headers
+    }
+
+
+_WITH_TAGS = frozenset({"etag", "if-match", "x-amz-copy-source-if-match"})
+_TAG = re.compile(rb'(?<![^";])[0-9a-f]{32}(?=["&-]|$)')
+
+
+def like_kms(data: bytes) -> bytes:
+    """Turn round the ETags in a text: they look like MD5s, and are none, as with SSE-KMS.
+
+    What a client sends back is turned round once more, so the server knows it.
+    """
+    return _TAG.sub(lambda found: found[0][::-1], data)
 
 
 @contextmanager
