@@ -2,8 +2,9 @@
 
 The settings are those of the command line, from the environment and the configuration file. Of
 them the library uses ``cache.size``, ``cache.memory``, ``network.timeout``, ``network.min_rate``,
-``sync``, ``trust.addresses``, and ``profile``, ``endpoint`` and ``region`` of repositories, and
-``user.name`` and ``user.email`` for the shared reflog.
+``sync``, ``trust.addresses``, those of what buckets demand (``s3.…``, ``gs.…``, ``az.…``), and
+``profile``, ``endpoint`` and ``region`` of repositories, and ``user.name`` and ``user.email`` for
+the shared reflog.
 """
 
 from __future__ import annotations

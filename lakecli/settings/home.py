@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.directories import StrPath, make_private
+from lakecli.base.model import YES
 from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.base.parsing import Unparsable, parse_toml, read_text
 from lakecli.base.pipes import is_pipe
@@ -99,6 +100,8 @@ def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
             raise UsageError(f"{error.message} in {where}", hint=error.hint) from None
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
             value = " ".join(value)  # noqa: PLW2901 - lists may be arrays or text
+        if isinstance(value, bool) and key.example.endswith(YES):
+            value = str(value).lower()  # noqa: PLW2901 - as it is written
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UsageError(
                 f"{name} in {where} is neither text nor a number", hint=f'write "{key.example}"'

@@ -263,7 +263,11 @@ def _demand(
     """Return the setting of what buckets demand."""
     bucket = "az://ACCOUNT/CONTAINER" if name.startswith("az.") else f"{name[:2]}://BUCKET"
     return Key(
-        name.value, f"{summary}; or {bucket}=VALUE …", _by_bucket(parse, bucket), None, example
+        name.value,
+        f"{summary}; {bucket}=VALUE: of one bucket",
+        _by_bucket(parse, bucket),
+        None,
+        example,
     )
 
 

@@ -185,7 +185,7 @@ def test_the_process_ends_whatever_it_waits_for() -> None:
 
 def test_settings_of_repositories_are_offered_in_parts(cli: Cli, demo: Demo) -> None:
     del demo
-    assert asked("setting", "s") == ["sync"]
+    assert asked("setting", "sy") == ["sync"]
     assert asked("setting", "re") == ["repo."]
     assert "repo." in asked("setting", "")
     assert asked("setting", "repo.") == ["repo.demo."]
