@@ -245,3 +245,23 @@ def test_an_etag_that_is_no_md5_is_compared_as_it_is(
         assert [info.etag for info in store.list()] == [store.head("k").etag]
         store.put("parts", BytesIO(b"x" * (2 * PART_SIZE)), ANY)
         assert store.get("k", matching=store.head("k").etag) == b"second"
+
+
+def test_what_is_demanded_is_signed(
+    rclone_endpoint: str, aws_environment: pytest.MonkeyPatch
+) -> None:
+    """rclone verifies signatures, and has no forms."""
+    aws_environment.setenv("AWS_ENDPOINT_URL", rclone_endpoint)
+    account = demanding(*ENCRYPTED, (Demand.S3_PAYER, "true"))
+    store = S3Store(new_bucket(rclone_endpoint), account=account)
+    assert store.put_new("direct", b"1")
+    store.put("by the SDK", b"2", ANY)
+    sent = urllib3.PoolManager()
+    link = store.presign("sent", PresignRequest("PUT", HOUR), now=NOW)
+    assert sent.request("PUT", link.url, body=b"3").status == 403
+    assert sent.request("PUT", link.url, body=b"3", headers=dict(link.headers)).status == 200
+    link = store.presign("sent", PresignRequest("GET", HOUR), now=NOW)
+    assert "x-amz-request-payer=requester" in link.url
+    assert sent.request("GET", link.url).data == store.get("sent") == b"3"
+    unpaid_url = link.url.replace("&x-amz-request-payer=requester", "")
+    assert sent.request("GET", unpaid_url).status == 403
