@@ -67,7 +67,7 @@ def forwarding(
                 self._send(403, [("Content-Type", "application/xml")], text.encode())
                 return
             connection = http.client.HTTPConnection(target, timeout=20)
-            body = tags(body) if self.command == "POST" else change(body)
+            body = change(tags(body) if self.command == "POST" else body)
             connection.request(self.command, self.path, body, _tagged(self.headers.items(), tags))
             answer = connection.getresponse()
             found = answer.read()

@@ -133,6 +133,7 @@ def test_managed_identity_is_used_only_where_configured(
         attempts=1,
         server_date=ServerDate(),
         limits=DEFAULT_LIMITS,
+        check_writes=lambda _method: None,
     )
     assert asked == [is_excluded]
 
