@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from shlex import quote
 from typing import Final, NamedTuple
 
-from lakecli.base.model import YES, Demand
+from lakecli.base.model import YES, Account, Demand
 from lakecli.errors import LakeError
 from lakecli.stores.contract import ObjectStore
 
@@ -36,23 +38,40 @@ REMEDIES: Final[Mapping[str, tuple[Remedy, ...]]] = {
 """What is tried if a check is refused."""
 
 
-def find_remedy(
-    check: str,
-    scheme: str,
-    reopen: Callable[[Remedy], ObjectStore],
-    attempt: Callable[[ObjectStore], object],
-) -> Remedy | None:
-    """Return the first setting with which an attempt succeeds.
+@dataclass(frozen=True, slots=True)
+class Remedies:
+    """What may be tried with one bucket.
 
-    Args:
-        check: the name of the check that was refused.
-        scheme: of the bucket's URI.
-        reopen: opens the store with a setting.
-        attempt: what was refused.
+    Attributes:
+        bucket: its URI.
+        account: how it is accessed now.
+        reopen: opens the store with another account.
     """
-    for remedy in REMEDIES.get(check, ()):
-        if remedy.demand.startswith(f"{scheme}."):
-            with suppress(LakeError):
-                attempt(reopen(remedy))
-                return remedy
-    return None
+
+    bucket: str
+    account: Account
+    reopen: Callable[[Account], ObjectStore]
+
+    def find(self, check: str, attempt: Callable[[ObjectStore], object]) -> Remedy | None:
+        """Return the first setting with which an attempt succeeds.
+
+        Args:
+            check: the name of the check that was refused.
+            attempt: what was refused.
+        """
+        for remedy in REMEDIES.get(check, ()):
+            if self.bucket.startswith(f"{remedy.demand.partition('.')[0]}://"):
+                demands = (*self.account.demands, (remedy.demand, self.bucket, remedy.value))
+                with suppress(LakeError):
+                    attempt(self.reopen(self.account._replace(demands=demands)))
+                    return remedy
+        return None
+
+    def command(self, remedy: Remedy) -> str:
+        """Return the command that changes a setting, and keeps its values for other buckets."""
+        values = {
+            place: value for name, place, value in self.account.demands if name == remedy.demand
+        }
+        values[self.bucket] = remedy.value
+        text = " ".join(f"{place}={value}" if place else value for place, value in values.items())
+        return f"lakecli config set {remedy.demand} {quote(text)}"

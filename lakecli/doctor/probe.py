@@ -19,7 +19,7 @@ from lakecli.base.layout import DOCTOR
 from lakecli.base.model import NO_ACCOUNT, NO_METADATA, Account
 from lakecli.doctor import checks
 from lakecli.doctor.checks import Check, CheckVerdict, ScratchObjects, failed, ok, skipped, warning
-from lakecli.doctor.demands import Remedy, find_remedy
+from lakecli.doctor.demands import Remedies
 from lakecli.errors import (
     LakeError,
     PermissionDenied,
@@ -32,7 +32,7 @@ from lakecli.stores.capabilities import access_of
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.responses import date_of
-from lakecli.stores.uri import is_local, parse
+from lakecli.stores.uri import is_local
 
 REQUESTS: Final = 130
 """Requests of a run, at most, to a store that answers."""
@@ -149,7 +149,7 @@ class Probe:
         new_id: returns 16 random bytes.
         fetch: gets a URL.
         greet: makes the first request and returns the store to use; ``None`` uses `store`.
-        reopen: opens the store with a setting that it may demand; ``None`` tries none.
+        remedies: settings that the bucket may demand; ``None`` tries none.
     """
 
     def __init__(
@@ -160,12 +160,12 @@ class Probe:
         *,
         fetch: Callable[[str], FetchedUrl] = fetch,
         greet: Callable[[], ObjectStore] | None = None,
-        reopen: Callable[[Remedy], ObjectStore] | None = None,
+        remedies: Remedies | None = None,
     ) -> None:
         self._now = clock
         self._fetch = fetch
         self._greet = greet
-        self._reopen = reopen
+        self._remedies = remedies
         self.scratch = ScratchObjects(store, f"{DOCTOR}{new_id().hex()}/")
         self._begun = clock()
         self._obstacle = ""
@@ -212,16 +212,15 @@ class Probe:
 
     def _remedied(self, name: str, error: PermissionDenied) -> Check:
         """Return the failed check of a refusal, with the setting that helps, if one does."""
-        place = parse(self.store.uri)._replace(path="")
-        if self._reopen is None:
+        if self._remedies is None:
             return failed(name, error)
-        remedy = find_remedy(name, place.scheme, self._reopen, self._attempts(name))
+        remedy = self._remedies.find(name, self._attempts(name))
         if remedy is None:
             return failed(name, error)
         if name != "write":
             self._obstacle = f"set {remedy.demand} first"
-        command = f"lakecli config set {remedy.demand} {place}={remedy.value}"
-        return Check(name, CheckVerdict.FAILED, error.message, command, error.kind)
+        fix = self._remedies.command(remedy)
+        return Check(name, CheckVerdict.FAILED, error.message, fix, error.kind)
 
     def _attempts(self, name: str) -> Callable[[ObjectStore], object]:
         if name == "write":

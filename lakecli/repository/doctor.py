@@ -20,10 +20,11 @@ from typing import Final, NamedTuple
 from lakecli import native
 from lakecli.base import layout
 from lakecli.base.directories import make_private
+from lakecli.base.model import Account
 from lakecli.committed.cache import kept_reads, reads_text, size_of
 from lakecli.doctor import probe
 from lakecli.doctor.checks import CONDITIONS_FIX, Check, CheckVerdict, failed, ok, skipped, warning
-from lakecli.doctor.demands import Remedy
+from lakecli.doctor.demands import Remedies
 from lakecli.errors import (
     ConflictError,
     ErrorKind,
@@ -163,7 +164,7 @@ def examine_namespace(
         runtime.new_id,
         fetch=partial(probe.fetch, access=runtime.account(namespace)),
         greet=None if is_local(namespace) else lambda: runtime.find_store(namespace)[0],
-        reopen=partial(_reopen, runtime, namespace, namespace),
+        remedies=_remedies(runtime, namespace, namespace),
     )
 
     def checks() -> Generator[Check]:
@@ -220,7 +221,7 @@ def examine_repository(
             runtime.clock,
             runtime.new_id,
             fetch=partial(probe.fetch, access=runtime.account(repository.name)),
-            reopen=partial(_reopen, runtime, repository.name, namespace),
+            remedies=_remedies(runtime, repository.name, namespace),
         )
         verdicts: dict[str, CheckVerdict] = {}
         for check in _with_claim(looking, repository):
@@ -232,13 +233,14 @@ def examine_repository(
     return Examination(namespace, checks())
 
 
-def _reopen(runtime: Runtime, name: str, namespace: str, remedy: Remedy) -> ObjectStore:
-    """Open a namespace with a setting that its bucket may demand."""
-    account = runtime.account(name)
-    changed = (*account.demands, (remedy.demand, bucket_of(namespace), remedy.value))
-    changed_account = account._replace(demands=changed)
-    trying = runtime._replace(account=lambda _: changed_account).for_repository(name)
-    return trying.find_store(namespace)[0]
+def _remedies(runtime: Runtime, name: str, namespace: str) -> Remedies:
+    """Return what may be tried with the bucket of a namespace."""
+
+    def reopen(account: Account) -> ObjectStore:
+        trying = runtime._replace(account=lambda _: account).for_repository(name)
+        return trying.find_store(namespace)[0]
+
+    return Remedies(bucket_of(namespace), runtime.account(name), reopen)
 
 
 def _without_store(

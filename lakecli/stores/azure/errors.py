@@ -60,7 +60,7 @@ _OVERTAKEN = Words(
 _OTHER_SCOPE = Words(
     PermissionDenied,
     "{host} refused the request ({code}): {what}: {text}",
-    f"name the encryption scope: lakecli config set {Demand.AZ_SCOPE} {{bucket}}=SCOPE",
+    f"add {{bucket}}=SCOPE, its encryption scope, to the setting {Demand.AZ_SCOPE}",
 )
 _BAD_NAME = Words(UsageError, "{host} cannot hold an object of this key ({code}): {what}")
 

@@ -284,8 +284,12 @@ class GsClient:
         Without any attribute the copy has those of the original. A request names one project that
         pays: if this bucket has none, that of the source, `project`.
         """
-        origin = self._client.bucket(bucket).blob(source)
         payer = self._project or project or None
+        origin = self._client.bucket(bucket, user_project=payer).blob(source)
+        if self._kms_key and attributes == PLAIN:
+            # The key is an attribute, too.
+            origin.reload(**self._options)
+            attributes = Attributes(origin.content_type or "", origin.metadata or {})
         own = self._client.bucket(self._bucket.name, user_project=payer)
         copied = self._new_blob(target, attributes, own)
         token: str | None = None

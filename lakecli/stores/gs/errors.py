@@ -101,18 +101,21 @@ _BY_CLASS = {
 _NO_PAYER = Words(
     PermissionDenied,
     "{host} refused the request ({code}): {what}: {text}",
-    f"to pay for the requests to it: lakecli config set {Demand.GS_PROJECT} {{bucket}}=PROJECT",
+    f"to pay for the requests to it, add {{bucket}}=PROJECT to the setting {Demand.GS_PROJECT}",
 )
 _NO_KEY = Words(
     PermissionDenied,
     "{host} refused the request ({code}): {what}: {text}",
-    f"name a key of Cloud KMS: lakecli config set {Demand.GS_KMS_KEY} {{bucket}}=KEY",
+    f"add {{bucket}}=KEY, a key of Cloud KMS, to the setting {Demand.GS_KMS_KEY}",
 )
 _BY_TEXT = (
     (re.compile("requester pays", re.IGNORECASE), _NO_PAYER),
     (re.compile("restrictNonCmekServices"), _NO_KEY),
 )
-"""What a bucket demands, which Google says by a text under several statuses."""
+"""What a bucket demands, which Google says by a text."""
+
+_DEMANDING = frozenset({400, 403, 412})
+"""The statuses of such texts; those of others may name an object, which may be called so."""
 
 _MISMATCH = re.compile(r"match(es)? calculated|checksum|crc32c|md5", re.IGNORECASE)
 _OF_XML = re.compile("<(Code|Message|Details)>([^<]*)<")
@@ -144,7 +147,8 @@ class GsTranslator(Translator):
             words = GARBLED
         elif words is MISSING and (may_be_absent or not key):
             words = _NO_BUCKET
-        words = next((known for said, known in _BY_TEXT if said.search(text)), words)
+        if status in _DEMANDING:
+            words = next((known for said, known in _BY_TEXT if said.search(text)), words)
         code = f"{int(status)} {reason}".rstrip()
         return self.error(words, key, code=code, text=text, action=_action(text))
 

@@ -152,5 +152,5 @@ def test_a_demand_of_azure_names_its_setting(
         monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection_string(server.url))
         with pytest.raises(PermissionDenied) as error:
             AzureStore(ACCOUNT, "container").put("k", b"", ANY)
-    hint = f"lakecli config set az.encryption-scope az://{ACCOUNT}/container="
+    hint = f"add az://{ACCOUNT}/container=SCOPE"
     assert hint in (error.value.hint or "")

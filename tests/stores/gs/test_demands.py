@@ -14,7 +14,7 @@ from google_crc32c import value as crc32c
 from lakecli.base.model import Account, Demand
 from lakecli.errors import PermissionDenied, Unsupported
 from lakecli.stores.capabilities import PART_SIZE, access_of
-from lakecli.stores.contract import ABSENT, ANY, Attributes, Match
+from lakecli.stores.contract import ABSENT, ANY, Attributes, Match, ObjectNotFound
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.presigned_urls import PresignRequest
 from tests.support.gcs import GcsServer, new_gcs_bucket
@@ -89,7 +89,10 @@ def test_each_way_of_writing_and_reading_meets_the_demand(
         assert [each.number for each in uploads.parts("parts", upload)] == [1]
         uploads.complete("parts", upload, [part], ANY)
         uploads.abort("parts", uploads.start("parts"))
+        store.put("small", b"3", ANY, Attributes("text/csv", {"a": "b"}))
         store.copy("small", "copied")
+        copied = store.head("copied")
+        assert (copied.content_type, copied.metadata) == ("text/csv", {"a": "b"})
         assert store.copy_from(source, "old", "elsewhere", Attributes("text/plain"))
         now = datetime.now(UTC)  # noqa: TID251 - the server verifies signatures
         sent = urllib3.PoolManager()
@@ -184,4 +187,13 @@ def test_a_demand_of_google_names_its_setting(
         with pytest.raises(PermissionDenied) as error:
             GsStore("bucket").put("k", b"", ANY)
     assert text.rstrip(".") in error.value.message
-    assert f"lakecli config set {setting} gs://bucket=" in (error.value.hint or "")
+    assert "add gs://bucket=" in (error.value.hint or "")
+    assert (error.value.hint or "").endswith(f"to the setting {setting}")
+
+
+def test_an_object_may_be_called_as_a_demand(
+    gcs_environment: pytest.MonkeyPatch, gcs_server: GcsServer
+) -> None:
+    del gcs_environment
+    with pytest.raises(ObjectNotFound):
+        GsStore(new_gcs_bucket(gcs_server)).get("requester pays")
