@@ -268,7 +268,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
             return
         found = self.head(source)
         with self.open(source, matching=found.etag) as body:
-            self.put(key, body, ANY, Attributes(found.content_type, found.metadata))
+            attributes = Attributes(found.content_type, found.metadata, found.content_encoding)
+            self.put(key, body, ANY, attributes)
 
     def copy_from(
         self, source: ObjectStore, source_key: str, key: str, attributes: Attributes

@@ -289,7 +289,9 @@ class GsClient:
         if self._kms_key and attributes == PLAIN:
             # The key is an attribute, too.
             origin.reload(**self._options)
-            attributes = Attributes(origin.content_type or "", origin.metadata or {})
+            attributes = Attributes(
+                origin.content_type or "", origin.metadata or {}, origin.content_encoding or ""
+            )
         own = self._client.bucket(self._bucket.name, user_project=payer)
         copied = self._new_blob(target, attributes, own)
         token: str | None = None

@@ -53,7 +53,7 @@ def test_each_way_of_writing_names_the_scope(
         large = b"x" * (PART_SIZE + 1)
         assert store.put_new("new", b"1")
         version = store.put("small", b"2", ABSENT, Attributes("text/csv", {"a": "b"}))
-        store.put("small", b"3", Match(version), Attributes("text/csv", {"a": "b"}))
+        store.put("small", b"3", Match(version), Attributes("text/csv", {"a": "b"}, "gzip"))
         store.put("stream", BytesIO(large), ANY)
         uploads = store.uploads()
         upload = uploads.start("parts")
@@ -62,6 +62,7 @@ def test_each_way_of_writing_names_the_scope(
         store.copy("small", "copied")
         copied = store.head("copied")
         assert (copied.content_type, dict(copied.metadata)) == ("text/csv", {"a": "b"})
+        assert copied.content_encoding == "gzip"
         assert not store.copy_from(store, "small", "elsewhere", Attributes())
         store.renew("small")
         assert store.get("copied") + store.get("parts") == b"35"

@@ -89,10 +89,11 @@ def test_each_way_of_writing_and_reading_meets_the_demand(
         assert [each.number for each in uploads.parts("parts", upload)] == [1]
         uploads.complete("parts", upload, [part], ANY)
         uploads.abort("parts", uploads.start("parts"))
-        store.put("small", b"3", ANY, Attributes("text/csv", {"a": "b"}))
+        store.put("small", b"3", ANY, Attributes("text/csv", {"a": "b"}, "gzip"))
         store.copy("small", "copied")
         copied = store.head("copied")
         assert (copied.content_type, copied.metadata) == ("text/csv", {"a": "b"})
+        assert copied.content_encoding == "gzip"
         assert store.copy_from(source, "old", "elsewhere", Attributes("text/plain"))
         now = datetime.now(UTC)  # noqa: TID251 - the server verifies signatures
         sent = urllib3.PoolManager()
