@@ -4,10 +4,10 @@ For the framing see `lakecli.sstable.format`. In a range the identity is 32 raw 
 a `lakecli.proto.messages.Entry`. The identity of an entry that was read is opaque: entries that
 lakeFS wrote keep theirs.
 
-Reading ranges spends its time here, so entries in the usual form are decoded field by field. The
-codec of `lakecli.proto` decodes every other form, and decides what is damaged. Writing ranges does,
-too, so a value is put together from constant parts, and columns of entries are encoded by the
-compiled core where there is one. Tests compare every byte with protobuf's.
+Reading and writing ranges spend their time here, so the compiled core, where there is one, decodes
+entries in the usual form, and encodes columns of them. The codec of `lakecli.proto` decodes every
+other form, and decides what is damaged. Else a value is put together from constant parts. Tests
+compare every byte with protobuf's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from lakecli.base.identity import DIGEST_SIZE, entry_identity, frame_map, frame_
 from lakecli.base.layout import is_content_address
 from lakecli.base.model import CLIENT_METADATA_PREFIX, Entry
 from lakecli.errors import UsageError
-from lakecli.proto.varint import CONTINUES, Malformed, decode_varint, encode_varint
+from lakecli.proto.varint import Malformed, encode_varint
 from lakecli.sstable.format import MalformedValue, decode_value, encode_value, read_component
 
 __all__ = [
@@ -46,23 +46,8 @@ _DIGEST_FRAME: Final = 2 * DIGEST_SIZE
 """The one byte that announces an identity of 32 bytes, 0x40."""
 
 _DATA_START: Final = 1 + DIGEST_SIZE
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CACHED: Final = 1 << 12
 """Times, content types and metadata keys of which the other form is kept."""
-
-_LENGTH_SIZE: Final = 5
-"""Bytes of a length inside a message, at most."""
-
-# The tags of an entry's fields, and of a metadata pair's.
-_ADDRESS: Final = 0x0A
-_LAST_MODIFIED: Final = 0x12
-_SIZE: Final = 0x18
-_E_TAG: Final = 0x22
-_METADATA: Final = 0x2A
-_ADDRESS_TYPE: Final = 0x30
-_CONTENT_TYPE: Final = 0x3A
-_KEY: Final = 0x0A
-_VALUE: Final = 0x12
 
 
 def identity_of(value: bytes) -> bytes:
@@ -115,95 +100,13 @@ def decode_entry(value: bytes) -> Entry:
     Raises:
         MalformedValue: it records none.
     """
-    return _decode_usual(value) or _decode_any(value)
-
-
-def _decode_usual(  # noqa: C901, PLR0911, PLR0912, PLR0915 - reading spends its time here
-    value: bytes,
-) -> Entry | None:
-    """Return the entry of a value in the form that lakecli and lakeFS write, or ``None``.
-
-    The identity has 32 bytes, fields ascend, pairs of metadata are short and have a key and a
-    value.
-    """
-    address = checksum = content_type = ""
-    modified_at = _EPOCH
-    size = 0
-    metadata: dict[str, str] = {}
-    try:
-        length, at = value[_DATA_START], _DATA_START + 1
-        if length >= CONTINUES:
-            more = value[at]
-            if more >= CONTINUES:
-                length, at = decode_varint(value, _DATA_START)
-            else:
-                length, at = length & 0x7F | more << 7, at + 1
-        end = at + (length >> 1)
-        if value[0] != _DIGEST_FRAME or length & 1 or end > len(value):
-            return None
-        data = value[at:end] + b"\0"  # no field has this tag, so each ends before another byte
-        end -= at
-
-        at, tag = 0, data[0]
-        if tag == _ADDRESS:
-            length, start = data[1], 2
-            if length >= CONTINUES:
-                length, start = decode_varint(data, 1, max_size=_LENGTH_SIZE)
-            at = start + length
-            address = data[start:at].decode()
-            tag = data[at]
-        if tag == _LAST_MODIFIED:
-            length, start = data[at + 1], at + 2
-            if length >= CONTINUES:
-                return None
-            at = start + length
-            modified_at = _decode_time(data[start:at])
-            tag = data[at]
-        if tag == _SIZE:
-            size, at = data[at + 1], at + 2
-            if size >= CONTINUES:
-                size, at = decode_varint(data, at - 1)
-            tag = data[at]
-        if tag == _E_TAG:
-            length, start = data[at + 1], at + 2
-            if length >= CONTINUES:
-                length, start = decode_varint(data, at + 1, max_size=_LENGTH_SIZE)
-            at = start + length
-            checksum = data[start:at].decode()
-            tag = data[at]
-        while tag == _METADATA:
-            _, length, key_tag, key_length = data[at : at + 4]
-            start = at + 4
-            middle = start + key_length
-            value_tag, value_length = data[middle : middle + 2]
-            stop = middle + 2 + value_length
-            if (
-                key_tag != _KEY
-                or value_tag != _VALUE
-                or stop - at - 2 != length
-                or (length | key_length | value_length) >= CONTINUES
-            ):
-                return None
-            metadata[data[start:middle].decode()] = data[middle + 2 : stop].decode()
-            at = stop
-            tag = data[at]
-        if tag == _ADDRESS_TYPE:
-            if data[at + 1] >= CONTINUES:
-                return None
-            at += 2
-            tag = data[at]
-        if tag == _CONTENT_TYPE:
-            length, start = data[at + 1], at + 2
-            if length >= CONTINUES:
-                length, start = decode_varint(data, at + 1, max_size=_LENGTH_SIZE)
-            at = start + length
-            content_type = data[start:at].decode()
-        if at != end or size >> 63:
-            return None
-    except (IndexError, ValueError, Malformed, MalformedValue):
-        return None
-    # As `Entry(…)` does, without calling its constructor: a tenth of the time.
-    return tuple.__new__(Entry, (address, size, checksum, modified_at, content_type, metadata))
+    core = native.core()
+    fields = None if core is None else core.decode_entry(value)
+    if fields is None:
+        return _decode_any(value)
+    address, size, checksum, seconds, content_type, metadata = fields
+    # As `Entry(…)` does, without calling its constructor: half of the time.
+    return tuple.__new__(Entry, (address, size, checksum, _time(seconds), content_type, metadata))
 
 
 def _decode_any(value: bytes) -> Entry:
@@ -225,16 +128,6 @@ def _decode_any(value: bytes) -> Entry:
 
 
 @lru_cache(_CACHED)
-def _decode_time(data: bytes) -> datetime:
-    if data[:1] == b"\x08":
-        seconds, end = decode_varint(data, 1)
-        if end == len(data) and not seconds >> 63:
-            return _time(seconds)
-    from lakecli.proto import messages
-
-    return _time(messages.TIMESTAMP.decode(data)["seconds"])
-
-
 def _time(seconds: int) -> datetime:
     try:
         return datetime.fromtimestamp(seconds, UTC)

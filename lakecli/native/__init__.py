@@ -8,7 +8,7 @@ lacks the compiled core, and the twins in Python do the work, with the same answ
 
     core.c     the module, and helpers of its functions
     blocks.c   reading blocks, and writing those of records
-    entries.c  encoding the entries of external objects
+    entries.c  decoding entries, and encoding those of external objects
 
 `.ci/build_core.py` compiles it to ``_core.abi3.so`` in this directory.
 
@@ -60,8 +60,16 @@ class Core(Protocol):
         The hasher has the methods ``update``, ``digest`` and ``reset`` of ``blake3.blake3``.
         """
 
+    def decode_entry(
+        self, value: bytes, /
+    ) -> tuple[str, int, str, int, str, dict[str, str]] | None:
+        """Return the fields of `lakecli.base.model.Entry`, with the time in unix seconds.
 
-INTERFACE: Final = 7
+        The twin is `lakecli.committed.values.decode_entry` without the core.
+        """
+
+
+INTERFACE: Final = 8
 """The meaning of the functions; a core with another one is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

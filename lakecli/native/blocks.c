@@ -50,27 +50,6 @@ read_u32(const uint8_t *from)
            | (uint32_t)from[3] << 24;
 }
 
-/* Read a number in its shortest form, of at most `bits` bits.
-   Return where it ends; NULL if there is none. */
-static const uint8_t *
-read_varint(const uint8_t *from, const uint8_t *end, int bits, uint64_t *number)
-{
-    uint64_t sum = 0;
-    for (int shift = 0; shift < bits && from < end; shift += 7) {
-        uint8_t byte = *from;
-        from++;
-        sum |= (uint64_t)(byte & 0x7F) << shift;
-        if (byte < 0x80) {
-            if (byte == 0 && shift > 0) {
-                return NULL;  /* a shorter form has the same value */
-            }
-            *number = sum;
-            return from;
-        }
-    }
-    return NULL;
-}
-
 /* Compare two keys as Python compares bytes. */
 static int
 compare_keys(Bytes left, Bytes right)

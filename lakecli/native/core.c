@@ -3,7 +3,7 @@
 #include "core.h"
 
 /* As in __init__.py; increase both if the meaning of a function changes. */
-#define INTERFACE 7
+#define INTERFACE 8
 
 int
 view_bytes(PyObject *object, Bytes *view)
@@ -33,6 +33,25 @@ append_owned(PyObject *list, PyObject *object)
     return status == 0;
 }
 
+const uint8_t *
+read_varint(const uint8_t *from, const uint8_t *end, int bits, uint64_t *number)
+{
+    uint64_t sum = 0;
+    for (int shift = 0; shift < bits && from < end; shift += 7) {
+        uint8_t byte = *from;
+        from++;
+        sum |= (uint64_t)(byte & 0x7F) << shift;
+        if (byte < 0x80) {
+            if (byte == 0 && shift > 0) {
+                return NULL;  /* a shorter form has the same value */
+            }
+            *number = sum;
+            return from;
+        }
+    }
+    return NULL;
+}
+
 uint8_t *
 write_varint(uint8_t *to, uint64_t number)
 {
@@ -51,6 +70,7 @@ static PyMethodDef core_methods[] = {
     {"find_value", find_value, METH_VARARGS, NULL},
     {"encode_block", encode_block, METH_VARARGS, NULL},
     {"encode_external", encode_external, METH_VARARGS, NULL},
+    {"decode_entry", decode_entry, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -33,6 +33,10 @@ PyObject *new_bytes(const uint8_t *start, Py_ssize_t size);
    `object` may be NULL after an error. Return 0, with an error, on failure. */
 int append_owned(PyObject *list, PyObject *object);
 
+/* Read a number in its shortest form, of at most `bits` bits.
+   Return where it ends; NULL if there is none. */
+const uint8_t *read_varint(const uint8_t *from, const uint8_t *end, int bits, uint64_t *number);
+
 /* Write a number in the fewest groups of seven bits, at most ten; return where it ends. */
 uint8_t *write_varint(uint8_t *to, uint64_t number);
 
@@ -42,5 +46,6 @@ PyObject *decode_index(PyObject *module, PyObject *payload);
 PyObject *find_value(PyObject *module, PyObject *args);
 PyObject *encode_block(PyObject *module, PyObject *args);
 PyObject *encode_external(PyObject *module, PyObject *args);
+PyObject *decode_entry(PyObject *module, PyObject *value);
 
 #endif

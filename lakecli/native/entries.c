@@ -1,4 +1,4 @@
-/* Encoding the entries of external objects.
+/* Decoding entries, and encoding those of external objects.
 
    The value of an entry is the digest of a text that identifies it, followed by its message. A
    hasher, which is an object of Python, computes the digest. */
@@ -292,4 +292,160 @@ encode_external(PyObject *Py_UNUSED(module), PyObject *args)
         Py_CLEAR(values);
     }
     return values;
+}
+
+/* Tags of a metadata pair, and of the pair's key and value. */
+#define METADATA_TAG 0x2A
+#define KEY_TAG 0x0A
+#define VALUE_TAG 0x12
+
+/* Lengths inside a message have at most four groups of seven bits, other numbers nine. */
+#define LENGTH_BITS 28
+#define NUMBER_BITS 63
+
+/* The fields of a message that were not read yet; NULL after one that is damaged or unusual. */
+typedef struct {
+    const uint8_t *position;
+    const uint8_t *end;
+} Fields;
+
+/* Pass a tag. Return 0 if another one comes next. */
+static int
+pass_tag(Fields *fields, uint8_t tag)
+{
+    if (fields->position == NULL || fields->position == fields->end || *fields->position != tag) {
+        return 0;
+    }
+    fields->position++;
+    return 1;
+}
+
+/* Read a number if it is the next field, else 0. */
+static uint64_t
+read_number_field(Fields *fields, uint8_t tag)
+{
+    uint64_t number = 0;
+    if (pass_tag(fields, tag)) {
+        fields->position = read_varint(fields->position, fields->end, NUMBER_BITS, &number);
+    }
+    return number;
+}
+
+/* Read the bytes of a field if it is the next one, else none. */
+static Bytes
+read_text_field(Fields *fields, uint8_t tag)
+{
+    Bytes text = {fields->end, 0};
+    uint64_t size = 0;
+    if (!pass_tag(fields, tag)) {
+        return text;
+    }
+    const uint8_t *start = read_varint(fields->position, fields->end, LENGTH_BITS, &size);
+    if (start == NULL || size > (uint64_t)(fields->end - start)) {
+        fields->position = NULL;
+        return text;
+    }
+    text.start = start;
+    text.size = (Py_ssize_t)size;
+    fields->position = start + size;
+    return text;
+}
+
+/* Return a message as its fields. */
+static Fields
+fields_of(Bytes message)
+{
+    Fields fields = {message.start, message.start + message.size};
+    return fields;
+}
+
+/* Return whether all fields were read, and none was damaged or unusual. */
+static int
+is_at_end(const Fields *fields)
+{
+    return fields->position == fields->end;
+}
+
+/* Return a text; NULL, with an error, on failure, or if there was one before. */
+static PyObject *
+new_text(Bytes text)
+{
+    return PyErr_Occurred() ? NULL : PyUnicode_DecodeUTF8((const char *)text.start, text.size, NULL);
+}
+
+/* Read the pairs of metadata that come next. Return a dictionary; NULL after an error, or, without
+   one, if a pair is damaged or unusual. */
+static PyObject *
+read_metadata(Fields *fields)
+{
+    PyObject *metadata = PyDict_New();
+    while (metadata != NULL && fields->position != NULL && fields->position < fields->end
+           && *fields->position == METADATA_TAG)
+    {
+        Fields pair = fields_of(read_text_field(fields, METADATA_TAG));
+        Bytes key_text = read_text_field(&pair, KEY_TAG);
+        Bytes value_text = read_text_field(&pair, VALUE_TAG);
+        PyObject *key = new_text(key_text);
+        PyObject *value = new_text(value_text);
+        int is_set = is_at_end(&pair) && key != NULL && value != NULL
+                     && PyDict_SetItem(metadata, key, value) == 0;
+        Py_XDECREF(key);
+        Py_XDECREF(value);
+        if (!is_set) {
+            Py_CLEAR(metadata);
+        }
+    }
+    return metadata;
+}
+
+/* Read a message. Return the fields of its entry; NULL after an error, or, without one, if it is
+   damaged or unusual. */
+static PyObject *
+read_message(Fields *fields)
+{
+    Bytes address = read_text_field(fields, ADDRESS_TAG);
+    Fields time = fields_of(read_text_field(fields, LAST_MODIFIED_TAG));
+    uint64_t seconds = read_number_field(&time, SECONDS_TAG);
+    uint64_t size = read_number_field(fields, SIZE_TAG);
+    Bytes checksum = read_text_field(fields, CHECKSUM_TAG);
+    PyObject *metadata = read_metadata(fields);
+    if (metadata == NULL) {
+        return NULL;
+    }
+    read_number_field(fields, ADDRESS_TYPE_TAG);
+    Bytes content_type = read_text_field(fields, CONTENT_TYPE_TAG);
+    if (!is_at_end(fields) || !is_at_end(&time)) {
+        Py_DECREF(metadata);
+        return NULL;
+    }
+    return Py_BuildValue("NKNKNN", new_text(address), (unsigned long long)size, new_text(checksum),
+                         (unsigned long long)seconds, new_text(content_type), metadata);
+}
+
+/* decode_entry(value) -> (address, size, checksum, seconds, content type, metadata); None if it is
+   left to the twin, which is `committed.values._decode_any`. The message has its fields in
+   ascending order, as lakecli and lakeFS write them. */
+PyObject *
+decode_entry(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    Bytes value;
+    uint64_t doubled = 0;
+
+    if (!view_bytes(object, &value) || value.size <= DIGEST_SIZE + 1
+        || value.start[0] != DIGEST_FRAME)
+    {
+        Py_RETURN_NONE;
+    }
+    Fields rest = fields_of(value);
+    rest.position = read_varint(value.start + 1 + DIGEST_SIZE, rest.end, LENGTH_BITS, &doubled);
+    if (rest.position == NULL || doubled & 1 || doubled / 2 > (uint64_t)(rest.end - rest.position))
+    {
+        Py_RETURN_NONE;
+    }
+    rest.end = rest.position + doubled / 2;
+    PyObject *entry = read_message(&rest);
+    if (entry == NULL && PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_ValueError)) {
+        PyErr_Clear();  /* a text is not UTF-8 */
+    }
+    return entry == NULL && PyErr_Occurred() == NULL ? Py_NewRef(Py_None) : entry;
 }

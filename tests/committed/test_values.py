@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli import native
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
@@ -26,6 +28,11 @@ from lakecli.committed.values import (
 from lakecli.errors import UsageError
 from lakecli.sstable.format import MAX_COMPONENT_SIZE
 from tests.proto import oracle
+
+if TYPE_CHECKING:
+    from lakecli.native import Core
+
+pytestmark = pytest.mark.usefixtures("either_core")
 
 CHECKSUM = h(b"hello").hex()
 HELLO = Entry(
@@ -278,9 +285,11 @@ def test_a_damaged_value_is_an_error_or_what_protobuf_reads(
         assert decode_entry(damaged) == expected
 
 
-def test_the_usual_form_is_decoded_without_the_codec(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usual_form_is_decoded_without_the_codec(
+    monkeypatch: pytest.MonkeyPatch, core: Core
+) -> None:
+    monkeypatch.setattr(native, "core", lambda: core)
     monkeypatch.delattr(values, "_decode_any")
-    monkeypatch.delattr("lakecli.proto.messages.TIMESTAMP")
     unusual = HELLO._replace(modified_at=datetime(2021, 2, 3, 4, 5, 6, tzinfo=UTC))
     assert decode_entry(encode_entry(unusual)) == unusual
     known = HELLO._replace(metadata={CLIENT_MTIME: "1772366400", "größe": "\0"})

@@ -10,12 +10,14 @@ from __future__ import annotations
 import random
 import sys
 import time
+from datetime import UTC, datetime
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from blake3 import blake3
 
+from lakecli.base.model import Entry
 from lakecli.committed import values
 from lakecli.committed.values import Columns
 from lakecli.proto.varint import Malformed
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.native import Core
+
+
+LAST_SECOND = 253_402_300_799
+"""The end of the year 9999."""
 
 
 def block_of(rows: dict[bytes, bytes], *, interval: int = 16) -> bytes:
@@ -97,6 +103,28 @@ def check_columns(core: Core, columns: Columns) -> bool:
     return all(found)
 
 
+def check_entry(core: Core, value: bytes) -> bool:
+    """Compare the entries of a value, which may be any bytes but names a year.
+
+    Returns:
+        Whether the core has decided it.
+    """
+    found = core.decode_entry(value)
+    if found is None:
+        return False
+    expected = values._decode_any(value)
+    seconds = int(expected.modified_at.timestamp())
+    assert found == (*expected[:3], seconds, *expected[4:])
+    return True
+
+
+def check_damaged_entry(core: Core, value: bytes) -> None:
+    """Compare the entries of any bytes; of those without a year, what the twin refuses."""
+    found = core.decode_entry(value)
+    if found is None or found[3] <= LAST_SECOND:
+        check_entry(core, value)
+
+
 def mutated(rng: random.Random, data: bytes) -> bytes:
     """Return bytes that are changed, cut, repeated or filled in a few places."""
     changed = bytearray(data)
@@ -148,6 +176,22 @@ def random_columns(rng: random.Random) -> Columns:
     )
 
 
+def random_entry(rng: random.Random) -> Entry:
+    """Return an entry with fields that are empty, usual or long."""
+
+    def text() -> str:
+        return "".join(rng.choices("aé/:", k=rng.choice((0, 1, 30, 127, 128, 300))))
+
+    return Entry(
+        rng.choice(("", "s3://bucket/")) + text(),
+        rng.choice((0, 1, 127, 128, 1 << 40, (1 << 63) - 1)),
+        text(),
+        datetime.fromtimestamp(rng.choice((0, 1, 1_700_000_000, 1 << 35)), UTC),
+        rng.choice(("", "text/csv", text())),
+        {text(): text() for _ in range(rng.choice((0, 0, 1, 3)))},
+    )
+
+
 def fuzz(core: Core, seconds: float, seed: int) -> int:
     """Compare answers about sound and damaged input for a time; return how often."""
     rng = random.Random(seed)
@@ -165,6 +209,10 @@ def fuzz(core: Core, seconds: float, seed: int) -> int:
                 check_index(core, mutated(rng, index))
             except Malformed as error:  # the core has decided what the twin refuses
                 raise AssertionError(str(error)) from error
+        value = values.encode_entry(random_entry(rng))
+        assert check_entry(core, value)
+        for _ in range(8):
+            check_damaged_entry(core, mutated(rng, value))
         check_columns(core, random_columns(rng))
         assert check_encoding(core, rows, [rng.randrange(16) for _ in rows])
         count += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -13,18 +14,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli import native
-from lakecli.committed.values import Columns, _rows, encode_external
+from lakecli.base.model import Entry
+from lakecli.committed.values import (
+    Columns,
+    MalformedValue,
+    _rows,
+    decode_entry,
+    encode_entry,
+    encode_external,
+    encode_value,
+)
+from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import decode_records, encode_pairs, find_value
 from lakecli.sstable.format import RECORD_TRAILER
 from tests.native.laws import (
     block_of,
     check_columns,
+    check_damaged_entry,
     check_encoding,
+    check_entry,
     check_index,
     check_payload,
     index_of,
     mutated,
     random_columns,
+    random_entry,
     random_rows,
 )
 from tests.support.cores import PROJECT, loaded
@@ -217,6 +231,36 @@ def test_unusual_objects_among_usual_ones(either_core: None) -> None:
     assert encode_external(untyped)[5] == alone[5]
 
 
+@given(SEEDS)
+def test_entries_in_the_usual_form_are_never_left_to_the_twin(
+    core: Core, rng: random.Random
+) -> None:
+    value = encode_entry(random_entry(rng))
+    assert check_entry(core, value)
+    for _ in range(10):
+        check_damaged_entry(core, mutated(rng, value))
+
+
+def test_every_cut_and_every_flipped_bit_of_an_entry(core: Core) -> None:
+    entry = Entry("s3://b/é", 5, "0" * 32, datetime.fromtimestamp(7, UTC), "t", {"k": "é"})
+    value = encode_entry(entry)
+    for size in range(len(value)):
+        check_damaged_entry(core, value[:size])
+    for bit in range(8 * len(value)):
+        flipped = bytearray(value)
+        flipped[bit // 8] ^= 1 << bit % 8
+        check_damaged_entry(core, bytes(flipped))
+
+
+def test_entries_of_no_year_and_values_that_are_no_bytes(core: Core) -> None:
+    seconds = b"\x08" + encode_varint(1 << 40)
+    message = b"\x12" + encode_varint(len(seconds)) + seconds
+    assert core.decode_entry(encode_value(bytes(32), message)) == ("", 0, "", 1 << 40, "", {})
+    with pytest.raises(MalformedValue, match="of no year"):
+        decode_entry(encode_value(bytes(32), message))
+    assert core.decode_entry("text") is None  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("hasher", "error"),
     [
@@ -238,6 +282,8 @@ def test_nothing_is_leaked(core: Core) -> None:
     rows = {b"%03d" % at: bytes(100) for at in range(30)}
     payload = block_of(rows)
     columns = Columns([b"s3://b/k", b""], [1, 1], [b"c", b"c"], [5, 5], [b"t", b"t"])
+    value = encode_entry(Entry("k", 1, "c", datetime.fromtimestamp(7, UTC), "t", {"k": "v" * 99}))
+    not_text = value.replace(b"vv", b"v\xff")
 
     def use() -> None:
         for block in (payload, payload[3:], b""):
@@ -245,6 +291,9 @@ def test_nothing_is_leaked(core: Core) -> None:
             for key in (b"003", b"x"):
                 core.find_value(block, key)
         core.encode_external(blake3(), columns)
+        for cut in (len(value), 40, 60, len(value) - 1):
+            core.decode_entry(value[:cut])
+        core.decode_entry(not_text)
 
     use()
     before = sys.getallocatedblocks()
