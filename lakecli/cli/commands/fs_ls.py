@@ -90,7 +90,6 @@ def fs_ls(
     repository = context.synced_repository(path, at_op=at_op)
     prefix = path.path or b""
     cut = 0 if recursive else prefix.rfind(DELIMITER) + 1
-    date_of = lru_cache(maxsize=256)(local_date)  # what was uploaded together has few dates
     size_of = lru_cache(maxsize=4096)(human_size)
 
     objects = total = 0
@@ -106,7 +105,7 @@ def fs_ls(
         if not isinstance(item, ListedObject):
             return f"{_PREFIX:<12}    {'':44}    {shown}"
         entry = counted(item)
-        date, size = date_of(entry.modified_at), size_of(entry.size)
+        date, size = local_date(entry.modified_at), size_of(entry.size)
         return f"{_OBJECT:<12}    {date:<29}    {size:<12}    {shown}"
 
     def record(item: ListedObject | ListedPrefix) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import Commit, Entry
@@ -12,6 +13,11 @@ from lakecli.base.visibility import escape_hidden, is_visible
 
 if TYPE_CHECKING:
     from lakecli.repository.reading.outside_counts import CountedPlace
+
+_LOCAL: Final = "%Y-%m-%d %H:%M:%S %z %Z"
+_DAY: Final = 86_400
+_CACHED: Final = 4_096
+"""Days that are formatted once: else dates take most of the time of a long listing."""
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
 _STEP = 1000
@@ -63,7 +69,29 @@ def human_seconds(seconds: float) -> str:
 
 def local_date(when: datetime) -> str:
     """Return a time in the local zone: ``2026-03-01 12:00:00 +0000 UTC``."""
-    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S %z %Z")
+    seconds = int(when.timestamp())
+    zone = _zone_of(seconds // _DAY)
+    if zone is None:
+        return when.astimezone().strftime(_LOCAL)
+    offset, name = zone
+    day, second = divmod(seconds + offset, _DAY)
+    return f"{_date_of(day)} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}{name}"
+
+
+@lru_cache(_CACHED)
+def _zone_of(day: int) -> tuple[int, str] | None:
+    """Return seconds east of UTC and the zone's name on a day since 1970, if both stay that day."""
+    ends = (day * _DAY, (day + 1) * _DAY - 1)
+    start, end = (datetime.fromtimestamp(at, UTC).astimezone() for at in ends)
+    offset, name = start.utcoffset(), start.strftime(" %z %Z")
+    if offset is None or name != end.strftime(" %z %Z"):
+        return None
+    return int(offset.total_seconds()), name
+
+
+@lru_cache(_CACHED)
+def _date_of(day: int) -> str:
+    return datetime.fromtimestamp(day * _DAY, UTC).strftime("%Y-%m-%d")
 
 
 def rfc3339(when: datetime) -> str:
@@ -78,8 +106,10 @@ def quote_path(path: bytes | str) -> str:
     a reader does not see: ``"a\nb"``, ``"\377"``, ``"a\342\200\213b"``.
     """
     text = path if isinstance(path, str) else path.decode("utf-8", "surrogateescape")
+    if is_visible(text) and '"' not in text and "\\" not in text:
+        return text
     quoted = escape_hidden(text.replace("\\", "\\\\").replace('"', '\\"'), _escape)
-    return text if quoted == text else f'"{quoted}"'
+    return f'"{quoted}"'
 
 
 def _escape(character: str) -> str:

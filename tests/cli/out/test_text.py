@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.cli.out import text
 from lakecli.cli.out.tables import aligned_lines
 from lakecli.cli.out.text import (
     age,
@@ -41,6 +43,29 @@ def test_dates_are_local_or_rfc3339() -> None:
     assert local_date(when) == "2026-03-01 12:00:05 +0000 UTC"
     assert rfc3339(when) == "2026-03-01T12:00:05Z"
     assert rfc3339(datetime(2026, 3, 1, 12, 0, 5, 120000, tzinfo=UTC)).endswith("05.120000Z")
+
+
+@pytest.mark.parametrize(
+    "zone",
+    ["UTC", "America/St_Johns", "Africa/Monrovia", "Asia/Kathmandu", "Australia/Lord_Howe"],
+)
+def test_dates_of_each_second_are_those_of_the_zone(
+    monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    """One changed its clock at one minute past, and one was half a minute off."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    text._zone_of.cache_clear()
+    try:
+        days = (0, 63_590_400, 562_500_000, 1_143_937_000, 1_143_946_000, 1_162_088_000)
+        for second in (first + step for first in days for step in range(0, 20_000, 29)):
+            when = datetime.fromtimestamp(second, UTC)
+            assert local_date(when) == when.astimezone().strftime("%Y-%m-%d %H:%M:%S %z %Z")
+        assert local_date(datetime(1, 1, 2, tzinfo=UTC)).startswith("1")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+        text._zone_of.cache_clear()
 
 
 @pytest.mark.parametrize(
