@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import groupby
-from operator import attrgetter
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, Difference, Entry, MetarangeId, RangeId
@@ -28,9 +28,16 @@ from lakecli.committed.metaranges import (
     range_id_of,
 )
 from lakecli.committed.point_reads import find
-from lakecli.committed.scan import Cursor, first_key, iter_pairs, prefix_end, type_of
+from lakecli.committed.scan import (
+    Cursor,
+    first_key,
+    iter_new,
+    iter_pairs,
+    prefix_end,
+    type_of,
+)
 from lakecli.committed.tree_store import TreeStore
-from lakecli.committed.values import decode_entry, is_same
+from lakecli.committed.values import decode_entry, find_owned, is_same
 
 
 def diff(
@@ -122,16 +129,21 @@ def new_entries(
 ) -> Iterator[tuple[bytes, Entry]]:
     """Yield the paths, in order, at which a tree has an entry that no tree of parents has there.
 
+    Entries of external objects may be left out.
+
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    sides = [diff(trees, parent, tree) for parent in parents or [EMPTY_TREE]]
-    by_path = attrgetter("path")
-    groups = (list(group) for _, group in groupby(merge(*sides, key=by_path), key=by_path))
-    in_all = (changes[0] for changes in groups if len(changes) == len(sides))
-    for change in in_all if len(sides) > 1 else sides[0]:
-        if change.right is not None:
-            yield change.path, decode_entry(change.right)
+    sides = [
+        iter_new(
+            Cursor(trees, trees.metarange(parent)), Cursor(trees, trees.metarange(tree)), find_owned
+        )
+        for parent in parents or [EMPTY_TREE]
+    ]
+    groups = (list(group) for _, group in groupby(merge(*sides), key=itemgetter(0)))
+    in_all = (records[0] for records in groups if len(records) == len(sides))
+    for path, value in in_all if len(sides) > 1 else sides[0]:
+        yield path, decode_entry(value)
 
 
 def differs_at(trees: TreeStore, left: MetarangeId, right: MetarangeId, path: bytes) -> bool:

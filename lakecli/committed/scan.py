@@ -10,7 +10,7 @@ path.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import AnyStr, Final, NamedTuple, Self, TypeAlias
 
@@ -240,6 +240,27 @@ def iter_pairs(
                 dict(zip(left_keys, left_values, strict=True)),
                 dict(zip(right_keys, right_values, strict=True)),
             )
+
+
+def iter_new(
+    left: Cursor, right: Cursor, choose: Callable[[Sequence[bytes]], Iterable[int]]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the chosen records of the right side that the left side lacks or has otherwise.
+
+    Args:
+        left: the cursor is exhausted afterwards.
+        right: the cursor is exhausted afterwards.
+        choose: returns the ascending positions of the wanted ones among many values.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    for left_keys, left_values, right_keys, right_values in _iter_windows(left, right, None):
+        before = dict(zip(left_keys, left_values, strict=True))
+        for at in choose(right_values):
+            key, value = right_keys[at], right_values[at]
+            if not is_same(before.get(key), value):
+                yield key, value
 
 
 def _merged(left: dict[bytes, bytes], right: dict[bytes, bytes]) -> Iterator[Pair]:

@@ -36,6 +36,7 @@ __all__ = [
     "encode_entry",
     "encode_external",
     "encode_value",
+    "find_owned",
     "identify",
     "identities_of",
     "identity_of",
@@ -107,6 +108,16 @@ def decode_entry(value: bytes) -> Entry:
     address, size, checksum, seconds, content_type, metadata = fields
     # As `Entry(…)` does, without calling its constructor: half of the time.
     return tuple.__new__(Entry, (address, size, checksum, _time(seconds), content_type, metadata))
+
+
+def find_owned(values: Sequence[bytes]) -> Sequence[int]:
+    """Return the positions of the values that may be of objects in the repository's own layout.
+
+    The others are of external objects; some of those may be among the found ones, too.
+    """
+    core = native.core()
+    found = None if core is None else core.find_owned(values)
+    return range(len(values)) if found is None else found
 
 
 def _decode_any(value: bytes) -> Entry:

@@ -68,8 +68,11 @@ class Core(Protocol):
         The twin is `lakecli.committed.values.decode_entry` without the core.
         """
 
+    def find_owned(self, values: Sequence[bytes], /) -> list[int] | None:
+        """As `lakecli.committed.values.find_owned`; it may find more."""
 
-INTERFACE: Final = 8
+
+INTERFACE: Final = 9
 """The meaning of the functions; a core with another one is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

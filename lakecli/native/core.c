@@ -3,7 +3,7 @@
 #include "core.h"
 
 /* As in __init__.py; increase both if the meaning of a function changes. */
-#define INTERFACE 8
+#define INTERFACE 9
 
 int
 view_bytes(PyObject *object, Bytes *view)
@@ -71,6 +71,7 @@ static PyMethodDef core_methods[] = {
     {"encode_block", encode_block, METH_VARARGS, NULL},
     {"encode_external", encode_external, METH_VARARGS, NULL},
     {"decode_entry", decode_entry, METH_O, NULL},
+    {"find_owned", find_owned, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -47,5 +47,6 @@ PyObject *find_value(PyObject *module, PyObject *args);
 PyObject *encode_block(PyObject *module, PyObject *args);
 PyObject *encode_external(PyObject *module, PyObject *args);
 PyObject *decode_entry(PyObject *module, PyObject *value);
+PyObject *find_owned(PyObject *module, PyObject *values);
 
 #endif

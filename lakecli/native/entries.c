@@ -422,11 +422,9 @@ read_message(Fields *fields)
                          (unsigned long long)seconds, new_text(content_type), metadata);
 }
 
-/* decode_entry(value) -> (address, size, checksum, seconds, content type, metadata); None if it is
-   left to the twin, which is `committed.values._decode_any`. The message has its fields in
-   ascending order, as lakecli and lakeFS write them. */
-PyObject *
-decode_entry(PyObject *Py_UNUSED(module), PyObject *object)
+/* Put `message` before the first field of a value. Return 0 if the value is damaged or unusual. */
+static int
+open_message(PyObject *object, Fields *message)
 {
     Bytes value;
     uint64_t doubled = 0;
@@ -434,18 +432,88 @@ decode_entry(PyObject *Py_UNUSED(module), PyObject *object)
     if (!view_bytes(object, &value) || value.size <= DIGEST_SIZE + 1
         || value.start[0] != DIGEST_FRAME)
     {
-        Py_RETURN_NONE;
+        return 0;
     }
-    Fields rest = fields_of(value);
-    rest.position = read_varint(value.start + 1 + DIGEST_SIZE, rest.end, LENGTH_BITS, &doubled);
-    if (rest.position == NULL || doubled & 1 || doubled / 2 > (uint64_t)(rest.end - rest.position))
+    const uint8_t *end = value.start + value.size;
+    message->position = read_varint(value.start + 1 + DIGEST_SIZE, end, LENGTH_BITS, &doubled);
+    if (message->position == NULL || doubled & 1
+        || doubled / 2 > (uint64_t)(end - message->position))
     {
-        Py_RETURN_NONE;
+        return 0;
     }
-    rest.end = rest.position + doubled / 2;
-    PyObject *entry = read_message(&rest);
+    message->end = message->position + doubled / 2;
+    return 1;
+}
+
+/* decode_entry(value) -> (address, size, checksum, seconds, content type, metadata); None if it is
+   left to the twin, which is `committed.values._decode_any`. The message has its fields in
+   ascending order, as lakecli and lakeFS write them. */
+PyObject *
+decode_entry(PyObject *Py_UNUSED(module), PyObject *value)
+{
+    Fields message;
+    PyObject *entry = open_message(value, &message) ? read_message(&message) : NULL;
+
     if (entry == NULL && PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_ValueError)) {
         PyErr_Clear();  /* a text is not UTF-8 */
     }
     return entry == NULL && PyErr_Occurred() == NULL ? Py_NewRef(Py_None) : entry;
+}
+
+static int
+has_scheme(Bytes address)
+{
+    for (Py_ssize_t at = 0; at + 3 <= address.size; at++) {
+        if (memcmp(address.start + at, "://", 3) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Return whether an entry is certainly of an external object: its first field is the address, and
+   no later one can be. */
+static int
+is_external(PyObject *value)
+{
+    Fields message;
+    uint8_t before = ADDRESS_TAG;
+
+    if (!open_message(value, &message) || !has_scheme(read_text_field(&message, ADDRESS_TAG))) {
+        return 0;
+    }
+    while (message.position != NULL && message.position < message.end) {
+        uint8_t tag = *message.position;
+        int is_text = (tag & 7) == 2, is_number = (tag & 7) == 0;
+        if (tag < before || tag == ADDRESS_TAG || tag >= 0x80 || !(is_text || is_number)) {
+            return 0;
+        }
+        before = tag;
+        if (is_text) {
+            read_text_field(&message, tag);
+        }
+        else {
+            read_number_field(&message, tag);
+        }
+    }
+    return message.position != NULL;
+}
+
+/* find_owned(values) -> the positions of those that are not certainly of external objects; None if
+   `values` is no list. The twin is `committed.values.find_owned` without the core. */
+PyObject *
+find_owned(PyObject *Py_UNUSED(module), PyObject *values)
+{
+    if (!PyList_Check(values)) {
+        Py_RETURN_NONE;
+    }
+    PyObject *found = PyList_New(0);
+    for (Py_ssize_t at = 0; found != NULL && at < PyList_Size(values); at++) {
+        if (!is_external(PyList_GetItem(values, at))
+            && !append_owned(found, PyLong_FromSsize_t(at)))
+        {
+            Py_CLEAR(found);
+        }
+    }
+    return found;
 }

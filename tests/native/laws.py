@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import cycle
 from pathlib import Path
@@ -19,7 +20,7 @@ from blake3 import blake3
 
 from lakecli.base.model import Entry
 from lakecli.committed import values
-from lakecli.committed.values import Columns
+from lakecli.committed.values import Columns, MalformedValue
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import decode_records, encode_block, encode_pairs, find_value
 from lakecli.sstable.format import RECORD_TRAILER, SEPARATOR_TRAILER
@@ -123,6 +124,18 @@ def check_damaged_entry(core: Core, value: bytes) -> None:
     found = core.decode_entry(value)
     if found is None or found[3] <= LAST_SECOND:
         check_entry(core, value)
+    check_owned(core, value)
+
+
+def check_owned(core: Core, value: bytes) -> bool:
+    """Compare whether a value may be of an object of the repository; return the core's answer."""
+    (*found,) = core.find_owned([value]) or ()
+    if found == [0]:
+        return True
+    assert not found
+    with suppress(MalformedValue):
+        assert "://" in values._decode_any(value).physical_address
+    return False
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:

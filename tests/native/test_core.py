@@ -34,6 +34,7 @@ from tests.native.laws import (
     check_encoding,
     check_entry,
     check_index,
+    check_owned,
     check_payload,
     index_of,
     mutated,
@@ -235,8 +236,10 @@ def test_unusual_objects_among_usual_ones(either_core: None) -> None:
 def test_entries_in_the_usual_form_are_never_left_to_the_twin(
     core: Core, rng: random.Random
 ) -> None:
-    value = encode_entry(random_entry(rng))
+    entry = random_entry(rng)
+    value = encode_entry(entry)
     assert check_entry(core, value)
+    assert check_owned(core, value) == ("://" not in entry.physical_address)
     for _ in range(10):
         check_damaged_entry(core, mutated(rng, value))
 
@@ -259,6 +262,32 @@ def test_entries_of_no_year_and_values_that_are_no_bytes(core: Core) -> None:
     with pytest.raises(MalformedValue, match="of no year"):
         decode_entry(encode_value(bytes(32), message))
     assert core.decode_entry("text") is None  # type: ignore[arg-type]
+    assert core.find_owned("text") is None  # type: ignore[arg-type]
+    assert core.find_owned(["text", None, b""]) == [0, 1, 2]  # type: ignore[list-item]
+    assert core.find_owned([]) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_owned"),
+    [
+        (b"\x0a\x04a://", False),
+        (b"\x0a\x04a://\x18\x05\x2a\x00\x2a\x00\x3a\x01t", False),
+        (b"\x0a\x03a:/", True),
+        (b"\x0a\x04a://\x0a\x01b", True),
+        (b"\x0a\x04a://\x2a\x00\x0a\x01b", True),
+        (b"\x0a\x04a://\x3a\x01t\x18\x05", True),
+        (b"\x0a\x04a://\x8a\x01\x03\x0a\x01b", True),
+        (b"\x0a\x04a://\x0d\x00\x00\x00\x00", True),
+        (b"\x0a\x04a://\x22\x09t", True),
+        (b"\x18\x05\x0a\x04a://", True),
+    ],
+)
+def test_an_external_object_has_one_address_that_comes_first(
+    core: Core, fields: bytes, *, is_owned: bool
+) -> None:
+    value = encode_value(bytes(32), fields)
+    assert check_owned(core, value) == is_owned
+    assert core.find_owned([value, b"", value]) == ([0, 1, 2] if is_owned else [1])
 
 
 @pytest.mark.parametrize(
@@ -293,6 +322,7 @@ def test_nothing_is_leaked(core: Core) -> None:
         core.encode_external(blake3(), columns)
         for cut in (len(value), 40, 60, len(value) - 1):
             core.decode_entry(value[:cut])
+            core.find_owned([value[:cut], value])
         core.decode_entry(not_text)
 
     use()

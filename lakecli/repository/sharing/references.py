@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from heapq import nlargest
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, NamedTuple, TypeVar
 
 from lakecli.base.layout import SSTABLES, sstable_key
@@ -108,17 +108,21 @@ def check_references(
                 hint="a clone that has them in its cache can push them; see what needs them: "
                 f"lakecli fsck {repository.uri}",
             )
-    young = [] if older_than is None else _youngest(repository, trees)
+    first = list(islice(_entries(repository, trees), BATCH + 1))
+
+    def entries() -> Iterable[tuple[Entry, bytes]]:
+        return _entries(repository, trees) if len(first) > BATCH else first
+
+    young = [] if older_than is None else _youngest(entries())
     sample = {(item.key, item.size): item for item in young}
     if _lost(repository.store, list(sample.values())):
         older_than = None
-    while lacking := _missing_data(repository, _wanted(repository, trees, older_than)):
+    while lacking := _missing_data(repository, _wanted(entries(), older_than)):
         paths = _send_data(repository, lacking, restored)
         more = " or more" if len(lacking) >= MAX_LISTED else ""
         if paths and origin_of(repository.store) is not None:
-            needed = _missing_data(
-                repository, _wanted(repository, _head_alone(trees, head), older_than)
-            )
+            needs = _entries(repository, _head_alone(trees, head))
+            needed = _missing_data(repository, _wanted(needs, older_than))
             if not needed:
                 _notify_collected(repository, f"{len(paths)}{more}")
                 break
@@ -162,16 +166,17 @@ def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
     return _keep(sorted(wanted), lambda key: not exists(store, key))
 
 
-def _wanted(repository: Repository, trees: Trees, older_than: datetime | None) -> Iterator[_Wanted]:
-    """Yield the data objects that trees brought in; some may come more than once."""
-    for entry, path in _entries(repository, trees):
+def _wanted(
+    entries: Iterable[tuple[Entry, bytes]], older_than: datetime | None
+) -> Iterator[_Wanted]:
+    """Yield the data objects of entries that are not trusted; some may come more than once."""
+    for entry, path in entries:
         if older_than is None or entry.modified_at < older_than:
             yield _Wanted(entry.physical_address, entry.size, path)
 
 
-def _youngest(repository: Repository, trees: Trees) -> list[_Wanted]:
-    """Return the data of the youngest entries that trees brought in, `SAMPLE` at most."""
-    entries = _entries(repository, trees)
+def _youngest(entries: Iterable[tuple[Entry, bytes]]) -> list[_Wanted]:
+    """Return the data of the youngest entries, `SAMPLE` at most."""
     young = nlargest(SAMPLE, entries, key=lambda item: item[0].modified_at)
     return [_Wanted(entry.physical_address, entry.size, path) for entry, path in young]
 
