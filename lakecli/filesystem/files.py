@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
+from fsspec.caching import ReadAheadCache, register_cache
 from fsspec.compression import compr
 from fsspec.spec import AbstractBufferedFile
 
@@ -28,11 +29,46 @@ PARALLEL_PARTS: Final = 8
 """Parts of a large file that are sent to a bucket at the same time."""
 
 
+FIRST_READ: Final = 64 << 10
+"""Bytes that a read takes at least, even one that may be the only one near."""
+
+
+class GrowingReadAhead(ReadAheadCache):  # type: ignore[misc]  # fsspec has no types
+    """Reads ahead the further, the longer a file is read in order, up to the block size.
+
+    A read elsewhere takes what it asks for, so some columns of a Parquet file are read without
+    their neighbours. Each read that continues the one before doubles what is read ahead.
+    """
+
+    name = "growing"
+
+    def __init__(self, blocksize: int, fetcher: Callable[[int, int], bytes], size: int) -> None:
+        super().__init__(blocksize, fetcher, size)
+        self._most = blocksize
+        self._ahead = 0
+
+    def _fetch(self, start: int | None, end: int | None) -> bytes:
+        start, end = start or 0, self.size if end is None else end
+        if not self.start <= start <= end <= self.end:
+            follows = self.start <= start <= self.end and self.end > 0
+            self._ahead = min(self._most, self._ahead * 2 or FIRST_READ) if follows else 0
+            self.blocksize = max(self._ahead, FIRST_READ - (end - start))
+        data: bytes = super()._fetch(start, end)
+        return data
+
+
+register_cache(GrowingReadAhead, clobber=True)
+
+
 class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
     """An object as it was when the file was opened; later changes of the branch do not matter.
 
-    Use each file from one thread at a time.
+    Files are equal to themselves only, as those of Python are. Use each file from one thread at a
+    time.
     """
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __init__(
         self, fs: ReadingFileSystem, path: str, place: LakePath, entry: Entry, **kwargs: Any

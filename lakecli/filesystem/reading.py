@@ -154,17 +154,28 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         maxdepth: int | None = None,
         withdirs: bool = False,
         detail: bool = False,
+        prefix: str = "",
         **options: Any,
     ) -> Any:
-        """List all files below a path, by a single scan if no depth is given."""
+        """List all files below a path, by a single scan if no depth is given.
+
+        With `prefix`, only those whose paths below it begin so.
+        """
         path = self._strip_protocol(path)
         place = paths.parse(path)
+        start = f"{path}/{prefix}".lstrip("/") if prefix else ""
         if maxdepth is not None or not place.ref:
-            return super().find(path, maxdepth, withdirs=withdirs, detail=detail, **options)
+            found = super().find(path, maxdepth, withdirs=withdirs, detail=True, **options)
+        else:
+            found = self._find(path, place, prefix=prefix, withdirs=withdirs)
+        kept = {name: found[name] for name in sorted(found) if name.startswith(start)}
+        return kept if detail else list(kept)
+
+    def _find(self, path: str, place: LakePath, *, prefix: str, withdirs: bool) -> dict[str, Info]:
         found: dict[str, Info] = {}
         try:
             with finding(path), self._reader(place) as (repository, reader):
-                for below, entry in reader.iter(prefix=place.directory):
+                for below, entry in reader.iter(prefix=place.directory + os.fsencode(prefix)):
                     name = place.name(below)
                     if withdirs:
                         _add_parents(found, path, name)
@@ -177,9 +188,8 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
                 if own is not None:
                     found[path] = _file(repository, path, own)
         except FileNotFoundError:
-            return {} if detail else []
-        found = dict(sorted(found.items()))
-        return found if detail else list(found)
+            return {}
+        return found
 
     def created(self, path: str) -> datetime:
         """Return the time at which the object was recorded."""
@@ -340,7 +350,8 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             raise
 
     def read_range(self, place: LakePath, entry: Entry, start: int, end: int) -> bytes:
-        """Return bytes ``[start, end)`` of an entry's object."""
+        """Return bytes ``[start, end)`` of an entry's object, those that it has."""
+        end = min(end, entry.size)
         if end <= start:
             return b""
         name = place.name(place.path)

@@ -20,7 +20,7 @@ from lakecli.base.model import Commit
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeWarning
 from lakecli.filesystem import lakes, paths
-from lakecli.filesystem.files import PackedFile, ReadFile, TextFile, WrittenFile
+from lakecli.filesystem.files import GrowingReadAhead, PackedFile, ReadFile, TextFile, WrittenFile
 from lakecli.filesystem.paths import LakePath, finding
 from lakecli.filesystem.reading import ReadingFileSystem, is_left_out
 from lakecli.refs.names import is_branch_name
@@ -128,8 +128,9 @@ class LakeFileSystem(ReadingFileSystem):
         Args:
             path: path of the file.
             mode: ``r``, ``w`` or ``x``, with ``b`` for bytes, otherwise text.
-            options: ``block_size`` and ``cache_options`` for reading, ``compression``, options of
-                text, and ``content_type`` and ``metadata`` for writing.
+            options: ``block_size`` (the most that is read ahead), ``cache_type`` and
+                ``cache_options`` for reading, ``compression``, options of text, and
+                ``content_type`` and ``metadata`` for writing.
 
         Raises:
             FileNotFoundError: the file to read or the branch to write to does not exist.
@@ -162,7 +163,7 @@ class LakeFileSystem(ReadingFileSystem):
                 entry,
                 block_size=block_size or self.blocksize,
                 cache_options=cache_options,
-                cache_type=options.get("cache_type", "readahead"),
+                cache_type=options.get("cache_type", GrowingReadAhead.name),
             )
         if mode not in {"wb", "xb"}:
             raise io.UnsupportedOperation(f"mode must be rb, wb or xb, not {mode!r}: {path}")

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from dask import dataframe
+from fsspec.parquet import open_parquet_file
 from pyarrow import dataset, parquet
 
 from lakecli.filesystem import LakeFileSystem, lakes
@@ -161,3 +164,58 @@ def test_the_example_of_the_manual(fs: LakeFileSystem, tmp_path: Path) -> None:
     assert (len(names["before"]), len(names["orders"])) == (10, 12)
     assert len(fs.find("lakefs://sales/main@/orders")) == 2
     duckdb.unregister_filesystem("lakefs")
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of what is read from now on."""
+    sizes: list[int] = []
+    whole = LakeFileSystem.read_range
+
+    def counted(self: LakeFileSystem, *args: Any) -> bytes:
+        sizes.append(len(whole(self, *args)))
+        return whole(self, *args)
+
+    monkeypatch.setattr(LakeFileSystem, "read_range", counted)
+    return sizes
+
+
+def test_a_column_of_parquet_is_read_without_its_neighbours(
+    fs: LakeFileSystem, duck: Any, read: list[int]
+) -> None:
+    rows = np.random.default_rng(0).random((400_000, 8))
+    columns = [f"c{number}" for number in range(8)]
+    path = "demo/main/wide.parquet"
+    table = pa.table(dict(zip(columns, rows.T, strict=True)))
+    parquet.write_table(table, path, filesystem=fs, row_group_size=100_000)
+    footer = parquet.read_metadata(path, filesystem=fs)
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    wanted = sum(group.column(3).total_compressed_size for group in groups)
+    url = f"lakefs://{path}"
+    ways = {
+        "pandas": lambda: pd.read_parquet(url, columns=["c3"])["c3"],
+        "read_table": lambda: parquet.read_table(path, filesystem=fs, columns=["c3"])["c3"],
+        "dataset": lambda: dataset.dataset(path, filesystem=fs).to_table(columns=["c3"])["c3"],
+        "DuckDB": lambda: duck.execute(f"SELECT sum(c3) FROM '{url}'").fetchall()[0][0],
+        "dask": lambda: dd.read_parquet(url, columns=["c3"])["c3"].sum().compute(),
+        "fsspec": lambda: pd.read_parquet(
+            open_parquet_file(path, fs=fs, columns=["c3"]),
+            columns=["c3"],
+        )["c3"],
+    }
+    for name, way in ways.items():
+        read.clear()
+        assert np.sum(way()) == pytest.approx(rows[:, 3].sum()), name
+        # fsspec reads a megabyte of the end twice.
+        assert wanted <= sum(read) < 1.2 * wanted + (2_000_000 if name == "fsspec" else 0), name
+        assert len(read) <= 3 * len(groups), name
+
+
+def test_a_file_that_is_read_in_order_takes_few_requests(
+    fs: LakeFileSystem, read: list[int]
+) -> None:
+    lines = b"".join(b"%d,%d\n" % (number, number * number) for number in range(1_000_000))
+    fs.pipe_file(f"{MAIN}/long.csv", b"a,b\n" + lines)
+    assert len(pd.read_csv(f"{MAIN}/long.csv")) == 1_000_000
+    assert len(read) <= 5 + len(lines) // fs.blocksize + 5
+    assert sum(read) == 4 + len(lines)

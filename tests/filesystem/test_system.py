@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 from blake3 import blake3
+from fsspec.caching import caches
 
 import lakecli
 from lakecli.base.identity import h
@@ -663,3 +664,81 @@ def test_files_of_git_and_lakecli_are_transferred_in_neither_direction(
     with pytest.warns(LakeWarning, match="left out: demo/main/y/.*Git"):
         fs.put(f"{source}/", f"{MAIN}/y", recursive=True)
     assert fs.find(f"{MAIN}/y") == ["demo/main/y/data"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # mmap's own file
+def test_every_cache_of_fsspec_reads_to_the_end(fs: LakeFileSystem) -> None:
+    data = bytes(range(256)) * 40  # no multiple of the size of a block
+    fs.pipe_file(f"{MAIN}/x", data)
+    for name in set(caches) - {"parts"}:
+        with fs.open(f"{MAIN}/x", block_size=4096, cache_type=name) as file:
+            file.seek(9000)
+            assert file.read() == data[9000:], name
+            file.seek(0)
+            assert file.read(8) == data[:8], name
+            file.seek(20_000)
+            assert file.read() == b"", name
+    assert fs.cat_ranges([f"{MAIN}/x"] * 3, [0, 9000, 20_000], [4, 20_000, 30_000]) == [
+        data[:4],
+        data[9000:],
+        b"",
+    ]
+
+
+def test_reading_ahead_follows_how_a_file_is_read(
+    fs: LakeFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+    fs.pipe_file(f"{MAIN}/x", bytes(8 << 20))
+    with fs.open(f"{MAIN}/x") as file:
+        whole = file.cache.fetcher
+        file.cache.fetcher = lambda *ends: asked.append(ends) or whole(*ends)
+        step = 64 << 10
+        file.seek(1 << 20)
+        file.read(10)
+        assert asked == [(1 << 20, (1 << 20) + step)]
+        for number in range(20):
+            file.seek((2 << 20) + number * step)
+            assert file.read(step) == bytes(step)
+        ends = [end for _start, end in asked[1:]]
+        assert [end - (2 << 20) for end in ends] == [steps * step for steps in (1, 3, 6, 11, 20)]
+        asked.clear()
+        for place in (6, 5, 7):  # elsewhere, so as much as is asked for
+            file.seek(place << 20)
+            file.read(step * 2)
+        assert {end - start for start, end in asked} == {2 * step}
+        asked.clear()
+        file.seek(0)
+        while file.read(step):
+            pass
+        assert max(end - start for start, end in asked) <= fs.blocksize + 2 * step
+        assert len(asked) <= 9
+
+
+def test_open_files_are_equal_to_themselves_only(fs: LakeFileSystem) -> None:
+    fs.pipe_file(f"{MAIN}/x", b"1")
+    with fs.open(f"{MAIN}/x") as one, fs.open(f"{MAIN}/x") as other:
+        assert one == one  # noqa: PLR0124
+        assert len({one, other, one}) == 2
+        fs.rm(f"{MAIN}/x")
+        assert hash(one) != hash(other)
+    with fs.open(f"{MAIN}/y", "wb") as one, fs.open(f"{MAIN}/y", "wb") as other:
+        assert len({one, other, one}) == 2
+
+
+def test_find_honours_a_prefix(fs: LakeFileSystem) -> None:
+    names = ["d/a", "d/ab/c", "d/ab/d/e", "d/b", "dab"]
+    fs.pipe({f"{MAIN}/{name}": b"1" for name in names})
+    for options, expected in (
+        ({}, ["d/ab/c", "d/ab/d/e"]),
+        ({"withdirs": True}, ["d/ab", "d/ab/c", "d/ab/d", "d/ab/d/e"]),
+        ({"maxdepth": 2}, ["d/ab/c"]),
+        ({"maxdepth": 2, "withdirs": True}, ["d/ab", "d/ab/c", "d/ab/d"]),
+        ({"detail": True}, ["d/ab/c", "d/ab/d/e"]),
+    ):
+        found = fs.find(f"{MAIN}/d", prefix="ab", **options)
+        assert list(found) == [f"demo/main/{name}" for name in expected], options
+    assert fs.find(f"{MAIN}", prefix="d/a") == [f"demo/main/{name}" for name in names[:3]]
+    assert fs.find("", prefix="demo/main/da") == ["demo/main/dab"]
+    assert fs.find(f"{MAIN}/dab", prefix="x") == []
+    assert fs.find(f"{MAIN}/dab") == ["demo/main/dab"]
