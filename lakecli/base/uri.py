@@ -7,6 +7,7 @@ A repository that is read without a clone is named by its storage namespace::
 
     NAMESPACE@REF/PATH               s3://bucket/sales@main/orders.csv
     NAMESPACE[@]                     all of the repository
+    lakefs://NAMESPACE@REF/PATH      the same; so a file system of Python is found by its scheme
 
 The first ``@`` ends the namespace. One that belongs to it is written ``%40``; in a ref or path it
 needs no care: ``s3://bucket/sales@main~2/a@b``.
@@ -69,6 +70,20 @@ def is_namespace(text: str) -> bool:
     return re.match(_NAMESPACE, text, re.IGNORECASE) is not None
 
 
+def without_scheme(text: str) -> str:
+    """Return a URI without the ``lakefs://`` before a storage namespace that has a scheme."""
+    rest = text.removeprefix(SCHEME)
+    return rest if is_namespace(rest) and not rest.startswith("/") else text
+
+
+def split_namespace(text: str) -> tuple[str, str]:
+    """Split ``NAMESPACE@REF/PATH`` into the namespace, and the ref with the path."""
+    namespace, _, rest = text.partition("@")
+    if not namespace.lower().startswith("https:"):  # such a URL is decoded when it is parsed
+        namespace = namespace.replace(_ENCODED, "@")
+    return namespace.rstrip("/"), rest
+
+
 def check_no_password(text: str) -> None:
     """Refuse a URI with a user name and a password, which would be recorded with it.
 
@@ -105,15 +120,12 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
     Raises:
         UsageError: it is no ``lakefs://`` URI, or the repository's name is illegal.
     """
+    text = without_scheme(text)
     is_uri = text.startswith(SCHEME) or (anywhere and is_namespace(text))
     full = text if is_uri else base + text
     check_no_password(full)
     if anywhere and is_namespace(full):
-        # An URL is decoded when the namespace is parsed.
-        repository, _, rest = full.partition("@")
-        if not repository.lower().startswith("https:"):
-            repository = repository.replace(_ENCODED, "@")
-        repository = repository.rstrip("/")
+        repository, rest = split_namespace(full)
     elif full.startswith(SCHEME):
         repository, _, rest = full[len(SCHEME) :].partition("/")
         if not is_repository_name(repository):

@@ -73,6 +73,7 @@ def _takes_namespace(text: str, context: Context) -> bool:
 
     In a linked directory, a text without a scheme is one only if a namespace is before its ``@``.
     """
+    text = uri.without_scheme(text)
     if text.startswith(SCHEME) or context.command not in READ_IN_PLACE:
         return False
     if not is_namespace(text):

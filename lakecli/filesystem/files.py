@@ -52,7 +52,7 @@ class GrowingReadAhead(ReadAheadCache):  # type: ignore[misc]  # fsspec has no t
         if not self.start <= start <= end <= self.end:
             follows = self.start <= start <= self.end and self.end > 0
             self._ahead = min(self._most, self._ahead * 2 or FIRST_READ) if follows else 0
-            self.blocksize = max(self._ahead, FIRST_READ - (end - start))
+            self.blocksize = max(self._ahead, min(self._most, FIRST_READ - (end - start)))
         data: bytes = super()._fetch(start, end)
         return data
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from pyiceberg.io.fsspec import FsspecFileIO, FsspecInputFile, FsspecOutputFile
 
 from lakecli.base.parsing import Unparsable, parse_json_object
+from lakecli.base.uri import SCHEME
 from lakecli.errors import IntegrityError
 from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.paths import finding
@@ -44,7 +45,6 @@ TABLE: Final = "lakefs.table"
 MAX_METADATA: Final = 64 << 20
 """Bytes of a metadata file, at most."""
 
-_SCHEME: Final = paths.SCHEME
 _METADATA: Final = ".json"
 _PACKED: Final = ".gz.metadata.json"
 _OF_CATALOGS: Final = (
@@ -127,10 +127,10 @@ class LakeFileIO(FsspecFileIO):
         """
         if self._table is None and location.endswith(_METADATA):
             # The catalog names it, and no table.
-            self._named(_Table.of(location) if location.startswith(_SCHEME) else None)
+            self._named(_Table.of(location) if location.startswith(SCHEME) else None)
             _recent.table = self._table
         self._check(location, reads=True)
-        if not location.startswith(_SCHEME):
+        if not location.startswith(SCHEME):
             return super().new_input(location)
         if location.endswith(_METADATA):
             return _MetadataInput(location, self._lake())
@@ -147,7 +147,7 @@ class LakeFileIO(FsspecFileIO):
             self._named(_file_of(location))
         self._check(location)
         self._written.add(location)
-        if not location.startswith(_SCHEME):
+        if not location.startswith(SCHEME):
             return super().new_output(location)
         if location.endswith(_METADATA):
             return _MetadataOutput(location, self._lake())
@@ -162,7 +162,7 @@ class LakeFileIO(FsspecFileIO):
         name = location if isinstance(location, str) else location.location
         self._check(name)
         table = self._table
-        if not name.startswith(_SCHEME):
+        if not name.startswith(SCHEME):
             super().delete(location)
             return
         if name not in self._written and not _is_below(table, name):
@@ -183,8 +183,8 @@ class LakeFileIO(FsspecFileIO):
         table = self._table = self._table or self._recent or _file_of(location)
         if table is None:
             return  # a table outside of repositories: pyiceberg's own rules
-        owner = f"{_SCHEME}{table.repository}/{self.properties.get(REF) or table.ref}"
-        if location.startswith(_SCHEME):
+        owner = f"{SCHEME}{table.repository}/{self.properties.get(REF) or table.ref}"
+        if location.startswith(SCHEME):
             place = paths.parse(location)
             if place.repository != table.repository:
                 _refuse(location, f"outside the repository of a table in {owner}")
@@ -214,7 +214,7 @@ class LakeFileIO(FsspecFileIO):
 
 def _file_of(location: str) -> _Table | None:
     """Return where a table is of which only one file is known; ``None``: in no repository."""
-    if not location.startswith(_SCHEME):
+    if not location.startswith(SCHEME):
         return None
     return _Table.of(location)._replace(directory=None)
 
@@ -338,5 +338,5 @@ class _AtRef:
         self._system.rm(self._placed(path))
 
     def _placed(self, path: str) -> str:
-        repository, _, rest = path.removeprefix(_SCHEME).partition("/")
-        return f"{_SCHEME}{repository}/{self._ref}/{rest.partition('/')[2]}"
+        place = paths.parse(path)
+        return SCHEME + place._replace(ref=self._ref).name(place.path)

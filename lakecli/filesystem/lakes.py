@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from threading import Lock
 
 from lakecli.base.model import Entry
-from lakecli.base.uri import SCHEME, parse_repository
-from lakecli.opening import catch_up, open_lake, open_repository, warn_of_notices
+from lakecli.base.uri import SCHEME, LakeUri, check_no_password, parse_repository
+from lakecli.opening import catch_up, open_lake, open_remote, open_repository, warn_of_notices
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.reading.recorded import locate
@@ -23,30 +23,61 @@ from lakecli.stores.contract import ObjectStore
 
 
 class _OpenLake:
-    """An open lake, the number of its users, and its open repositories."""
+    """A lake that is open once it was needed, the number of its users, and its open repositories.
 
-    def __init__(self, lake: Lake, home: str | None) -> None:
-        self.lake = lake
+    A repository that is read without a clone has a lake of its own, as it has a store of its own.
+    """
+
+    def __init__(self, home: str | None, namespace: str | None) -> None:
         self.home = home
         self.users = 0
+        self.is_replaced = False
         self.repositories: dict[str, Repository] = {}
+        self._namespace = namespace
+        self._lake: Lake | None = None
+        self._opening = Lock()
+
+    @property
+    def lake(self) -> Lake:
+        """The lake; other threads can use other lakes while it is opened."""
+        with self._opening:
+            if self._lake is not None:
+                return self._lake
+            if self._namespace is None:
+                self._lake = open_lake(self.home, command="lakefs:// file system")
+            else:
+                remote = open_remote(self._namespace, home=self.home)
+                self.repositories[self._namespace] = remote
+                assert isinstance(remote.lake, Lake)
+                self._lake = remote.lake
+            return self._lake
+
+    def close(self) -> None:
+        """Close the lake, if it is open."""
+        if self._lake is not None:
+            self._lake.close()
 
     def repository(self, name: str, *, is_fresh: bool = False) -> Repository:
         """Return a repository, caught up with the bucket where sync is automatic.
 
         That was done when this process first used it; with `is_fresh` it is done again now.
         """
-        found = self.lake.repository(name)
+        lake = self.lake
+        if self._namespace is not None:
+            return self.repositories[self._namespace]
+        found = lake.repository(name)
         known = self.repositories.get(name)
         if known is None or known.record != found.record:
-            known = open_repository(self.lake, name, home=self.home)
+            known = open_repository(lake, name, home=self.home)
             self.repositories[name] = known
         elif is_fresh:
             catch_up(known)
         return known
 
 
-_open_lakes: dict[str, _OpenLake] = {}
+_open_lakes: dict[tuple[str, str | None], _OpenLake] = {}
+"""By their home, and the namespace of one that is read without a clone."""
+
 _lock = Lock()
 
 
@@ -62,15 +93,21 @@ def repository(home: str | None, name: str, *, is_fresh: bool = False) -> Iterat
 
     Args:
         home: of the lake.
-        name: of the repository.
+        name: of the repository, or its storage namespace, to read it without a clone.
         is_fresh: catch up with the bucket even if this process has done so before.
 
     Raises:
         UsageError: the name is not valid.
         NotFound: the repository does not exist.
     """
-    parse_repository(SCHEME + name)
-    with lake(home) as held:
+    namespace = LakeUri(name).namespace
+    if namespace is None:
+        parse_repository(SCHEME + name)
+    else:
+        check_no_password(f"{name}@")
+        if is_fresh:
+            _replace(home, namespace)
+    with lake(home, namespace) as held:
         found = held.repository(name, is_fresh=is_fresh)
         try:
             yield found
@@ -87,26 +124,34 @@ def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectS
         LakeError: the address may not or cannot be read; see
             `lakecli.repository.reading.addresses.Resolver`.
     """
-    with lake(home) as held:
+    with lake(home, LakeUri(name).namespace) as held:
         yield locate(held.repository(name), entry)
 
 
 @contextmanager
-def lake(home: str | None) -> Iterator[_OpenLake]:
-    """Use the lake of a home, opening it if it is not open."""
-    key = home or ""
+def lake(home: str | None, namespace: str | None = None) -> Iterator[_OpenLake]:
+    """Use the lake of a home, or of a namespace that is read without a clone."""
+    key = home or "", namespace
     with _lock:
-        held = _open_lakes.get(key)
-        if held is None:
-            held = _open_lakes[key] = _OpenLake(
-                open_lake(home, command="lakefs:// file system"), home
-            )
+        held = _open_lakes.setdefault(key, _OpenLake(home, namespace))
         held.users += 1
     try:
         yield held
     finally:
         with _lock:
             held.users -= 1
+            if held.is_replaced and not held.users:
+                held.close()
+
+
+def _replace(home: str | None, namespace: str) -> None:
+    """Let the next use of a namespace open it again, and read its refs as they are then."""
+    with _lock:
+        held = _open_lakes.pop((home or "", namespace), None)
+        if held is not None:
+            held.is_replaced = True
+            if not held.users:
+                held.close()
 
 
 def close_unused() -> None:
@@ -119,7 +164,7 @@ def _close_unused() -> None:
     for key, held in list(_open_lakes.items()):
         if not held.users:
             del _open_lakes[key]
-            held.lake.close()
+            held.close()
 
 
 def _before_fork() -> None:

@@ -1,6 +1,7 @@
 """Paths of the file system, and its errors as Python programs expect them.
 
-Parse paths of the file system: ``demo/main/tables/a.parquet``, or with ``lakefs://``.
+Parse paths of the file system: ``demo/main/tables/a.parquet``, or with ``lakefs://``; and
+``s3://bucket/sales@main/a.parquet``, in a repository that is read without a clone.
 
 Translate lakecli's errors into those that Python programs expect of files.
 """
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from lakecli.base.uri import SCHEME, LakeUri, split_namespace, without_scheme
 from lakecli.errors import (
     AlreadyExists,
     ErrorKind,
@@ -23,14 +25,13 @@ from lakecli.errors import (
     UsageError,
 )
 
-SCHEME = "lakefs://"
-
 
 class LakePath(NamedTuple):
     """The repository, ref and object path in a path.
 
     Attributes:
-        repository: name of the repository; ``""`` for the root, which contains repositories.
+        repository: name of the repository, or its storage namespace, if it is read without a
+            clone; ``""`` for the root, which contains repositories.
         ref: a ref expression; ``""`` for a repository, which contains branches and tags.
         path: path of an object or directory; ``b""`` for the whole ref.
     """
@@ -41,8 +42,13 @@ class LakePath(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """``lakefs://repository``."""
-        return SCHEME + self.repository
+        """``lakefs://repository``, or the storage namespace."""
+        return str(LakeUri(self.repository))
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the repository is read in its namespace, without a clone."""
+        return LakeUri(self.repository).namespace is not None
 
     @property
     def directory(self) -> bytes:
@@ -51,7 +57,8 @@ class LakePath(NamedTuple):
 
     def name(self, path: bytes) -> str:
         """Return another path of the same ref as a path of the file system."""
-        return f"{self.repository}/{self.ref}/{os.fsdecode(path)}".rstrip("/")
+        ref = str(LakeUri(self.repository, self.ref)).removeprefix(SCHEME)
+        return f"{ref}/{os.fsdecode(path)}".rstrip("/")
 
 
 def strip(path: str) -> str:
@@ -62,7 +69,12 @@ def strip(path: str) -> str:
 
 def parse(path: str) -> LakePath:
     """Parse a path, which need not exist."""
-    repository, _, rest = strip(path).partition("/")
+    path = strip(path)
+    in_place = without_scheme(SCHEME + path)
+    if in_place == path:  # it begins with a namespace
+        repository, rest = split_namespace(path)
+    else:
+        repository, _, rest = path.partition("/")
     ref, _, below = rest.partition("/")
     return LakePath(repository, ref, os.fsencode(below))
 

@@ -127,7 +127,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
                 return [_directory(record.name) for record in held.lake.repositories()]
         if not place.ref:
             with lakes.repository(self.home, place.repository) as repository:
-                return _list_refs(repository)
+                return _list_refs(repository, place)
         with self._view(place) as view:
             below = place.directory
             found = []
@@ -392,12 +392,12 @@ def _file(repository: Repository, name: str, entry: Entry) -> Info:
     }
 
 
-def _list_refs(repository: Repository) -> list[Info]:
+def _list_refs(repository: Repository, place: LakePath) -> list[Info]:
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
         names = [branch.name for branch in refs.iter_branches()]
         names += [tag.name for tag in refs.iter_tags()]
-    return [_directory(f"{repository.name}/{name}") for name in names]
+    return [_directory(place._replace(ref=name).name(b"")) for name in names]
 
 
 def _add_parents(found: dict[str, Info], root: str, name: str) -> None:

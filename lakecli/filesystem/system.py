@@ -90,7 +90,8 @@ class LakeFileSystem(ReadingFileSystem):
     """The repositories of this machine as directories: ``lakefs://repository/ref/path``.
 
     A ref is any expression that commands take: a branch with its staged changes, a tag, a commit,
-    ``main~2``, ``main@{2026-11-01}``. Files are written to a branch: uploaded when closed, and
+    ``main~2``, ``main@{2026-11-01}``. ``lakefs://s3://bucket/sales@ref/path`` reads a repository
+    without a clone: each ref once, until a `refresh`. Files are written to a branch: uploaded when closed, and
     staged until a `commit`. Only ranges of committed trees are cached, so changes that another
     process stages are visible at once.
 
@@ -181,6 +182,8 @@ class LakeFileSystem(ReadingFileSystem):
         place = paths.parse(path)
         if not place.path:
             raise IsADirectoryError(errno.EISDIR, "not the path of an object", path)
+        if place.is_in_place:
+            raise OSError(errno.EROFS, "a repository without a clone is only read", path)
         with finding(path), lakes.repository(self.home, place.repository) as repository:
             with repository.lake.kv.read() as txn:
                 refs = RefStore(txn, repository.key)
@@ -335,6 +338,8 @@ class LakeFileSystem(ReadingFileSystem):
 
     def refresh(self, path: str) -> None:
         """Fetch what others have pushed to the repository of a path, where ``sync = auto``.
+
+        Of a repository that is read without a clone, all refs are read anew.
 
         Raises:
             FileNotFoundError: no such repository.

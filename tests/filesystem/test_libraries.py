@@ -18,9 +18,10 @@ from pyarrow import dataset, parquet
 
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.repository import repo, tag
+from lakecli.repository.push import PushOptions, push
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MAIN = "lakefs://demo/main"
 SALES = f"{MAIN}/sales"
@@ -128,6 +129,31 @@ def test_duckdb(duck: Any, refs: dict[str, int], fs: LakeFileSystem) -> None:
     assert duck.execute(compared).fetchall() == [(20,)]
 
 
+def test_a_namespace_without_a_clone(fs: LakeFileSystem, duck: Any, demo: Path) -> None:
+    frame(10).to_parquet(f"{MAIN}/t.parquet")
+    frame(6).to_csv(f"{MAIN}/t.csv.gz", index=False)
+    frame(6).to_parquet(SALES, partition_cols=["region"])
+    fs.commit(MAIN, "tables")
+    with lakes.repository(fs.home, "demo") as repository:
+        push(repository, "main", options=PushOptions(who="Ada <ada@example.com>"))
+        repo.delete(repository.lake, "demo")
+    there = f"lakefs://local://{demo}@main"
+    assert pd.read_parquet(f"{there}/t.parquet").equals(frame(10))
+    assert pd.read_csv(f"{there}/t.csv.gz").equals(frame(6))
+    found = pd.read_parquet(f"{there}/sales", filters=[("region", "=", "south")])
+    assert list(found["amount"]) == [1, 3, 5]
+    inside = there.removeprefix("lakefs://")
+    assert dataset.dataset(f"{inside}/sales", filesystem=fs, partitioning="hive").count_rows() == 6
+    for query, answer in {
+        f"SELECT count(*) FROM '{there}/t.parquet'": 10,
+        f"SELECT count(*) FROM '{there}/t.csv.gz'": 6,
+        f"SELECT sum(amount) FROM '{there}/sales/*/*.parquet' WHERE region = 'south'": 9,
+        f"SELECT sum(amount) FROM '{there}/sales/**/*.parquet' WHERE region = 'south'": 9,
+    }.items():
+        assert duck.execute(query).fetchall() == [(answer,)], query
+    assert dd.read_parquet(f"{there}/sales")["amount"].sum().compute() == 15
+
+
 def test_dask(fs: LakeFileSystem, refs: dict[str, int]) -> None:
     for ref, rows in refs.items():
         found = dd.read_parquet(f"lakefs://demo/{ref}/table.parquet")
@@ -192,7 +218,7 @@ def test_a_column_of_parquet_is_read_without_its_neighbours(
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     wanted = sum(group.column(3).total_compressed_size for group in groups)
     url = f"lakefs://{path}"
-    ways = {
+    ways: dict[str, Callable[[], Any]] = {
         "pandas": lambda: pd.read_parquet(url, columns=["c3"])["c3"],
         "read_table": lambda: parquet.read_table(path, filesystem=fs, columns=["c3"])["c3"],
         "dataset": lambda: dataset.dataset(path, filesystem=fs).to_table(columns=["c3"])["c3"],
