@@ -7,6 +7,7 @@
     files     open files: read block by block from the store, written whole on closing
     lakes     the lakes that this process has open for its file systems
     paths     paths of the file system, and its errors as Python programs expect them
+    universal paths of universal-pathlib, which Airflow and Dagster take
     iceberg   Iceberg tables in repositories: a FileIO for pyiceberg
 
 May import `fsck`, `gc`, `exports` and what is below.

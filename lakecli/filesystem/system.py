@@ -91,9 +91,9 @@ class LakeFileSystem(ReadingFileSystem):
 
     A ref is any expression that commands take: a branch with its staged changes, a tag, a commit,
     ``main~2``, ``main@{2026-11-01}``. ``lakefs://s3://bucket/sales@ref/path`` reads a repository
-    without a clone: each ref once, until a `refresh`. Files are written to a branch: uploaded when closed, and
-    staged until a `commit`. Only ranges of committed trees are cached, so changes that another
-    process stages are visible at once.
+    without a clone: each ref once, until a `refresh`. Files are written to a branch: uploaded when
+    closed, and staged until a `commit`. Only ranges of committed trees are cached, so changes that
+    another process stages are visible at once.
 
     The setting ``sync`` counts as on the command line. With ``auto``, the first use of a repository
     in a process, each `commit` and each `refresh` fetch and let branches follow the bucket, and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import textwrap
 from pathlib import Path
@@ -15,8 +16,11 @@ import pytest
 from dask import dataframe
 from fsspec.parquet import open_parquet_file
 from pyarrow import dataset, parquet
+from upath import UPath
+from upath.registry import get_upath_class
 
 from lakecli.filesystem import LakeFileSystem, lakes
+from lakecli.filesystem.universal import LakeUPath
 from lakecli.repository import repo, tag
 from lakecli.repository.push import PushOptions, push
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 MAIN = "lakefs://demo/main"
 SALES = f"{MAIN}/sales"
 dd: Any = dataframe
+ME = PushOptions(who="Ada <ada@example.com>")
 REGIONS = ["north", "south"]
 
 
@@ -129,13 +134,46 @@ def test_duckdb(duck: Any, refs: dict[str, int], fs: LakeFileSystem) -> None:
     assert duck.execute(compared).fetchall() == [(20,)]
 
 
+def test_universal_pathlib(fs: LakeFileSystem, demo: Path) -> None:
+    main = UPath(MAIN)  # no warning that the file system is not implemented
+    assert type(main) is get_upath_class("lakefs") is LakeUPath
+    file = main / "d" / "x.txt"
+    file.write_text("1")
+    assert [str(each) for each in main.rglob("*.txt")] == [f"{MAIN}/d/x.txt"]
+    assert [str(each) for each in file.parents] == [
+        f"{MAIN}/d",
+        MAIN,
+        "lakefs://demo",
+        "lakefs://",
+    ]
+    assert str(file.relative_to(main)) == "d/x.txt"
+    assert file.rename(main / "d" / "y.txt").read_text() == "1"
+    for options in ({}, {"parents": True}, {"exist_ok": True}):
+        with pytest.raises(FileExistsError):
+            (main / "d" / "y.txt").mkdir(**options)
+    with pytest.raises(FileExistsError):
+        (main / "d").mkdir()
+    (main / "d").mkdir(exist_ok=True)
+    (main / "new").mkdir()
+    assert (main / "new").is_dir()
+    assert pickle.loads(pickle.dumps(main)) == main
+    fs.commit(MAIN, "y")
+    with lakes.repository(fs.home, "demo") as repository:
+        push(repository, "main", options=ME)
+    there = UPath(f"lakefs://local://{demo}@main")
+    assert [str(each) for each in there.glob("*/*")] == [f"{there}/d/y.txt"]
+    assert (there / "d" / "y.txt").read_text() == "1"
+    assert (there / "d" / "y.txt").parent.parent == there
+    assert there.parents[-1] == UPath("lakefs://")
+
+
 def test_a_namespace_without_a_clone(fs: LakeFileSystem, duck: Any, demo: Path) -> None:
     frame(10).to_parquet(f"{MAIN}/t.parquet")
     frame(6).to_csv(f"{MAIN}/t.csv.gz", index=False)
     frame(6).to_parquet(SALES, partition_cols=["region"])
     fs.commit(MAIN, "tables")
     with lakes.repository(fs.home, "demo") as repository:
-        push(repository, "main", options=PushOptions(who="Ada <ada@example.com>"))
+        push(repository, "main", options=ME)
         repo.delete(repository.lake, "demo")
     there = f"lakefs://local://{demo}@main"
     assert pd.read_parquet(f"{there}/t.parquet").equals(frame(10))
@@ -183,6 +221,7 @@ def test_the_example_of_the_manual(fs: LakeFileSystem, tmp_path: Path) -> None:
         fs.commit("lakefs://sales/main", f"{rows} rows")
     page = Path(__file__).parents[2] / "lakecli" / "cli" / "manual" / "topics" / "python.md"
     section = page.read_text().partition("## pandas, pyarrow, DuckDB and Dask")[2]
+    section = section.partition("\n## ")[0]
     [code] = re.findall(r"^    import duckdb.*?(?=^\S)", section, re.DOTALL | re.MULTILINE)
     code = textwrap.dedent(code)
     names: dict[str, Any] = {}
