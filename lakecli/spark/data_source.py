@@ -74,7 +74,8 @@ class LakefsSource(DataSource):
     """Rows about a repository of this machine.
 
     Options:
-        path: ``lakefs://REPOSITORY/REF[/PREFIX]``, which ``load`` takes.
+        path: ``lakefs://REPOSITORY/REF[/PREFIX]``, or ``NAMESPACE@REF[/PREFIX]`` to read without a
+            clone, which ``load`` takes.
         home: directory of lakecli's data, as ``LAKECLI_HOME``.
         what: ``entries`` (the default), ``commits`` or ``refs``.
         diff: ``LEFT...RIGHT`` or ``LEFT..RIGHT``: differences, in Git's sense of the dots.
@@ -207,7 +208,7 @@ BATCH: Final = 8_192
 def look_at_commits(uri: str, home: str | None) -> list[Row]:
     """Return the commits that a ref reaches, newest first; by default the default branch."""
     with opened(uri, home=home) as repository:
-        ref = parse(uri).ref or repository.record.default_branch
+        ref = parse(uri, anywhere=True).ref or repository.record.default_branch
         with log(repository, ref, LogOptions()) as commits:
             return [
                 {name: getattr(each, name) for name in COLUMNS[COMMITS]}
@@ -265,11 +266,11 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
     left, _, right = refs.partition(dots)
     if not left or not right:
         raise UsageError(f"not two refs: {refs!r}", hint="write LEFT...RIGHT or LEFT..RIGHT")
-    parsed = parse(uri)
+    parsed = parse(uri, anywhere=True)
     if parsed.ref is not None:
         raise UsageError(
             f"the URI has a ref in addition to the two to compare: {uri!r}",
-            hint=f'.option("prefix", …).load("lakefs://{parsed.repository}")',
+            hint=f'.option("prefix", …).load("{parsed._replace(ref=None, path=None)}")',
         )
     window = Window(os.fsencode(prefix), prefix_end(os.fsencode(prefix)))
     with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
@@ -369,6 +370,7 @@ class SourceTableWriter(DataSourceArrowWriter):
         self._mode = _mode_of(options, overwrite=overwrite)
         self._base = options.get("expected", "")
         _check_partition_types(schema, self._by)
+        parse_path(self._uri, allow_empty=True)  # a namespace without a clone is only read
         with opened(self._uri, home=self._home) as repository:
             check = self._check(repository)
             target = self._target(repository, check)

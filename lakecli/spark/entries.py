@@ -50,7 +50,7 @@ def read_entries(
 
     Args:
         spark: the session.
-        uri: ``lakefs://REPOSITORY/REF[/PREFIX]``.
+        uri: ``lakefs://REPOSITORY/REF[/PREFIX]``, or ``NAMESPACE@REF[/PREFIX]``.
         columns: only these columns, in this order; only they are decoded.
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
@@ -85,7 +85,7 @@ class Window(NamedTuple):
 
 def take_snapshot(uri: str, *, home: str | Path | None, prefix: str = "") -> Snapshot:
     """Pin a ref, for the paths with a prefix: that of the URI, and `prefix` after it."""
-    parsed = parse_path(uri, allow_empty=True)
+    parsed = parse_path(uri, allow_empty=True, anywhere=True)
     below = (parsed.path or b"") + os.fsencode(prefix)
     with opened(uri, home=home) as repository, open_view(repository, ref_of(parsed)) as view:
         return Snapshot(

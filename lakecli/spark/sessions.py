@@ -25,12 +25,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 import lakecli
-from lakecli.base.uri import parse
+from lakecli.base.uri import LakeUri, parse
 from lakecli.engine.executors import environment_hint
 from lakecli.engine.session import gist
 from lakecli.errors import LakeError, PermissionDenied, Unsupported, UsageError
 from lakecli.opening import warn_of_notices
 from lakecli.repository.contract import Repository
+from lakecli.repository.handle.lake import LocalRepository
 
 P = TypeVar("P")
 
@@ -115,16 +116,20 @@ def quoted(name: str) -> str:
 def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
     """Open the repository of a URI, by the setting ``sync`` as the command line does.
 
-    Errors that leave it have their hint in a note; notices become warnings.
+    One that is named by its namespace is read without a clone. Errors that leave it have their hint
+    in a note; notices become warnings.
     """
-    with (
-        hints_told(),
-        lakecli.open(f"lakefs://{parse(uri).repository}", home=home) as repository,
-    ):
+    with hints_told(), _opened(parse(uri, anywhere=True), home) as repository:
         try:
             yield repository
         finally:
             warn_of_notices(repository)
+
+
+def _opened(uri: LakeUri, home: str | Path | None) -> LocalRepository:
+    if uri.namespace is not None:
+        return lakecli.open_remote(uri.namespace, home=home)
+    return lakecli.open(f"lakefs://{uri.repository}", home=home)
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def table_files(repository: Repository, uri: str) -> tuple[list[TableFile], Orig
         NotFound: the ref does not exist, or there is nothing to read.
         LakeError: the address of a file may not or cannot be read; see `address.Resolver`.
     """
-    parsed = parse_path(uri, allow_empty=True)
+    parsed = parse_path(uri, allow_empty=True, anywhere=True)
     path = parsed.path or b""
     below = as_directory(path)
     with open_view(repository, ref_of(parsed)) as view:
@@ -102,7 +102,9 @@ def table_files(repository: Repository, uri: str) -> tuple[list[TableFile], Orig
         alone = None if found or path == below else view.find(path)
         if alone is not None:
             found = [(path.rpartition(b"/")[2], alone)]
-        branch = RefStore(view.txn, repository.key).find_branch(ref_of(parsed))
+        branch = None  # nobody writes back what is read without a clone
+        if parsed.namespace is None:
+            branch = RefStore(view.txn, repository.key).find_branch(ref_of(parsed))
         origin = branch and Origin(repository.record.name, branch.name, branch.commit_id)
     if not found:
         raise no_such_path(repository, ref_of(parsed), path)

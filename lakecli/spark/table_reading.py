@@ -60,7 +60,8 @@ def read_table(
 
     Args:
         spark: the session.
-        uri: ``lakefs://REPOSITORY/REF/PATH`` of a directory of files, or of one file.
+        uri: ``lakefs://REPOSITORY/REF/PATH`` of a directory of files, or of one file; with
+            ``NAMESPACE@REF/PATH`` the repository is read without a clone.
         format: ``parquet``, ``csv`` or ``json`` (lines).
         schema: schema of the data, as in `DataFrameReader.schema`; by default Spark infers it.
         columns: only these columns, in this order; a text is one column. Of Parquet, only they and
