@@ -94,6 +94,12 @@ def pytest_configure(config: pytest.Config) -> None:
     patch.setattr(lmdb_environment, "MOUNT_TABLE", "/no/such/table")
 
 
+@pytest.fixture(autouse=True)
+def few_races(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a store be tested by a few races in this process: tests push to hundreds of stores."""
+    monkeypatch.setattr("lakecli.doctor.conditions.RACES", 4)
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
     """An empty directory beside `tmp_path`: HOME, and the home of lakecli."""

@@ -5,6 +5,7 @@
     _lakefs/<id>                     ranges and metaranges, flat, never overwritten
     _lakefs/dummy                    lakeFS's marker of a namespace in use
     _lakecli/repository.json         created first, create-only
+    _lakecli/sharing.json            results of tests whether several machines may write here
     _lakecli/doctor-<id>/…           temporary objects of `lakecli doctor`
     _lakecli/scratch/<id>/<digest>   large results of executors, while a job runs
     _lakecli/incoming/<id>           objects uploaded by a PUT link, until they are staged
@@ -37,6 +38,7 @@ DATA = "data/"
 LAKEFS_MARKER = "_lakefs/dummy"
 LEGACY_LAKEFS_MARKER = "dummy"
 REPOSITORY = "_lakecli/repository.json"
+SHARING = "_lakecli/sharing.json"
 INCOMING = "_lakecli/incoming/"
 DOCTOR = "_lakecli/doctor-"
 SCRATCH = "_lakecli/scratch/"
@@ -53,6 +55,9 @@ MAX_REF_SIZE: Final = 1 << 20
 
 MAX_REPOSITORY_SIZE: Final = 64 << 10
 """Bytes of ``repository.json``, at most."""
+
+MAX_SHARING_SIZE: Final = 1 << 20
+"""Bytes of ``sharing.json``, at most."""
 
 MAX_STATE_SIZE: Final = 64 << 10
 """Bytes of the state of garbage collection, at most."""

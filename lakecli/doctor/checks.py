@@ -1,25 +1,19 @@
 """What can be checked of a store, the result of a check, and the objects that checks write.
 
 One function for each check, which writes keys of its own and raises what is wrong as an error;
-`lakecli.doctor.probe` orders them so that each depends only on earlier checks. First come
-permissions and the consistency of reads, then conditional writes, which all sharing depends on.
-
-With one writer, a store that ignores conditions looks like one that honours them. So the last
-checks send writes that must be refused, one after the other and many at once, and read the object
-back.
+`lakecli.doctor.probe` orders them so that each depends only on earlier checks. Here are
+permissions, the consistency of reads, and what the store does with names, parts, checksums and
+deletions; conditional writes, on which all sharing depends, are in `lakecli.doctor.conditions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import islice
-from threading import Barrier
-from time import sleep
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from lakecli.base.model import NO_METADATA
 from lakecli.errors import (
@@ -31,19 +25,40 @@ from lakecli.errors import (
     Unreachable,
     Unsupported,
 )
-from lakecli.stores.capabilities import PartUploads, Prunes, UploadId, WritesGarbled, uploads_of
+from lakecli.stores.capabilities import (
+    DeletesMatching,
+    PartUploads,
+    Prunes,
+    UploadId,
+    WritesGarbled,
+    uploads_of,
+)
 from lakecli.stores.contract import (
-    ABSENT,
     ANY,
-    Condition,
-    ConditionFailed,
-    Match,
     ObjectNotFound,
     ObjectStore,
-    Version,
+    exists,
 )
 
-T = TypeVar("T")
+CONDITIONS_FIX: Final = (
+    "let one machine at a time write here, or use a store with conditional writes: Amazon S3, "
+    "Google Cloud Storage, Azure Blob, a directory"
+)
+
+CONSISTENCY_FIX: Final = "use a store in which every read sees the writes before it"
+
+BROKEN: Final = "broken"
+"""The detail of a check that failed by a `BrokenPromise`: what the store did."""
+
+
+class BrokenPromise(Unsupported):
+    """The store did what it must not do if several machines are to write there.
+
+    Where the lack of an ability is an answer, this is a fault, which another test may not show.
+    """
+
+    def __init__(self, message: str, hint: str = CONDITIONS_FIX) -> None:
+        super().__init__(message, hint=hint)
 
 
 class CheckVerdict(StrEnum):
@@ -99,6 +114,8 @@ def failed(name: str, error: LakeError, *, fix: str = "", **details: str) -> Che
         fix: used if the error has no hint.
         details: the same facts for programs.
     """
+    if isinstance(error, BrokenPromise):
+        details = {BROKEN: error.message, **details}
     return Check(name, CheckVerdict.FAILED, error.message, error.hint or fix, error.kind, details)
 
 
@@ -158,7 +175,9 @@ class ScratchObjects:
             if self.keys:
                 self.store.delete(sorted(self.keys))
                 if isinstance(self.store, Prunes):
-                    self.store.prune(self.prefix)
+                    parents = {key[: key.rindex("/") + 1] for key in self.keys} | {self.prefix}
+                    for parent in sorted(parents, reverse=True):  # the inner ones first
+                        self.store.prune(parent)
 
     def _forget(self) -> None:
         self.keys.clear()
@@ -170,8 +189,6 @@ OBJECT: Final = "object"
 
 BODY: Final = bytes(range(64))
 """Its contents."""
-
-CONSISTENCY_FIX: Final = "use a store in which every read sees the writes before it"
 
 _MAX_UPLOADS: Final = 1_000
 
@@ -187,7 +204,7 @@ def check_read(scratch: ScratchObjects, *, is_written: bool) -> Check:
 
     Raises:
         IntegrityError: other bytes came back.
-        Unsupported: it is not found.
+        BrokenPromise: it is not found.
     """
     key = scratch.prefix + OBJECT
     try:
@@ -213,7 +230,7 @@ def check_read_after_write(scratch: ScratchObjects) -> Check:
     """Read new and replaced objects at once.
 
     Raises:
-        Unsupported: an object is not found, or has its old contents.
+        BrokenPromise: an object is not found, or has its old contents.
     """
     for number in range(2):
         key = scratch.key(f"fresh-{number}")
@@ -224,7 +241,7 @@ def check_read_after_write(scratch: ScratchObjects) -> Check:
             except ObjectNotFound as error:
                 raise _not_seen() from error
             if found != body:
-                raise Unsupported(
+                raise BrokenPromise(
                     "a replaced object is read as it was before", hint=CONSISTENCY_FIX
                 )
     return ok("read-after-write", "new and replaced objects are read at once")
@@ -260,8 +277,80 @@ def check_ranges(scratch: ScratchObjects) -> Check:
     return ok("ranges", "from the start, from the end and past it")
 
 
+_APART: Final = ("x/y", "x//y", "x/./y", "x/z/../y", "o", "o/inner")
+"""Names that some stores take for one, or of which they list only some."""
+
+
+def check_names(scratch: ScratchObjects) -> Check:
+    """Write objects whose names a file system would take for one; read and list them.
+
+    lakecli has no such keys of its own, but paths in a repository may be such names, and `export`
+    gives them to objects.
+    """
+    name, store = "names", scratch.store
+    kept, refused = [], []
+    for part in _APART:
+        key = scratch.key(part)
+        try:
+            store.put(key, part.encode(), ANY)
+            kept.append(part)
+        except LakeError as error:
+            refused.append(part)
+            if not isinstance(error, Unreachable):  # then it may be there
+                scratch.keys.discard(key)
+    folded = [part for part in kept if _body_of(store, scratch.prefix + part) != part.encode()]
+    listed = {info.key.removeprefix(scratch.prefix) for info in store.list(scratch.prefix)}
+    hidden = [part for part in kept if part not in listed and part not in folded]
+    if _APART[0] in hidden:
+        hidden = []  # listings are late, which another check reports
+    problems = {"taken for another": folded, "not listed": hidden, "refused": refused}
+    seen = "; ".join(f"{what}: {', '.join(parts)}" for what, parts in problems.items() if parts)
+    if not folded and not hidden:
+        return ok(name, seen or "objects are kept apart and listed, whatever their names are")
+    return warning(
+        name,
+        f"some objects would be lost without an error, by their names: {seen}",
+        fix="export nothing to this store whose paths have an empty component, . or .., or where "
+        "one path is the directory of another",
+    )
+
+
+def _body_of(store: ObjectStore, key: str) -> bytes | None:
+    try:
+        return store.get(key)
+    except ObjectNotFound:
+        return None
+
+
+def check_delete_matching(scratch: ScratchObjects) -> Check:
+    """Delete an object by a version that it no longer has, and by the one that it has.
+
+    Raises:
+        Unsupported: an object that has the version was not deleted.
+    """
+    name, store = "delete-matching", scratch.store
+    if not isinstance(store, DeletesMatching):
+        return ok(name, "this kind of store has none; gc run relies on its lease alone")
+    key = scratch.key(name)
+    store.put(key, BODY, ANY)
+    stale = store.head(key).version
+    store.put(key, BODY, ANY)
+    version = store.head(key).version
+    kept = store.delete_matching([(key, stale)])
+    if key not in kept or not exists(store, key):
+        return warning(
+            name,
+            "an object was deleted although it no longer had the version that was named",
+            fix="gc run relies on its lease alone here, as on Amazon S3: keep gc.grace long, and "
+            "let it run where neither clock nor network stops",
+        )
+    if store.delete_matching([(key, version)]) or exists(store, key):
+        raise Unsupported("an object of the version that was named is not deleted")
+    return ok(name, "an object that was written again is kept")
+
+
 def check_multipart(scratch: ScratchObjects) -> Check:
-    """Send an object in parts, see them listed, and join them.
+    """Send an object in parts, see them and the upload listed, and join them.
 
     Raises:
         IntegrityError: the object holds other bytes.
@@ -283,6 +372,7 @@ def check_multipart(scratch: ScratchObjects) -> Check:
         )
     part = uploads.put_part(key, upload, 1, BODY, crc32c=crc32c(BODY))
     arrived = [each.number for each in uploads.parts(key, upload)]
+    unlisted = _why_unlisted(uploads, scratch.prefix, upload)
     uploads.complete(key, upload, [part], ANY)
     must_equal(scratch.store.get(key), BODY, "an object sent in parts")
     if arrived != [1]:
@@ -291,16 +381,27 @@ def check_multipart(scratch: ScratchObjects) -> Check:
             "allowed, but parts that have arrived are not listed",
             fix="interrupted uploads start again from the beginning here",
         )
-    try:
-        for _ in islice(uploads.iter_unfinished(scratch.prefix), _MAX_UPLOADS):
-            pass
-    except (PermissionDenied, Unsupported) as error:
+    if unlisted is not None:
+        why, hint = unlisted
         return warning(
             name,
-            f"allowed, but unfinished uploads cannot be listed: {error.message}",
-            fix=error.hint or "add a lifecycle rule that deletes unfinished uploads",
+            f"allowed, but unfinished uploads {why}",
+            fix=hint or "add a lifecycle rule that deletes unfinished uploads",
         )
     return ok(name, "allowed")
+
+
+def _why_unlisted(
+    uploads: PartUploads, prefix: str, upload: UploadId
+) -> tuple[str, str | None] | None:
+    """Return why an unfinished upload is not listed, and what to do; ``None`` if it is."""
+    try:
+        found = islice(uploads.iter_unfinished(prefix), _MAX_UPLOADS)
+        if any(each.id == upload for each in found):
+            return None
+    except (PermissionDenied, Unsupported) as error:
+        return f"cannot be listed: {error.message}", error.hint
+    return "are not listed by a prefix of their keys, and so never deleted", None
 
 
 def check_checksums(scratch: ScratchObjects) -> Check:
@@ -358,192 +459,5 @@ def must_equal(found: bytes, expected: bytes, what: str) -> None:
         )
 
 
-def _not_seen() -> Unsupported:
-    return Unsupported("a new object is not found", hint=CONSISTENCY_FIX)
-
-
-WRITERS: Final = 8
-ROUNDS: Final = 4
-"""Races of each kind; a store without locks fails nearly every one."""
-
-PAUSE: Final = 1.5
-"""Seconds before the second attempt on a store that did not answer."""
-
-_START_TIMEOUT: Final = 30.0
-"""Seconds for all writers of a race to get ready."""
-
-CONDITIONS_FIX: Final = (
-    "let one machine at a time write here, or use a store with conditional writes: Amazon S3, "
-    "Google Cloud Storage, Azure Blob, a directory"
-)
-
-
-class BrokenPromise(Unsupported):
-    """The store did what a condition forbids, or refused what it allows."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, hint=CONDITIONS_FIX)
-
-
-def check_create_only(scratch: ScratchObjects) -> Check:
-    """Create the same key twice.
-
-    Raises:
-        BrokenPromise: the second write was not refused, or the first was.
-    """
-    _patiently(scratch, "create-only", _try_create_only)
-    return ok("create-only", "a second create-only write is refused")
-
-
-def check_match(scratch: ScratchObjects) -> Check:
-    """Write with the current version, with a stale one, and with one of a missing object.
-
-    Raises:
-        BrokenPromise: a version is wrong, or the store ignores it.
-    """
-    _patiently(scratch, "compare-and-set", _try_match)
-    return ok("compare-and-set", "stale versions are refused, the current one is accepted")
-
-
-def check_races(scratch: ScratchObjects) -> Check:
-    """Let many writers race for one key several times; exactly one must win.
-
-    Raises:
-        BrokenPromise: two won, or the winner's bytes are not there.
-        Unreachable: the store answered none of them.
-    """
-    winnerless = 0
-    for number in range(ROUNDS):
-        winnerless += not _patiently(scratch, f"race-create-{number}", _race_to_create)
-        winnerless += not _patiently(scratch, f"race-match-{number}", _race_to_replace)
-    races = 2 * ROUNDS
-    if winnerless:
-        return warning(
-            "race",
-            f"{winnerless} of {races} races of {WRITERS} writers had no winner; none had two",
-            fix="no data is at risk, but writes to busy branches may need several attempts",
-        )
-    return ok("race", f"{races} races of {WRITERS} writers, one winner each")
-
-
-def _patiently(scratch: ScratchObjects, name: str, look: Callable[[ScratchObjects, str], T]) -> T:
-    """Repeat a check once, on another key, if the store did not answer.
-
-    The adapters send conditional writes only once, and some stores need a second between two writes
-    of a key.
-    """
-    try:
-        return look(scratch, name)
-    except Unreachable:
-        sleep(PAUSE)
-        return look(scratch, f"{name}-again")
-
-
-def _try_create_only(scratch: ScratchObjects, name: str) -> None:
-    store, key = scratch.store, scratch.key(name)
-    try:
-        store.put(key, b"first", ABSENT)
-    except ConditionFailed as error:
-        raise BrokenPromise("a create-only write of a new key was refused") from error
-    _must_fail(store, key, b"second", ABSENT, "a second create-only write replaced the first")
-    if store.get(key) != b"first":
-        raise BrokenPromise("a create-only write was refused, and replaced the object")
-
-
-def _try_match(scratch: ScratchObjects, name: str) -> None:
-    store, key = scratch.store, scratch.key(name)
-    first = store.put(key, b"first", ANY)
-    if store.head(key).version != first:
-        raise BrokenPromise("a write returns another version than the object then has")
-    try:
-        second = store.put(key, b"second", Match(first))
-    except ConditionFailed as error:
-        raise BrokenPromise("a write that names the current version is refused") from error
-    if second == first:
-        raise BrokenPromise("an object kept its version when its contents changed")
-    _must_fail(store, key, b"third", Match(first), "a write that names a stale version succeeded")
-    missing = scratch.key(f"{name}-missing")
-    _must_fail(
-        store, missing, b"x", Match(second), "a write that names a version created an object"
-    )
-    if store.get(key) != b"second":
-        raise BrokenPromise("a write with a stale version was refused, and replaced the object")
-
-
-def _race_to_create(scratch: ScratchObjects, name: str) -> bool:
-    return _has_winner(scratch.store, scratch.key(name), ABSENT)
-
-
-def _race_to_replace(scratch: ScratchObjects, name: str) -> bool:
-    key = scratch.key(name)
-    version = scratch.store.put(key, b"start", ANY)
-    return _has_winner(scratch.store, key, Match(version))
-
-
-def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
-    """Start all writers at once, each with its own bytes, and read back which bytes are stored.
-
-    Raises:
-        BrokenPromise: more than one won, or the stored bytes are not the winner's.
-        Unreachable: no writer got a response.
-    """
-    bodies = [b"writer %d" % number for number in range(WRITERS)]
-    answers = _write_at_once(store, key, bodies, condition)
-    winners = [
-        body for body, answer in zip(bodies, answers, strict=True) if isinstance(answer, str)
-    ]
-    what = "create-only" if condition == ABSENT else "compare-and-set"
-    if len(winners) > 1:
-        raise BrokenPromise(f"{len(winners)} of {WRITERS} writers won one {what} race")
-    unknown = [answer for answer in answers if isinstance(answer, Unreachable)]
-    if len(unknown) == WRITERS:
-        raise unknown[0]
-    try:
-        found = store.get(key)
-    except ObjectNotFound:
-        found = None
-    if winners and found != winners[0]:
-        raise BrokenPromise(f"the one winner of a {what} race was overwritten by a loser")
-    losers = {body for body, answer in zip(bodies, answers, strict=True) if answer is None}
-    if found in losers:
-        raise BrokenPromise(f"a writer of a {what} race was refused, and its bytes are there")
-    return found in bodies
-
-
-def _write_at_once(
-    store: ObjectStore, key: str, bodies: Sequence[bytes], condition: Condition
-) -> list[Version | Unreachable | None]:
-    """Return each writer's result: a version, ``None`` if it lost, or an error if unknown.
-
-    The writers start when this thread has handed all of them to the pool. Until then the pool may
-    not know a thread that it has just started, and an interruption would not wait for that thread.
-    """
-    barrier = Barrier(len(bodies) + 1)
-
-    def write(body: bytes) -> Version | Unreachable | None:
-        barrier.wait(_START_TIMEOUT)
-        try:
-            return store.put(key, body, condition)
-        except ConditionFailed:
-            return None
-        except Unreachable as error:
-            return error
-
-    with ThreadPoolExecutor(len(bodies), "race") as pool:
-        try:
-            answers = pool.map(write, bodies)
-            barrier.wait(_START_TIMEOUT)
-            return list(answers)
-        except BaseException:
-            barrier.abort()  # or the waiting writers would wait for the others
-            raise
-
-
-def _must_fail(
-    store: ObjectStore, key: str, body: bytes, condition: Condition, otherwise: str
-) -> None:
-    try:
-        store.put(key, body, condition)
-    except ConditionFailed:
-        return
-    raise BrokenPromise(f"{otherwise}: the store ignores conditions")
+def _not_seen() -> BrokenPromise:
+    return BrokenPromise("a new object is not found", hint=CONSISTENCY_FIX)

@@ -1,8 +1,9 @@
 """One run of the checks of a store: permissions, conditional writes, consistency, URLs, the clock.
 
 The checks use small objects under a prefix of their own, which are deleted at the end, also after a
-failure or an interruption; nothing else is touched. A run sends at most `REQUESTS` requests and
-writes less than 10 kB. If the store stops answering, or after `TIME_LIMIT`, the rest is skipped.
+failure or an interruption; nothing else is touched. A run sends at most `requests` requests. If the
+store stops answering, or after `TIME_LIMIT`, the rest is skipped; a check that gets no answer while
+others do is a failed one among others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from lakecli.base.layout import DOCTOR
 from lakecli.base.model import NO_ACCOUNT, NO_METADATA, Account
-from lakecli.doctor import checks
+from lakecli.doctor import checks, conditions
 from lakecli.doctor.checks import Check, CheckVerdict, ScratchObjects, failed, ok, skipped, warning
 from lakecli.doctor.demands import Remedies
 from lakecli.errors import (
@@ -34,8 +35,11 @@ from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.responses import date_of
 from lakecli.stores.uri import is_local
 
-REQUESTS: Final = 130
-"""Requests of a run, at most, to a store that answers."""
+
+def requests(races: int) -> int:
+    """Return how many requests a run with some races of each kind sends at most, if all answer."""
+    return 90 + races * (2 * conditions.WRITERS + 3)
+
 
 TIME_LIMIT: Final = timedelta(minutes=2)
 """No check begins after this; the SDK limits a single request."""
@@ -48,6 +52,7 @@ LEFT_AFTER: Final = timedelta(hours=1)
 """Older objects were left by a killed run: no run takes as long."""
 
 _MAX_LISTED: Final = 1_000
+_MAX_ASKED: Final = 16
 _URL_LIFETIME: Final = timedelta(days=7)
 _CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatectl set-ntp true`"
 
@@ -150,6 +155,7 @@ class Probe:
         fetch: gets a URL.
         greet: makes the first request and returns the store to use; ``None`` uses `store`.
         remedies: settings that the bucket may demand; ``None`` tries none.
+        races: given the store, returns how many races of each kind to run.
     """
 
     def __init__(
@@ -161,11 +167,13 @@ class Probe:
         fetch: Callable[[str], FetchedUrl] = fetch,
         greet: Callable[[], ObjectStore] | None = None,
         remedies: Remedies | None = None,
+        races: Callable[[ObjectStore], int] = lambda _store: conditions.RACES,
     ) -> None:
         self._now = clock
         self._fetch = fetch
         self._greet = greet
         self._remedies = remedies
+        self._races = races
         self.scratch = ScratchObjects(store, f"{DOCTOR}{new_id().hex()}/")
         self._begun = clock()
         self._obstacle = ""
@@ -202,12 +210,11 @@ class Probe:
             return skipped(name, obstacle)
         try:
             return look(self)
-        except Unreachable as error:
-            self._obstacle = self._obstacle or "the store stopped answering"
-            return failed(name, error)
         except PermissionDenied as error:
             return self._remedied(name, error)
         except LakeError as error:
+            if isinstance(error, Unreachable) and not self._obstacle and not self._answers():
+                self._obstacle = "the store stopped answering"
             return failed(name, error)
 
     def _remedied(self, name: str, error: PermissionDenied) -> Check:
@@ -226,6 +233,16 @@ class Probe:
         if name == "write":
             return lambda store: checks.check_write(ScratchObjects(store, self.scratch.prefix))
         return lambda store: list(islice(store.list(DOCTOR), 1))
+
+    def _answers(self) -> bool:
+        """Return whether the store answers the request that it answered first."""
+        try:
+            next(iter(self.store.list(DOCTOR)), None)
+        except Unreachable:
+            return False
+        except LakeError:
+            pass  # that is an answer, too
+        return True
 
     def _obstacle_to(self, name: str, needs: Sequence[str]) -> str:
         """Return why a check is skipped, or ``""``."""
@@ -319,7 +336,7 @@ class Probe:
         # Listings may be late, so each object is requested.
         if self._verdicts["list"] is not CheckVerdict.FAILED:
             keys = [info.key for info in self.store.list(self.scratch.prefix)]
-        for key in keys:
+        for key in keys[:_MAX_ASKED]:
             with suppress(ObjectNotFound):
                 self.store.head(key)
                 raise Unsupported("a deleted object is still there", hint=checks.CONSISTENCY_FIX)
@@ -327,6 +344,9 @@ class Probe:
 
     def _place_of(self, key: str) -> str:
         return f"{self.store.uri}/{key[: len(self.scratch.prefix)]}"
+
+    def _race(self) -> Check:
+        return conditions.run_races(self.scratch, self._races(self.store)).check
 
     # -- its URLs and its clock --------------------------------------------------------------
 
@@ -383,16 +403,18 @@ class Probe:
         "read-after-write": (_on_objects(checks.check_read_after_write), ("write", "read")),
         "list-after-write": (_on_objects(checks.check_list_after_write), ("write", "list")),
         "ranges": (_on_objects(checks.check_ranges), ("write", "read")),
-        "create-only": (_on_objects(checks.check_create_only), ("write", "read")),
-        "compare-and-set": (_on_objects(checks.check_match), ("write", "read")),
-        "race": (
-            _on_objects(checks.check_races),
-            ("write", "read", "create-only", "compare-and-set"),
-        ),
+        "names": (_on_objects(checks.check_names), ("write", "read", "list")),
+        "create-only": (_on_objects(conditions.check_create_only), ("write", "read")),
+        "compare-and-set": (_on_objects(conditions.check_match), ("write", "read")),
+        "race": (_race, ("write", "read", "create-only", "compare-and-set")),
         "multipart": (_on_objects(checks.check_multipart), ("write", "read")),
         "checksums": (_on_objects(checks.check_checksums), ("write", "multipart")),
         "presign": (_presign, ("write", "read")),
         "clock": (_compare_clocks, ()),
+        "delete-matching": (
+            _on_objects(checks.check_delete_matching),
+            ("write", "read", "overwrite"),
+        ),
         "delete": (_delete, ()),
     }
     """All checks, in their order, and those that must not have failed before each is made."""

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -20,10 +19,17 @@ from typing import Final, NamedTuple
 from lakecli import native
 from lakecli.base import layout
 from lakecli.base.directories import make_private
-from lakecli.base.model import Account
+from lakecli.base.model import NO_METADATA, Account
 from lakecli.committed.cache import kept_reads, reads_text, size_of
 from lakecli.doctor import probe
-from lakecli.doctor.checks import CONDITIONS_FIX, Check, CheckVerdict, failed, ok, skipped, warning
+from lakecli.doctor.checks import (
+    Check,
+    CheckVerdict,
+    failed,
+    ok,
+    skipped,
+    warning,
+)
 from lakecli.doctor.demands import Remedies
 from lakecli.errors import (
     ConflictError,
@@ -45,16 +51,11 @@ from lakecli.remote.packs import list_packs, read_pack
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Home, Repository, Runtime
 from lakecli.repository.handle.lake import Lake
-from lakecli.repository.handle.namespace import (
-    PROMISES,
-    check_clock,
-    check_needs,
-    describe,
-    owner_of,
-    remember_test,
-)
+from lakecli.repository.handle.namespace import check_needs, describe, owner_of
+from lakecli.repository.handle.shareable import Examiner, judge
 from lakecli.repository.reading.addresses import bucket_of, trust_of
 from lakecli.repository.reading.outside_counts import allowable, look
+from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import ObjectStore, exists
 from lakecli.stores.uri import is_local, parse
 
@@ -92,21 +93,32 @@ class Purpose(NamedTuple):
         name: the check that reports the result.
         needs: names of the checks.
         commands: the commands, for people.
+        parts: what is not possible where another check has failed, by the name of the check.
     """
 
     name: str
     needs: tuple[str, ...]
     commands: str
+    parts: Mapping[str, str] = NO_METADATA
 
 
 PURPOSES: Final = (
     Purpose("to-read", ("read",), "fs cat, fs download, fs ls, diff, log"),
     Purpose("to-clone", ("read", "list"), "clone, fetch, pull, reflog, fsck"),
     Purpose("to-presign", ("read", "presign"), "fs presign"),
-    Purpose("to-change", ("read", "list", "write"), "fs upload, commit, merge, revert, import"),
+    Purpose(
+        "to-change",
+        ("read", "list", "write"),
+        "fs upload, commit, merge, revert, import",
+        {"multipart": f"files of more than {PART_SIZE >> 20} MiB cannot be uploaded"},
+    ),
     Purpose("to-take-in", ("read", "list", "write", "delete"), "fs stage --incoming"),
     Purpose("to-push", ("read", "list", "write", "overwrite", "sharing"), "push, undo, sync auto"),
-    Purpose("to-collect", ("read", "list", "write", "overwrite", "delete", "sharing"), "gc run"),
+    Purpose(
+        "to-collect",
+        ("read", "list", "write", "overwrite", "delete", "delete-matching", "sharing"),
+        "gc run",
+    ),
 )
 """A row for each group of commands; each becomes one of the last checks."""
 
@@ -145,7 +157,11 @@ class Examination:
 
 
 def examine_namespace(
-    namespace: str, runtime: Runtime, *, free_space: Callable[[str], int]
+    namespace: str,
+    runtime: Runtime,
+    *,
+    free_space: Callable[[str], int],
+    examiner: Examiner | None = None,
 ) -> Examination:
     """Check a storage namespace, with or without a repository in it.
 
@@ -153,11 +169,13 @@ def examine_namespace(
         namespace: its normalised URI.
         runtime: opens the store, and has the clock and the random IDs that the checks use.
         free_space: returns the free bytes on the disk of a path.
+        examiner: who asks.
 
     Raises:
         UsageError: a malformed URI or an unsupported scheme.
     """
     runtime = runtime.for_repository(namespace)
+    examiner = examiner or Examiner(runtime.now)
     looking = probe.Probe(
         runtime.open_store(namespace, ""),
         runtime.clock,
@@ -165,12 +183,13 @@ def examine_namespace(
         fetch=partial(probe.fetch, access=runtime.account(namespace)),
         greet=None if is_local(namespace) else lambda: runtime.find_store(namespace)[0],
         remedies=_remedies(runtime, namespace, namespace),
+        races=examiner.races,
     )
 
     def checks() -> Generator[Check]:
         if is_local(namespace):
             yield disk_space([parse(namespace).path], free_space)
-        yield from _with_claim(looking, None)
+        yield from _with_claim(looking, None, examiner)
 
     return Examination(namespace, checks())
 
@@ -182,6 +201,7 @@ def examine_repository(
     runtime: Runtime,
     *,
     free_space: Callable[[str], int],
+    examiner: Examiner | None = None,
 ) -> Examination:
     """Check a repository of this machine: its namespace and its local state.
 
@@ -191,10 +211,12 @@ def examine_repository(
         home: the directories of the lake.
         runtime: has the clock and the random IDs that the checks use.
         free_space: returns the free bytes on the disk of a path.
+        examiner: who asks.
 
     Raises:
         NotFound: the local store opens and has no such repository.
     """
+    examiner = examiner or Examiner(runtime.now)
     places = [str(home.store), str(home.cache)]
     try:
         lake = open_lake()
@@ -222,9 +244,10 @@ def examine_repository(
             runtime.new_id,
             fetch=partial(probe.fetch, access=runtime.account(repository.name)),
             remedies=_remedies(runtime, repository.name, namespace),
+            races=examiner.races,
         )
         verdicts: dict[str, CheckVerdict] = {}
-        for check in _with_claim(looking, repository):
+        for check in _with_claim(looking, repository, examiner):
             verdicts[check.name] = check.verdict
             yield check
         is_readable = verdicts["read"] is verdicts["claim"] is CheckVerdict.OK
@@ -335,13 +358,17 @@ def _shown(size: int) -> str:
     return f"{size / 10**9:,.1f} GB" if size >= 10**9 else f"{size / 10**6:.1f} MB"
 
 
-def _with_claim(looking: probe.Probe, repository: Repository | None) -> Generator[Check]:
+def _with_claim(
+    looking: probe.Probe, repository: Repository | None, examiner: Examiner
+) -> Generator[Check]:
     """Yield the checks of a probe, then those of the owner, of sharing, and of the commands.
 
     Args:
         looking: the probe of the store.
-        repository: the expected owner; whether its namespace can be shared is remembered. ``None``:
-            there may be none, and what `lakecli repo create` would make may be missing.
+        repository: the expected owner. ``None``: there may be none, and what `lakecli repo create`
+            would make may be missing.
+        examiner: who asks. Where there is a repository that this version may write, whether its
+            namespace can be shared is recorded in it.
     """
     claim = _claim_of_anybody if repository is None else partial(_claim_of, repository)
     missing_fix = _made_by_create(looking.store.uri) if repository is None else ""
@@ -353,15 +380,16 @@ def _with_claim(looking: probe.Probe, repository: Repository | None) -> Generato
         yield check
     obstacle = "" if found["read"].verdict is CheckVerdict.OK else "nothing can be read"
     for name, try_it in (("claim", claim), ("shared", _shared)):
-        if obstacle:
-            yield skipped(name, obstacle)
-            continue
         try:
-            yield try_it(looking.store)
+            found[name] = skipped(name, obstacle) if obstacle else try_it(looking.store)
         except LakeError as error:
-            yield failed(name, error)
+            found[name] = failed(name, error)
             obstacle = "it needs a check that failed: claim"
-    found["sharing"] = _sharing(found, repository)
+        yield found[name]
+    try:
+        found["sharing"] = judge(found, looking.store, examiner, repository)
+    except LakeError as error:
+        found["sharing"] = failed("sharing", error)
     yield found["sharing"]
     for purpose in PURPOSES:
         yield check_purpose(purpose, found)
@@ -429,28 +457,6 @@ def _shared(store: ObjectStore) -> Check:
     return ok("shared", seen if refs or packs else "nothing has been pushed yet", **details)
 
 
-def _sharing(found: Mapping[str, Check], repository: Repository | None) -> Check:
-    """Report whether several machines can write here."""
-    name = "sharing"
-    for check in (found[promise] for promise in PROMISES):
-        if check.kind is ErrorKind.REFUSED:
-            if repository is not None:
-                remember_test(repository, check.seen)
-            seen = f"no: {check.seen}; push is refused"
-            return warning(name, seen, fix=CONDITIONS_FIX, because=check.name)
-        if check.verdict in (CheckVerdict.FAILED, CheckVerdict.SKIPPED):
-            return skipped(name, f"unknown, see {check.name}")
-    if repository is not None:
-        remember_test(repository, "")
-    clock = found["clock"]
-    if clock.verdict is CheckVerdict.FAILED:  # for a directory it is a warning
-        try:
-            check_clock(timedelta(seconds=int(clock.details.get("seconds", "0"))))
-        except LakeError as error:
-            return warning(name, f"no: {error.message}", fix=error.hint or "", because="clock")
-    return ok(name, "several machines may write here")
-
-
 def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
     """Report whether a group of commands has what it needs."""
     needed = ", ".join(purpose.needs)
@@ -469,6 +475,10 @@ def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
             fix=next(filter(None, fixes), "see these checks"),
             **details,
         )
+    for need, text in purpose.parts.items():
+        if found[need].verdict is CheckVerdict.FAILED:
+            seen = f"{purpose.commands}: allowed, but {text}"
+            return warning(purpose.name, seen, fix=found[need].fix or f"see {need}", **details)
     if unknown:
         return skipped(purpose.name, f"{purpose.commands}: unknown, see {unknown[0]}")
     return ok(purpose.name, f"{purpose.commands}: allowed; required: {needed}", **details)

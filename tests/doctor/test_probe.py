@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import posixpath
 import threading
 from contextlib import closing
 from datetime import timedelta
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.doctor import conditions
 from lakecli.doctor.checks import Check, CheckVerdict
-from lakecli.doctor.probe import NAMES, REQUESTS, TIME_LIMIT, Probe
-from lakecli.errors import ErrorKind, IntegrityError, LakeError, Unsupported
+from lakecli.doctor.probe import NAMES, TIME_LIMIT, Probe, requests
+from lakecli.errors import ErrorKind, IntegrityError, LakeError, Refused, Unsupported
 from lakecli.stores.contract import ABSENT, ANY, BucketNotFound
 from tests.support.faulty import NOW, FaultyStore, denied, unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from datetime import datetime
 
-    from lakecli.stores.contract import ObjectStore
+    from lakecli.stores.contract import ObjectInfo, ObjectStore, Version
+    from lakecli.stores.memory import MemoryUploads
 
 ROOT = "_lakecli/doctor-"
 OK, WARNING, FAILED, SKIPPED = (
@@ -33,7 +36,7 @@ OK, WARNING, FAILED, SKIPPED = (
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.doctor.checks.PAUSE", 0)
+    monkeypatch.setattr("lakecli.doctor.conditions.PAUSE", 0)
 
 
 def probe(
@@ -79,7 +82,7 @@ def test_a_good_store_passes() -> None:
     assert {check.kind for check in found.values()} == {None}
     assert found["presign"].details == {"expires_at": "2026-03-08T12:00:00Z"}
     assert found["clock"].details == {"seconds": "0"}
-    assert sum(store.calls.values()) - store.calls["overwrite"] <= REQUESTS
+    assert sum(store.calls.values()) - store.calls["overwrite"] <= requests(conditions.RACES)
 
 
 def test_the_probe_writes_only_below_its_prefix() -> None:
@@ -172,8 +175,7 @@ def test_a_race_without_answers_is_no_verdict() -> None:
             return super().put(*arguments, **options)  # type: ignore[arg-type]
 
     found = probe(Silent())
-    rest = dict.fromkeys(("multipart", "checksums", "presign", "clock"), SKIPPED)
-    assert verdicts(found) == {"race": FAILED, **rest}
+    assert verdicts(found) == {"race": FAILED}, "the store answers everything else"
     assert found["race"].kind is ErrorKind.UNREACHABLE
 
 
@@ -216,9 +218,9 @@ def test_a_reply_lost_in_a_race_is_no_second_winner() -> None:
 @pytest.mark.parametrize(
     ("operation", "expected"),
     [
-        ("list", {"list": FAILED, "list-after-write": SKIPPED}),
+        ("list", {"list": FAILED, "list-after-write": SKIPPED, "names": SKIPPED}),
         ("overwrite", {"overwrite": FAILED, "read-after-write": FAILED, "compare-and-set": FAILED,
-                       "create-only": FAILED, "race": SKIPPED}),
+                       "create-only": FAILED, "race": SKIPPED, "delete-matching": SKIPPED}),
         ("presign", {"presign": FAILED}),
         ("upload", {"multipart": FAILED, "checksums": SKIPPED}),
         ("unfinished", {"multipart": WARNING}),
@@ -289,6 +291,120 @@ def test_wrong_bytes_are_detected() -> None:
     found = probe(FaultyStore(garbles=True))
     assert found["read"].verdict is FAILED
     assert found["read"].kind is ErrorKind.INTEGRITY
+
+
+class Folding(FaultyStore):
+    """Takes names for one that a file system does, as versitygw and S3Proxy."""
+
+    def put(self, *arguments: Any, **options: Any) -> Version:
+        key, *rest = arguments
+        return super().put(posixpath.normpath(key), *rest, **options)
+
+    def get(self, key: str, **options: Any) -> bytes:  # type: ignore[override]
+        return super().get(posixpath.normpath(key), **options)
+
+
+class Hiding(FaultyStore):
+    """Lists no objects below the name of another, as MinIO."""
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        above = ""
+        for info in super().list(prefix, after=after):
+            if above and info.key.startswith(above):
+                continue
+            above = f"{info.key}/"
+            yield info
+
+
+class Picky(FaultyStore):
+    """Refuses names with an empty component, as MinIO; `how` is its answer."""
+
+    how: LakeError = Refused("XMinioInvalidObjectName")
+
+    def put(self, *arguments: Any, **options: Any) -> Version:
+        if "//" in arguments[0]:
+            raise self.how
+        return super().put(*arguments, **options)
+
+
+def test_names_that_the_store_takes_for_one_are_detected() -> None:
+    found = probe(Folding())
+    assert verdicts(found) == {"names": WARNING}
+    assert "taken for another: x/y, x//y, x/./y" in found["names"].seen
+    assert "export nothing" in found["names"].fix
+
+
+def test_objects_that_are_not_listed_are_detected() -> None:
+    found = probe(Hiding())
+    assert verdicts(found) == {"names": WARNING}
+    assert "not listed: o/inner" in found["names"].seen
+
+
+@pytest.mark.parametrize("how", [Refused("invalid name"), denied("put"), unreachable()])
+def test_names_that_the_store_refuses_are_no_problem(how: LakeError) -> None:
+    store = Picky()
+    store.how = how
+    found = probe(store)
+    assert verdicts(found) == {}
+    assert found["names"].seen == "refused: x//y"
+
+
+# Deletions
+
+
+class Careless(FaultyStore):
+    """Ignores the versions of deletions, as fake-gcs-server."""
+
+    def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
+        self.delete(key for key, _ in objects)
+        return ()
+
+
+class Reluctant(FaultyStore):
+    """Deletes nothing by its version."""
+
+    def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
+        return [key for key, _ in objects]
+
+
+class Lacking(FaultyStore):
+    delete_matching = None  # type: ignore[assignment]
+
+
+def test_deletions_that_ignore_their_version_are_detected() -> None:
+    found = probe(Careless())
+    assert verdicts(found) == {"delete-matching": WARNING}
+    assert "lease alone" in found["delete-matching"].fix
+
+
+def test_deletions_that_never_match_are_detected() -> None:
+    found = probe(Reluctant())
+    assert verdicts(found) == {"delete-matching": FAILED}
+    assert found["delete-matching"].kind is ErrorKind.REFUSED
+
+
+def test_a_store_without_conditional_deletions_passes() -> None:
+    found = probe(Lacking())
+    assert verdicts(found) == {}
+    assert "lease" in found["delete-matching"].seen
+
+
+# Uploads
+
+
+def test_unfinished_uploads_that_are_not_listed_are_detected() -> None:
+    """MinIO lists them by prefixes that are whole keys only."""
+
+    class Unlisted(FaultyStore):
+        def uploads(self) -> MemoryUploads:
+            uploads = super().uploads()
+            uploads.iter_unfinished = lambda _prefix="": iter(())  # type: ignore[method-assign]
+            return uploads
+
+    found = probe(Unlisted())
+    assert verdicts(found) == {"multipart": WARNING}
+    assert "not listed" in found["multipart"].seen
+    assert "lifecycle rule" in found["multipart"].fix
 
 
 def test_wrong_ranges_are_detected() -> None:
@@ -393,13 +509,41 @@ def test_a_missing_bucket_is_reported() -> None:
 
 
 def test_a_store_that_stops_answering_ends_the_probe() -> None:
-    store = FaultyStore(errors={"get": unreachable()})
+    store = FaultyStore()
+    store.errors["get"] = unreachable_from_now_on(store)
     found = probe(store)
     assert found["read"].verdict is FAILED
     assert [name for name, check in found.items() if check.verdict is SKIPPED][1:] == list(
         NAMES[5:-1]
     )
+    assert {check.seen for check in found.values() if check.verdict is SKIPPED} >= {
+        "the store stopped answering"
+    }
     assert found["delete"].verdict is OK
+
+
+def unreachable_from_now_on(store: FaultyStore) -> Callable[[], None]:
+    """Return what a request raises after which the store does not list either."""
+
+    def stop() -> None:
+        store.errors["list"] = unreachable()
+        raise unreachable()
+
+    return stop
+
+
+@pytest.mark.parametrize(
+    "operation", ["get", "presign", "upload", "part", "complete", "unfinished"]
+)
+def test_a_check_without_an_answer_ends_nothing_else(operation: str) -> None:
+    """A server may fail in one kind of request and answer all others."""
+    found = probe(FaultyStore(errors={operation: unreachable()}))
+    told = {check.seen for check in found.values()}
+    assert "the store stopped answering" not in told
+    well = {name for name, check in found.items() if check.verdict is OK}
+    assert {"list", "write", "overwrite", "list-after-write", "delete"} <= well
+    if operation != "get":
+        assert {"read", "ranges", "race", "clock", "delete-matching"} <= well
 
 
 def test_the_time_of_a_probe_is_limited() -> None:

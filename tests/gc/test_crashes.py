@@ -11,7 +11,7 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.gc.run import Action
 from lakecli.remote.gc_protocol import LEASE, Phase, StateMoved, read_state
-from lakecli.repository.handle.namespace import ensure_shareable
+from lakecli.repository.handle.shareable import ensure_shareable
 from lakecli.stores.contract import PLAIN, Attributes
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, read_all, upload

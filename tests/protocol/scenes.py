@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lakecli.base.ids import CommitId
 from lakecli.base.model import RefKind
+from lakecli.doctor import conditions
+from lakecli.doctor.evidence import Result, place_of
 from lakecli.errors import LakeError, NothingToDo, OutcomeUnknown
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.handle.namespace import remember_test
+from lakecli.repository.handle.shareable import remember
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion, push_reset
 from lakecli.repository.reading.view import open_view
@@ -27,7 +29,7 @@ from tests.gc.shared import LONG, Shared, read_all, upload
 from tests.protocol.bucket import FAULTS, PREFIX, Fault, Killed, Kind, Line, Wire
 from tests.protocol.model import REFS, Made, Model
 from tests.support.clones import machine, synced
-from tests.support.lakes import through
+from tests.support.lakes import START, through
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,8 +65,8 @@ class Scene:
         self._directory = directory
         self.shared = Shared(directory, *self.names)
         self._made = dict(zip(self.names, self.shared.clones, strict=True))
-        for made in self._made.values():
-            remember_test(made, "")  # what the store can do is not tried out in every run
+        for made in self._made.values():  # what the store can do is not tried out in every run
+            remember(made, Result(place_of(made.store), "", conditions.RACES, START))
         self._found: dict[str, Made] = {}
         self.model = Model(self._find, self._contents)
         self._make("ada", "base")

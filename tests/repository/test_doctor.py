@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.ids import WriteId
-from lakecli.base.layout import pack_key, ref_key
+from lakecli.base.layout import SHARING, pack_key, ref_key
 from lakecli.base.model import RefKind
 from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.cli.context import random_id, system_now
-from lakecli.doctor import probe
+from lakecli.doctor import conditions, probe
 from lakecli.doctor.checks import Check, CheckVerdict, failed, ok, skipped, warning
+from lakecli.doctor.evidence import read_evidence
 from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import write_pack
 from lakecli.remote.refs import Intent
 from lakecli.repository import doctor
 from lakecli.repository.contract import Home, Runtime
-from lakecli.repository.handle.namespace import CannotShare, ensure_shareable
+from lakecli.repository.handle.shareable import CannotShare, Examiner, ensure_shareable
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore
@@ -273,7 +274,9 @@ def with_store(repository: Repository, **settings: Any) -> FaultyStore:
     return store
 
 
-def looked_at(repository: Repository, store: FaultyStore) -> dict[str, Check]:
+def looked_at(
+    repository: Repository, store: FaultyStore, *, again: bool = False
+) -> dict[str, Check]:
     lake = repository.lake
     runtime = Runtime(lambda: NOW, random_id)
 
@@ -287,7 +290,12 @@ def looked_at(repository: Repository, store: FaultyStore) -> dict[str, Check]:
 
     known: Any = Known()
     examination = doctor.examine_repository(
-        "demo", lambda: known, lake.home, runtime, free_space=plenty
+        "demo",
+        lambda: known,
+        lake.home,
+        runtime,
+        free_space=plenty,
+        examiner=Examiner(runtime.now, "ada", again),
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probe, "fetch", lambda url, access: store.fetch(url))
@@ -338,7 +346,7 @@ def test_a_missing_permission_is_named(
     assert told - {"to-presign"} == set(lacks) - {"to-presign"}
 
 
-def test_a_store_without_compare_and_set_is_remembered(repository: Repository) -> None:
+def test_a_failure_ends_only_by_the_word_of_somebody(repository: Repository) -> None:
     store = with_store(repository, ignores=frozenset({"Match"}))
     found = looked_at(repository, store)
     assert found["sharing"].verdict is CheckVerdict.WARNING
@@ -346,14 +354,119 @@ def test_a_store_without_compare_and_set_is_remembered(repository: Repository) -
     assert "ignores conditions" in found["sharing"].seen
     assert "one machine at a time" in found["sharing"].fix
     store.calls.clear()
-    with pytest.raises(CannotShare, match="ignores conditions"):
+    with pytest.raises(CannotShare, match=r"ignores conditions \(2026-03-01 12:00 UTC by ada\)"):
         ensure_shareable(repository)
-    assert store.calls.total() == 0
+    assert store.calls == {"get": 1}
+
     store.ignores = frozenset()
-    assert looked_at(repository, store)["sharing"].verdict is CheckVerdict.OK
-    store.calls.clear()
+    found = looked_at(repository, store)
+    assert found["race"].verdict is CheckVerdict.OK
+    assert found["sharing"].verdict is found["to-push"].verdict is CheckVerdict.WARNING
+    assert "2026-03-01 12:00 UTC by ada" in found["sharing"].seen
+    assert f"lakecli doctor {repository.uri} --again" in found["sharing"].fix
+    with pytest.raises(CannotShare):
+        ensure_shareable(repository)
+
+    found = looked_at(repository, store, again=True)
+    assert found["sharing"].verdict is CheckVerdict.OK
+    *_, last = read_evidence(store).results
+    assert (last.by, last.at, last.again, last.races) == ("ada", NOW, True, conditions.RACES)
     ensure_shareable(repository)
-    assert store.calls.total() == 0
+
+
+def test_a_failure_is_not_ended_by_a_test_that_fails(repository: Repository) -> None:
+    store = with_store(repository, ignores=frozenset({"ABSENT"}))
+    for again in (False, True):
+        assert "push is refused" in looked_at(repository, store, again=again)["sharing"].seen
+    store.errors["put"] = denied("put")
+    store.ignores = frozenset()
+    found = looked_at(repository, store, again=True)
+    assert found["sharing"].details == {"because": "failure"}
+
+
+def test_a_recorded_pass_saves_races_and_is_not_written_again(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "LOOK", 2)
+    store = with_store(repository)
+    races = [looked_at(repository, store)["race"].details["races"] for _ in range(2)]
+    assert races == ["4", "2"]
+    assert [each.races for each in read_evidence(store).results] == [4]
+    found = looked_at(repository, store)["sharing"]
+    assert found.details == {"races": "4"}
+    ensure_shareable(repository)
+
+
+def test_a_fault_is_found_by_the_few_races_after_a_pass(repository: Repository) -> None:
+    store = with_store(repository)
+    looked_at(repository, store)
+    store.ignores = frozenset({"ABSENT"})
+    assert looked_at(repository, store)["sharing"].details == {"because": "create-only"}
+    with pytest.raises(CannotShare):
+        ensure_shareable(repository)
+
+
+def test_a_test_that_ran_out_of_time_goes_on(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = with_store(repository)
+    with monkeypatch.context() as patch:
+        patch.setattr(conditions, "TIME_LIMIT", -1.0)
+        found = looked_at(repository, store)
+    assert found["race"].verdict is found["sharing"].verdict is CheckVerdict.WARNING
+    assert "0 races of each kind" in found["sharing"].seen
+    assert looked_at(repository, store)["sharing"].verdict is CheckVerdict.OK
+
+
+def test_results_that_are_not_valid_are_named_and_replaced_by_a_new_test(
+    repository: Repository,
+) -> None:
+    store = with_store(repository)
+    store.put(SHARING, b"passed", ANY)
+    found = looked_at(repository, store)["sharing"]
+    assert (found.verdict, found.kind) == (CheckVerdict.FAILED, ErrorKind.INTEGRITY)
+    assert "_lakecli/sharing.json does not hold" in found.seen
+    assert found.fix.endswith("--again")
+    assert looked_at(repository, store, again=True)["sharing"].verdict is CheckVerdict.OK
+    ensure_shareable(repository)
+
+
+def test_what_is_not_this_repository_gets_no_record(repository: Repository) -> None:
+    store = with_store(repository)
+    other = {"uuid": "00112233445566778899aabbccddeeff"}
+    store.put("_lakecli/repository.json", json.dumps(other).encode(), ANY)
+    looked_at(repository, store, again=True)
+    assert read_evidence(store).results == ()
+
+
+def test_a_repository_of_a_newer_lakecli_gets_no_record(repository: Repository) -> None:
+    store = with_store(repository)
+    document = json.loads(store.get("_lakecli/repository.json"))
+    store.put(
+        "_lakecli/repository.json", json.dumps({**document, "needs_write": ["x:2"]}).encode(), ANY
+    )
+    looked_at(repository, store, again=True)
+    assert read_evidence(store).results == ()
+
+
+def test_a_namespace_without_a_name_here_gets_the_record_too(
+    lake: Lake, repository: Repository, tmp_path: Path
+) -> None:
+    del lake
+    of_namespace(tmp_path / "namespace")
+    assert [each.races for each in read_evidence(repository.store).results] == [4]
+    ensure_shareable(repository)
+
+
+def test_uploads_in_parts_that_fail_are_named_where_commands_are(repository: Repository) -> None:
+    """What is called allowed works: a server may refuse every large file, and take small ones."""
+    error = Refused("invalid uploadType", hint="use another server")
+    found = looked_at(repository, with_store(repository, errors={"upload": error}))
+    assert found["multipart"].verdict is CheckVerdict.FAILED
+    assert found["to-change"].verdict is CheckVerdict.WARNING
+    assert "files of more than 8 MiB cannot be uploaded" in found["to-change"].seen
+    assert found["to-change"].fix == "use another server"
+    assert found["to-push"].verdict is CheckVerdict.OK
 
 
 def test_a_wrong_clock_forbids_sharing(repository: Repository) -> None:

@@ -3,21 +3,14 @@
 The claim is a create-only PUT of ``_lakecli/repository.json``: the repository named in it owns the
 namespace. lakeFS's own marker follows, so that both systems see that the namespace is taken.
 
-Sharing rests on compare-and-set, and a store that ignores conditions answers like one that honours
-them. So the store is tested once, before this clone first writes a ref, and the result is recorded
-in the local store. A namespace that passed is not tested again. One that failed is tested again
-after a day or by ``lakecli doctor``, since stores are upgraded and replaced.
-
-::
-
-    META  sharing/ ‖ repository  -> the result as JSON, its time as unix seconds
+Whether several machines may write to it is said by `lakecli.repository.handle.shareable`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from lakecli.base import layout
@@ -39,20 +32,17 @@ from lakecli.base.validation import (
     text_that,
     whole,
 )
-from lakecli.doctor import checks
 from lakecli.errors import (
     AlreadyExists,
     IntegrityError,
     NotFound,
     Refused,
     Unreachable,
-    Unsupported,
 )
-from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.refs.names import is_branch_name
 from lakecli.repository.contract import Repository, Runtime
-from lakecli.repository.journal.operation_log import CLOCK_FIX, CLOCK_LIMIT, wrong_by
-from lakecli.stores.capabilities import access_of, settle
+from lakecli.repository.handle.shareable import ensure_shareable
+from lakecli.stores.capabilities import settle
 from lakecli.stores.contract import (
     ABSENT,
     ANY,
@@ -63,7 +53,6 @@ from lakecli.stores.contract import (
     ObjectStore,
     exists,
 )
-from lakecli.stores.uri import is_local
 
 FORMAT = 1
 
@@ -75,15 +64,6 @@ _MOST_NEEDS: Final = 100
 
 _REPOSITORY: Final = "repository "
 
-TESTS_VERSION: Final = 1
-"""The version of the tests; a namespace that passed an older version is tested again."""
-
-REFUSED_FOR: Final = timedelta(days=1)
-"""How long a store that failed is refused without another test."""
-
-PROMISES: Final = ("read-after-write", "create-only", "compare-and-set", "race")
-"""The checks of `lakecli.doctor.probe` that sharing needs."""
-
 
 class NamespaceTaken(AlreadyExists):
     """Another repository, or a lakeFS, lives in the storage namespace."""
@@ -93,16 +73,8 @@ class NewerRepository(Refused):
     """A newer lakecli created or changed the repository in a way that this one does not support."""
 
 
-class CannotShare(Unsupported):
-    """The store lacks what writing from several machines needs."""
-
-
 class OtherRepository(Refused):
     """Another repository lies in the storage namespace by now."""
-
-
-class ClockOff(Refused):
-    """This machine's clock is far from the store's: its dates would mislead other clones."""
 
 
 class Description(NamedTuple):
@@ -393,7 +365,7 @@ def check_writable(repository: Repository) -> None:
     """Refuse a namespace that this version or this clone must not write refs to.
 
     Raises:
-        CannotShare: the store has no working compare-and-set.
+        CannotShare: several machines must not write there; see `ensure_shareable`.
         NewerRepository: only newer versions may write it.
         OtherRepository: the namespace is no longer this repository's.
     """
@@ -426,107 +398,3 @@ def check_readable(repository: Repository) -> Description:
         )
     check_needs(store, description, writing=False)
     return description
-
-
-class SharingTest(NamedTuple):
-    """The result of testing a namespace.
-
-    Attributes:
-        reason: why it cannot be shared; ``""`` if it can.
-        at: when it was tested.
-        version: the version of the tests, see `TESTS_VERSION`.
-        namespace: its URI.
-    """
-
-    reason: str
-    at: datetime
-    version: int
-    namespace: str
-
-
-def ensure_shareable(repository: Repository) -> None:
-    """Test, once, whether several machines may write to this repository's namespace.
-
-    The test sends about 100 small requests below a prefix that nothing else uses, and removes the
-    prefix afterwards if deleting is allowed. A namespace that has passed is sent no request.
-
-    Raises:
-        CannotShare: the store ignores conditions, or does not show what was written.
-        ClockOff: this machine's clock is more than `CLOCK_LIMIT` from the store's.
-        PermissionDenied: reading or writing is not allowed there.
-        Unreachable: the store does not answer; nothing is recorded then.
-    """
-    with repository.lake.kv.read() as txn:
-        known = _find_test(txn, repository)
-    now = repository.lake.runtime.now()
-    if known is None or (known.reason and abs(now - known.at) >= REFUSED_FOR):
-        known = remember_test(repository, _try_out(repository))
-    if known.reason:
-        raise CannotShare(
-            f"{known.namespace} cannot be shared: {known.reason}",
-            hint=f"{checks.CONDITIONS_FIX}; to test it again: lakecli doctor {repository.uri}",
-        )
-
-
-def _find_test(txn: ReadTransaction, repository: Repository) -> SharingTest | None:
-    """Return the recorded result; ``None`` if there is none of this namespace and version."""
-    data = txn.get(Table.META, _test_key(repository))
-    if data is None:
-        return None
-    fields = json.loads(data)
-    at = datetime.fromtimestamp(fields["at"], UTC)
-    found = SharingTest(fields["reason"], at, fields["version"], fields["namespace"])
-    current = (TESTS_VERSION, repository.record.storage_namespace)
-    return found if (found.version, found.namespace) == current else None
-
-
-def remember_test(repository: Repository, reason: str) -> SharingTest:
-    """Record the result of a test; `reason` is ``""`` if the namespace can be shared."""
-    uri = repository.record.storage_namespace
-    found = SharingTest(reason, repository.lake.runtime.now(), TESTS_VERSION, uri)
-    fields = {**found._asdict(), "at": int(found.at.timestamp())}
-    with repository.lake.kv.write() as txn:
-        txn.put(Table.META, _test_key(repository), json.dumps(fields).encode("ascii"))
-    return found
-
-
-def check_clock(ahead: timedelta) -> None:
-    """Refuse to share from a machine whose clock is far off.
-
-    Args:
-        ahead: how far the store's clock is ahead of this machine's.
-
-    Raises:
-        ClockOff: it differs by more than `CLOCK_LIMIT`, in either direction.
-    """
-    if abs(ahead) > CLOCK_LIMIT:
-        raise ClockOff(wrong_by(ahead), hint=CLOCK_FIX)
-
-
-def _try_out(repository: Repository) -> str:
-    """Return why the namespace cannot be shared, or ``""``."""
-    clock, store = repository.lake.runtime.clock, repository.store
-    prefix = f"{layout.DOCTOR}{repository.lake.runtime.new_id().hex()}/"
-    scratch = checks.ScratchObjects(store, prefix)
-    try:
-        before = clock()
-        checks.check_write(scratch)
-        after = clock()
-        # A store without credentials is on this machine, and has its clock.
-        if not is_local(store.uri) and access_of(store) is not None:
-            written = store.head(prefix + checks.OBJECT).modified_at
-            check_clock(checks.distance(written, before, after))
-        try:
-            checks.check_read_after_write(scratch)
-            checks.check_create_only(scratch)
-            checks.check_match(scratch)
-            checks.check_races(scratch)
-        except Unsupported as error:
-            return error.message
-        return ""
-    finally:
-        scratch.remove_after_failure()  # sharing needs no permission to delete
-
-
-def _test_key(repository: Repository) -> bytes:
-    return b"sharing/" + repository.key

@@ -13,7 +13,7 @@ from lakecli.cli.context import system_now
 from lakecli.errors import LostRace, NotFound
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
-from lakecli.repository.handle.namespace import ClockOff
+from lakecli.repository.handle.shareable import ClockOff
 from lakecli.repository.pull import Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_all, push_deletion
 from lakecli.stores.contract import ANY, BucketNotFound

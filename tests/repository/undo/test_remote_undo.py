@@ -13,7 +13,7 @@ from lakecli.errors import LostRace, NotFound, Refused
 from lakecli.kv.bucket import Tracked, TrackingStore, UnsentMove
 from lakecli.kv.operations import RefChange
 from lakecli.repository import branch, tag
-from lakecli.repository.handle.namespace import CannotShare
+from lakecli.repository.handle.shareable import CannotShare
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.tracking import iter_known_moves
 from lakecli.repository.merge import MergeOptions, merge

@@ -1,0 +1,272 @@
+"""Checks of conditional writes, on which all sharing depends.
+
+With one writer, a store that ignores conditions looks like one that honours them. So these checks
+send writes that must be refused, one after the other and many at once, and read the object back.
+
+Many stores compare first and write then: whether two writers get through is a matter of chance, and
+one race says little. So the size of the evidence is stated. `RACES` races of each kind find a store
+that fails one race in ten with a probability of 1 - 0.9 ** 66, more than 99.9 %. Bodies are as
+large as those of refs (`BODY_SIZE`): on S3Proxy 4.1, whose files are compared first and written
+then, 29 of 40 races of these had several winners, and 28 of 40 with bodies four times as large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Barrier
+from time import sleep
+from typing import Final, TypeVar
+
+from lakecli.base.progress import elapsed
+from lakecli.doctor.checks import BrokenPromise, Check, ScratchObjects, ok, warning
+from lakecli.errors import Unreachable
+from lakecli.stores.contract import (
+    ABSENT,
+    ANY,
+    Condition,
+    ConditionFailed,
+    Match,
+    ObjectNotFound,
+    ObjectStore,
+    Version,
+)
+
+T = TypeVar("T")
+
+WRITERS: Final = 8
+"""Writers of each race."""
+
+RACES: Final = 66
+"""Races of each kind, create-only and compare-and-set, that are the evidence for a store."""
+
+LOOK: Final = 12
+"""Races of each kind in a run of `lakecli doctor` where the evidence is there already."""
+
+TIME_LIMIT: Final = 50.0
+"""Seconds after which no race begins, so that a test takes a minute at most; the evidence of
+several runs adds up."""
+
+BODY_SIZE: Final = 16 << 10
+"""Bytes that each writer sends."""
+
+PAUSE: Final = 1.5
+"""Seconds before the second attempt on a store that did not answer."""
+
+_START_TIMEOUT: Final = 30.0
+"""Seconds for all writers of a race to get ready."""
+
+
+def check_create_only(scratch: ScratchObjects) -> Check:
+    """Create the same key twice.
+
+    Raises:
+        BrokenPromise: the second write was not refused, or the first was.
+    """
+    _patiently(scratch, "create-only", _try_create_only)
+    return ok("create-only", "a second create-only write is refused")
+
+
+def check_match(scratch: ScratchObjects) -> Check:
+    """Write with the current version, with a stale one, and with one of a missing object.
+
+    Raises:
+        BrokenPromise: a version is wrong, or the store ignores it.
+    """
+    _patiently(scratch, "compare-and-set", _try_match)
+    return ok("compare-and-set", "stale versions are refused, the current one is accepted")
+
+
+@dataclass(slots=True)
+class Races:
+    """What came of races, none of which had two winners.
+
+    Attributes:
+        wanted: races of each kind.
+        run: races of each kind that took place.
+        won: races of each kind that had a winner.
+        winnerless: races of both kinds that had none, and so say nothing.
+    """
+
+    wanted: int
+    run: int = 0
+    won: int = 0
+    winnerless: int = 0
+
+    @property
+    def check(self) -> Check:
+        """The result of the check."""
+        size = {"races": str(self.won), "writers": str(WRITERS)}
+        if self.winnerless:
+            return warning(
+                "race",
+                f"{self.winnerless} of {2 * self.run} races of {WRITERS} writers "
+                "had no winner; none had two",
+                fix="no data is at risk, but writes to busy branches may need several attempts",
+                **size,
+            )
+        seen = f"{self.won} create-only and {self.won} compare-and-set races of {WRITERS} writers"
+        if self.won < self.wanted:
+            return warning(
+                "race",
+                f"{seen}, of {self.wanted} each, in {TIME_LIMIT:.0f} s; one winner each",
+                fix="the next run goes on: repeat it",
+                **size,
+            )
+        return ok("race", f"{seen}, one winner each", **size)
+
+
+def run_races(
+    scratch: ScratchObjects, wanted: int, elapsed: Callable[[], float] = elapsed
+) -> Races:
+    """Let many writers race for one key, time and again; exactly one must win.
+
+    Args:
+        scratch: where to write.
+        wanted: races of each kind.
+        elapsed: returns seconds that only grow.
+
+    Raises:
+        BrokenPromise: two won, or the winner's bytes are not there.
+        Unreachable: the store answered none of them.
+    """
+    begun = elapsed()
+    races = Races(wanted)
+    # Some stores let a key be written once a second: what is raced for is there before.
+    with ThreadPoolExecutor(WRITERS, "start") as pool:
+        keys = [scratch.key(f"race-match-{number}") for number in range(wanted)]
+        versions = list(pool.map(lambda key: scratch.store.put(key, b"start", ANY), keys))
+    started = dict(zip(keys, versions, strict=True))
+
+    def replace(scratch: ScratchObjects, name: str) -> bool:
+        key = scratch.key(name)
+        version = started.get(key) or scratch.store.put(key, b"start", ANY)
+        return _has_winner(scratch.store, key, Match(version))
+
+    for number in range(wanted):
+        if elapsed() - begun >= TIME_LIMIT:
+            break
+        winners = int(_patiently(scratch, f"race-create-{number}", _race_to_create))
+        winners += _patiently(scratch, f"race-match-{number}", replace)
+        races.run += 1
+        races.won += winners == 2  # noqa: PLR2004 - one of each kind
+        races.winnerless += 2 - winners
+    return races
+
+
+def _patiently(scratch: ScratchObjects, name: str, look: Callable[[ScratchObjects, str], T]) -> T:
+    """Repeat a check once, on another key, if the store did not answer.
+
+    The adapters send conditional writes only once, and some stores need a second between two writes
+    of a key.
+    """
+    try:
+        return look(scratch, name)
+    except Unreachable:
+        sleep(PAUSE)
+        return look(scratch, f"{name}-again")
+
+
+def _try_create_only(scratch: ScratchObjects, name: str) -> None:
+    store, key = scratch.store, scratch.key(name)
+    try:
+        store.put(key, b"first", ABSENT)
+    except ConditionFailed as error:
+        raise BrokenPromise("a create-only write of a new key was refused") from error
+    _must_fail(store, key, b"second", ABSENT, "a second create-only write replaced the first")
+    if store.get(key) != b"first":
+        raise BrokenPromise("a create-only write was refused, and replaced the object")
+
+
+def _try_match(scratch: ScratchObjects, name: str) -> None:
+    store, key = scratch.store, scratch.key(name)
+    first = store.put(key, b"first", ANY)
+    if store.head(key).version != first:
+        raise BrokenPromise("a write returns another version than the object then has")
+    try:
+        second = store.put(key, b"second", Match(first))
+    except ConditionFailed as error:
+        raise BrokenPromise("a write that names the current version is refused") from error
+    if second == first:
+        raise BrokenPromise("an object kept its version when its contents changed")
+    _must_fail(store, key, b"third", Match(first), "a write that names a stale version succeeded")
+    missing = scratch.key(f"{name}-missing")
+    _must_fail(
+        store, missing, b"x", Match(second), "a write that names a version created an object"
+    )
+    if store.get(key) != b"second":
+        raise BrokenPromise("a write with a stale version was refused, and replaced the object")
+
+
+def _race_to_create(scratch: ScratchObjects, name: str) -> bool:
+    return _has_winner(scratch.store, scratch.key(name), ABSENT)
+
+
+def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
+    """Start all writers at once, each with its own bytes, and read back which bytes are stored.
+
+    Raises:
+        BrokenPromise: more than one won, or the stored bytes are not the winner's.
+        Unreachable: no writer got a response.
+    """
+    bodies = [(b"writer %d " % number).ljust(BODY_SIZE, b".") for number in range(WRITERS)]
+    answers = _write_at_once(store, key, bodies, condition)
+    winners = [
+        body for body, answer in zip(bodies, answers, strict=True) if isinstance(answer, str)
+    ]
+    what = "create-only" if condition == ABSENT else "compare-and-set"
+    if len(winners) > 1:
+        raise BrokenPromise(f"{len(winners)} of {WRITERS} writers won one {what} race")
+    unknown = [answer for answer in answers if isinstance(answer, Unreachable)]
+    if len(unknown) == WRITERS:
+        raise unknown[0]
+    try:
+        found = store.get(key)
+    except ObjectNotFound:
+        found = None
+    if winners and found != winners[0]:
+        raise BrokenPromise(f"the one winner of a {what} race was overwritten by a loser")
+    losers = {body for body, answer in zip(bodies, answers, strict=True) if answer is None}
+    if found in losers:
+        raise BrokenPromise(f"a writer of a {what} race was refused, and its bytes are there")
+    return found in bodies
+
+
+def _write_at_once(
+    store: ObjectStore, key: str, bodies: Sequence[bytes], condition: Condition
+) -> list[Version | Unreachable | None]:
+    """Return each writer's result: a version, ``None`` if it lost, or an error if unknown.
+
+    The writers start when this thread has handed all of them to the pool. Until then the pool may
+    not know a thread that it has just started, and an interruption would not wait for that thread.
+    """
+    barrier = Barrier(len(bodies) + 1)
+
+    def write(body: bytes) -> Version | Unreachable | None:
+        barrier.wait(_START_TIMEOUT)
+        try:
+            return store.put(key, body, condition)
+        except ConditionFailed:
+            return None
+        except Unreachable as error:
+            return error
+
+    with ThreadPoolExecutor(len(bodies), "race") as pool:
+        try:
+            answers = pool.map(write, bodies)
+            barrier.wait(_START_TIMEOUT)
+            return list(answers)
+        except BaseException:
+            barrier.abort()  # or the waiting writers would wait for the others
+            raise
+
+
+def _must_fail(
+    store: ObjectStore, key: str, body: bytes, condition: Condition, otherwise: str
+) -> None:
+    try:
+        store.put(key, body, condition)
+    except ConditionFailed:
+        return
+    raise BrokenPromise(f"{otherwise}: the store ignores conditions")

@@ -1,0 +1,242 @@
+"""What tests of a namespace have shown: whether several machines may write to it, and how surely.
+
+The results are one object in the namespace, ``_lakecli/sharing.json``, so that only the first clone
+runs the races, and every clone knows what one of them saw::
+
+    {"format": 1, "results": [
+      {"place": "s3.example.org s3://lake/sales", "reason": "", "races": 66,
+       "at": "2026-11-28T12:00:00Z", "by": "Ada Lovelace <ada@example.org>", "again": false}]}
+
+They are in the order in which they were written, and mean:
+
+- A failure has a reason. It outweighs whatever passed before and comes after, and ends only by a
+  later pass that somebody asked for, with ``again``.
+- The races of all passes since the last failure add up, for each place: server and namespace. A
+  copied namespace brings the object along, and its new place has not been tested.
+
+A failure is written unconditionally, as conditions may be what fails, and kept by who saw it until
+it is found there. A pass is written by compare-and-set. An older lakecli does not know the object, and leaves it alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from lakecli.base.layout import MAX_SHARING_SIZE, SHARING
+from lakecli.base.parsing import Unparsable, parse_json_object
+from lakecli.base.retry import CLAIMS, Retries
+from lakecli.base.validation import (
+    MAX_COUNT,
+    Invalid,
+    Record,
+    boolean,
+    list_of,
+    moment,
+    text,
+    whole,
+)
+from lakecli.errors import IntegrityError, Refused, Unreachable
+from lakecli.stores.capabilities import access_of
+from lakecli.stores.contract import (
+    ABSENT,
+    ANY,
+    JSON,
+    Condition,
+    ConditionFailed,
+    Match,
+    ObjectNotFound,
+    ObjectStore,
+)
+
+FORMAT: Final = 1
+
+MOST_RESULTS: Final = 32
+"""Results that are kept, the newest."""
+
+_LONGEST_PLACE: Final = 4096
+_LONGEST_TEXT: Final = 1000
+_MOST_RACES: Final = 1_000_000
+
+
+_RETRIES: Final = Retries(CLAIMS)
+
+
+class Result(NamedTuple):
+    """The result of one test.
+
+    Attributes:
+        place: where, see `place_of`.
+        reason: why the namespace cannot be shared; ``""`` if nothing was wrong.
+        races: races of each kind that had one winner.
+        at: when, by the clock of the machine that ran it.
+        by: who ran it, or ``""``.
+        again: somebody asked for it, to end a failure.
+    """
+
+    place: str
+    reason: str
+    races: int
+    at: datetime
+    by: str = ""
+    again: bool = False
+
+    @property
+    def described(self) -> str:
+        """When and by whom, for a message."""
+        return f"{self.at:%Y-%m-%d %H:%M} UTC" + (f" by {self.by}" if self.by else "")
+
+
+_RESULT: Final = Record(
+    {
+        "place": text(_LONGEST_PLACE, min_size=1),
+        "reason": text(_LONGEST_TEXT),
+        "races": whole(0, _MOST_RACES),
+        "at": moment,
+        "by": text(_LONGEST_TEXT),
+        "again": boolean,
+    }
+)
+
+
+def _result(found: object) -> Result:
+    return Result(**_RESULT.read(found))
+
+
+_FORMAT: Final = Record({"format": whole(1, MAX_COUNT)})
+_EVIDENCE: Final = Record({"results": list_of(_result, MOST_RESULTS)})
+
+
+class Evidence(NamedTuple):
+    """The results that a namespace holds, in the order in which they were written."""
+
+    results: Sequence[Result] = ()
+
+    @property
+    def failure(self) -> Result | None:
+        """The failure that nothing has ended, or ``None``."""
+        found = None
+        for result in self.results:
+            if result.reason:
+                found = result
+            elif result.again:
+                found = None
+        return found
+
+    def races(self, place: str) -> int:
+        """Return how many races of each kind a place has passed since the last failure."""
+        total = 0
+        for result in self.results:
+            if result.reason:
+                total = 0
+            elif result.place == place:
+                total += result.races
+        return total
+
+    def last(self, place: str) -> Result | None:
+        """Return the last result of a place, or ``None``."""
+        return next((each for each in reversed(self.results) if each.place == place), None)
+
+    def adding(self, result: Result) -> Evidence:
+        """Return the evidence with one more result, or itself if that result changes nothing."""
+        if self.failure is not None and not result.reason and not result.again:
+            return self
+        return Evidence((*self.results, result)[-MOST_RESULTS:])
+
+
+def place_of(store: ObjectStore) -> str:
+    """Return the server and the URI of a namespace, as this machine names them.
+
+    Raises:
+        PermissionDenied: there are no credentials, or they have expired.
+    """
+    access = access_of(store)
+    return store.uri if access is None else f"{access.endpoint} {store.uri}".strip()
+
+
+def read_evidence(store: ObjectStore) -> Evidence:
+    """Return the evidence of a namespace, by one GET.
+
+    Raises:
+        IntegrityError: the object is not valid.
+        Refused: a newer lakecli wrote it.
+    """
+    try:
+        return _parse(store, store.get(SHARING, start=0, length=MAX_SHARING_SIZE + 1))
+    except ObjectNotFound:
+        return Evidence()
+
+
+def record(store: ObjectStore, result: Result, retries: Retries = _RETRIES) -> Evidence:
+    """Add a result to the evidence of a namespace, and return what it then holds.
+
+    A result with ``again`` also replaces an object that is not valid.
+
+    Raises:
+        IntegrityError: the object is not valid.
+        Refused: a newer lakecli wrote it.
+        Unreachable: others write it all the time.
+    """
+    for _ in retries.attempts():
+        known, condition = _read_to_change(store, replaces=result.again)
+        wanted = known.adding(result)
+        if wanted is known:
+            return known
+        try:
+            store.put(SHARING, _dump(wanted), ANY if result.reason else condition, JSON)
+        except ConditionFailed:
+            continue
+        return wanted
+    raise Unreachable(f"{store.uri}/{SHARING} is written all the time", hint="repeat the command")
+
+
+def _read_to_change(store: ObjectStore, *, replaces: bool) -> tuple[Evidence, Condition]:
+    try:
+        data, version = store.get_versioned(SHARING, length=MAX_SHARING_SIZE + 1)
+    except ObjectNotFound:
+        return Evidence(), ABSENT
+    condition = Match(version) if version else ANY  # that of an empty object may be unknown
+    try:
+        return _parse(store, data), condition
+    except IntegrityError:
+        if not replaces:
+            raise
+        return Evidence(), condition
+
+
+def _dump(evidence: Evidence) -> bytes:
+    results = [
+        {
+            **result._asdict(),
+            "place": _cut(result.place, _LONGEST_PLACE),
+            "reason": _cut(result.reason, _LONGEST_TEXT),
+            "at": result.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "by": _cut(result.by, _LONGEST_TEXT),
+        }
+        for result in evidence.results
+    ]
+    return json.dumps({"format": FORMAT, "results": results}, indent=2).encode() + b"\n"
+
+
+def _cut(value: str, max_size: int) -> str:
+    data = value.replace("\0", "").encode("utf-8", "surrogateescape")[:max_size]
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _parse(store: ObjectStore, data: bytes) -> Evidence:
+    try:
+        found = parse_json_object(data, max_size=MAX_SHARING_SIZE)
+        known = _FORMAT.read(found)["format"]
+        if known > FORMAT:
+            raise Refused(
+                f"{store.uri}/{SHARING} is of format {known}, this lakecli knows {FORMAT}",
+                hint="upgrade lakecli",
+            )
+        return Evidence(tuple(_EVIDENCE.read(found)["results"]))
+    except (Unparsable, Invalid) as error:
+        raise IntegrityError(
+            f"{store.uri}/{SHARING} does not hold results of tests: {error}",
+            hint=f"test the store again, which replaces it: lakecli doctor {store.uri} --again",
+        ) from error

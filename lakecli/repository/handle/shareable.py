@@ -1,0 +1,296 @@
+"""Whether several machines may write to a namespace: tested once, by the first clone that pushes.
+
+Sharing rests on compare-and-set, and a store that ignores conditions answers like one that honours
+them. So the store is tested before a ref is first written to a namespace. The results are in the
+namespace (`lakecli.doctor.evidence`); each push reads them. Where the evidence is complete, no
+clone tests again; after a failure none pushes until `lakecli doctor --again` has passed.
+
+A clone keeps a failure that it saw in its local store until a later command finds it in the
+namespace, since there it may be lost: what the store failed in is writing. Earlier versions kept
+all their results there; of these only failures count::
+
+    META  sharing/ ‖ repository  -> a failure as JSON, its time as unix seconds
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from lakecli.base import layout
+from lakecli.base.retry import CLAIMS, Retries
+from lakecli.doctor import checks, conditions, evidence
+from lakecli.doctor.checks import (
+    BROKEN,
+    BrokenPromise,
+    Check,
+    CheckVerdict,
+    ok,
+    skipped,
+    warning,
+)
+from lakecli.doctor.evidence import Evidence, Result
+from lakecli.errors import ErrorKind, LakeError, Refused, Unreachable, Unsupported
+from lakecli.kv.local_store import Table
+from lakecli.repository.contract import Repository
+from lakecli.repository.journal.operation_log import CLOCK_FIX, CLOCK_LIMIT, wrong_by
+from lakecli.stores.capabilities import access_of
+from lakecli.stores.contract import ObjectStore
+from lakecli.stores.uri import is_local
+
+PROMISES: Final = ("read-after-write", "create-only", "compare-and-set", "race")
+"""The checks of `lakecli.doctor.probe` that sharing needs."""
+
+
+class CannotShare(Unsupported):
+    """The store lacks what writing from several machines needs."""
+
+
+class ClockOff(Refused):
+    """This machine's clock is far from the store's: its dates would mislead other clones."""
+
+
+def ensure_shareable(repository: Repository) -> None:
+    """Refuse a namespace to which several machines must not write; test it if nobody has.
+
+    Where the evidence is complete, this takes one request. The test sends some 1,300 requests
+    below a prefix that nothing else uses, for `conditions.TIME_LIMIT` seconds at most, and removes
+    the prefix afterwards if deleting is allowed.
+
+    Raises:
+        CannotShare: the store ignores conditions, or does not show what was written, or did so
+            once, whoever saw it.
+        ClockOff: this machine's clock is more than `CLOCK_LIMIT` from the store's.
+        IntegrityError: the evidence is not valid.
+        PermissionDenied: reading or writing is not allowed there.
+        Unreachable: the store does not answer, or too slowly for the whole test: the next command
+            goes on with it.
+    """
+    store, place = repository.store, evidence.place_of(repository.store)
+    known = _with_kept_failure(repository, evidence.read_evidence(store))
+    wanted = conditions.RACES - known.races(place)
+    if known.failure is None and wanted > 0:
+        known = remember(repository, _try_out(repository, place, wanted))
+    if known.failure is not None:
+        raise CannotShare(
+            f"{store.uri} cannot be shared: {known.failure.reason} ({known.failure.described})",
+            hint=retest_hint(repository.uri),
+        )
+    passed = known.races(place)
+    if passed < conditions.RACES:
+        raise Unreachable(
+            f"{store.uri} is too slow to be tested in {conditions.TIME_LIMIT:.0f} s: {passed} of "
+            f"{conditions.RACES} races of each kind had one winner",
+            hint="repeat the command, which goes on with the test",
+        )
+
+
+def retest_hint(target: str) -> str:
+    """Return how a failure ends."""
+    return (
+        f"{checks.CONDITIONS_FIX}; once the store is mended or replaced, test it again: "
+        f"lakecli doctor {target} --again"
+    )
+
+
+def remember(repository: Repository, result: Result) -> Evidence:
+    """Record a result in the namespace; return the evidence that it then holds."""
+    if result.reason:
+        _keep(repository, result)
+    return evidence.record(repository.store, result, _retries(repository))
+
+
+def _retries(repository: Repository) -> Retries:
+    return Retries(CLAIMS, sleep=repository.lake.runtime.sleep)
+
+
+def _keep(repository: Repository, failure: Result) -> None:
+    fields = {
+        "reason": failure.reason,
+        "at": int(failure.at.timestamp()),
+        "namespace": repository.record.storage_namespace,
+    }
+    with repository.lake.kv.write() as txn:
+        txn.put(Table.META, _kept_key(repository), json.dumps(fields).encode("ascii"))
+
+
+def _with_kept_failure(repository: Repository, known: Evidence) -> Evidence:
+    """Add the failure that this clone kept, if there is one, to the evidence in the namespace."""
+    with repository.lake.kv.read() as txn:
+        data = txn.get(Table.META, _kept_key(repository))
+    if data is None:
+        return known
+    fields = json.loads(data)
+    at = datetime.fromtimestamp(fields["at"], UTC)
+    is_known = any((each.reason, each.at) == (fields["reason"], at) for each in known.results)
+    is_here = fields["namespace"] == repository.record.storage_namespace
+    if fields["reason"] and is_here and not is_known:
+        place = evidence.place_of(repository.store)
+        failure = Result(place, fields["reason"], 0, at)
+        return evidence.record(repository.store, failure, _retries(repository))
+    with repository.lake.kv.write() as txn:
+        txn.delete(Table.META, _kept_key(repository))
+    return known
+
+
+def check_clock(ahead: timedelta) -> None:
+    """Refuse to share from a machine whose clock is far off.
+
+    Args:
+        ahead: how far the store's clock is ahead of this machine's.
+
+    Raises:
+        ClockOff: it differs by more than `CLOCK_LIMIT`, in either direction.
+    """
+    if abs(ahead) > CLOCK_LIMIT:
+        raise ClockOff(wrong_by(ahead), hint=CLOCK_FIX)
+
+
+def _try_out(repository: Repository, place: str, wanted: int) -> Result:
+    """Test a namespace, with some races of each kind."""
+    runtime, store = repository.lake.runtime, repository.store
+    clock = runtime.clock
+    scratch = checks.ScratchObjects(store, f"{layout.DOCTOR}{runtime.new_id().hex()}/")
+    try:
+        before = clock()
+        checks.check_write(scratch)
+        after = clock()
+        # A store without credentials is on this machine, and has its clock.
+        if not is_local(store.uri) and access_of(store) is not None:
+            written = store.head(scratch.prefix + checks.OBJECT).modified_at
+            check_clock(checks.distance(written, before, after))
+        try:
+            checks.check_read_after_write(scratch)
+            conditions.check_create_only(scratch)
+            conditions.check_match(scratch)
+            races = conditions.run_races(scratch, wanted, runtime.elapsed)
+        except BrokenPromise as error:
+            return Result(place, error.message, 0, runtime.now())
+        except Unsupported as error:
+            raise _lacking(store, error) from error
+        return Result(place, "", races.won, runtime.now())
+    finally:
+        scratch.remove_after_failure()  # sharing needs no permission to delete
+
+
+def _lacking(store: ObjectStore, error: Unsupported) -> CannotShare:
+    return CannotShare(
+        f"{store.uri} cannot be shared: {error.message}", hint=error.hint or checks.CONDITIONS_FIX
+    )
+
+
+def _kept_key(repository: Repository) -> bytes:
+    return b"sharing/" + repository.key
+
+
+@dataclass(frozen=True, slots=True)
+class Examiner:
+    """Who runs `lakecli doctor`.
+
+    Attributes:
+        now: returns the present in whole seconds.
+        by: the name of the user.
+        again: whether the whole test is repeated, and a pass ends a failure.
+    """
+
+    now: Callable[[], datetime]
+    by: str = ""
+    again: bool = False
+
+    def races(self, store: ObjectStore) -> int:
+        """Return how many races of each kind to run: few where the evidence is there already."""
+        try:
+            known = evidence.read_evidence(store)
+            lacking = conditions.RACES - known.races(evidence.place_of(store))
+        except LakeError:
+            return conditions.RACES  # `judge` reports it
+        few = min(conditions.LOOK, conditions.RACES)
+        if self.again:
+            return conditions.RACES
+        return few if known.failure is not None else max(lacking, few)
+
+    def result(self, store: ObjectStore, *, reason: str = "", races: int = 0) -> Result:
+        """Return the result of this run."""
+        return Result(evidence.place_of(store), reason, races, self.now(), self.by, self.again)
+
+
+def judge(
+    found: Mapping[str, Check],
+    store: ObjectStore,
+    examiner: Examiner,
+    repository: Repository | None,
+) -> Check:
+    """Return whether several machines may write to a namespace, by a run and by the evidence.
+
+    Args:
+        found: the checks so far, by name.
+        store: the namespace.
+        examiner: whose run it is. Where there is a repository that this version may write, the
+            result is recorded.
+        repository: the repository of this machine, or ``None``.
+
+    Raises:
+        LakeError: the evidence cannot be read or written.
+    """
+    name = "sharing"
+    result, because, unknown = _result_of(found, store, examiner)
+    known = _recorded(found, store, result, repository)
+    if known.failure is not None:
+        seen = f"no: {known.failure.reason} ({known.failure.described}); push is refused"
+        fix = retest_hint(store.uri if repository is None else repository.uri)
+        return warning(name, seen, fix=fix, because=because or "failure")
+    if because:
+        seen = f"no: {found[because].seen}; push is refused"
+        return warning(name, seen, fix=checks.CONDITIONS_FIX, because=because)
+    if result is None:
+        return skipped(name, unknown)
+    clock = found["clock"]
+    if clock.verdict is CheckVerdict.FAILED:  # for a directory it is a warning
+        try:
+            check_clock(timedelta(seconds=int(clock.details.get("seconds", "0"))))
+        except LakeError as error:
+            return warning(name, f"no: {error.message}", fix=error.hint or "", because="clock")
+    races = max(known.races(result.place), result.races)
+    shown = f"{races} races of each kind had one winner"
+    if races < conditions.RACES:
+        return warning(
+            name,
+            f"unknown: {shown}, of {conditions.RACES} that are wanted",
+            fix="repeat the command, which goes on with the test",
+        )
+    return ok(name, f"several machines may write here: {shown}", races=str(races))
+
+
+def _result_of(
+    found: Mapping[str, Check], store: ObjectStore, examiner: Examiner
+) -> tuple[Result | None, str, str]:
+    """Return the result of a run, the check that failed, and why there is no result."""
+    for check in (found[promise] for promise in PROMISES):
+        if check.kind is ErrorKind.REFUSED:
+            reason = check.details.get(BROKEN)
+            return examiner.result(store, reason=reason) if reason else None, check.name, ""
+        if check.verdict in (CheckVerdict.FAILED, CheckVerdict.SKIPPED):
+            return None, "", f"unknown, see {check.name}"
+    return examiner.result(store, races=int(found["race"].details["races"])), "", ""
+
+
+def _recorded(
+    found: Mapping[str, Check],
+    store: ObjectStore,
+    result: Result | None,
+    repository: Repository | None,
+) -> Evidence:
+    """Add a result to the evidence if it says something new; return the evidence."""
+    claim, shared = found["claim"], found["shared"]
+    if claim.verdict is not CheckVerdict.OK or "uuid" not in claim.details:
+        return Evidence()  # nobody's namespace, or another's
+    if result is None or shared.verdict is not CheckVerdict.OK:
+        return evidence.read_evidence(store)
+    if not result.again and not result.reason:
+        known = evidence.read_evidence(store)
+        if known.races(result.place) >= conditions.RACES:
+            return known
+    return evidence.record(store, result) if repository is None else remember(repository, result)
