@@ -54,7 +54,7 @@ __lakecli_options() {
     'config set') REPLY='' ;;
     'config unset') REPLY='' ;;
     'diff') REPLY='--at-op --conf --depth --engine --exit-code --master --name-only --null --prefix --stat --two-way -z' ;;
-    'doctor') REPLY='' ;;
+    'doctor') REPLY='--again' ;;
     'export') REPLY='--conf --dry-run --engine --master --no-progress --no-success --no-verify -p --parallelism --since --symlink --to-lakefs-import' ;;
     'fetch') REPLY='' ;;
     'find-merge-base') REPLY='--at-op' ;;

@@ -251,6 +251,9 @@ function __lakecli_options
                 '--stat' 'Count paths and bytes by prefix instead of listing paths' \
                 '--two-way' 'Compare the two refs directly, without their common ancestor' \
                 '-z' 'Show only the paths, unquoted, each ended by NUL'
+        case 'doctor'
+            printf '%s\t%s\n' \
+                '--again' 'Repeat the whole test of conditional writes; a pass ends a failure'
         case 'export'
             printf '%s\t%s\n' \
                 '--conf' 'Spark setting, as for spark-submit' \

@@ -137,6 +137,7 @@ def json_fields() -> Iterator[Forgery]:
         "state": ("state", ("format", "phase", "epoch", "mark", "grace", "write_id")),
         "rules": ("rules", ("default_retention_days", "branches")),
         "doomed": ("doomed", ("key", "size", "kind")),
+        "sharing": ("sharing", ("place", "reason", "races", "at", "by", "again")),
     }  # fmt: skip
     own: dict[str, dict[str, Any]] = {
         "state phase": {"idle": "idle", "sweeping": "sweeping"},
@@ -219,6 +220,7 @@ def documents() -> Iterator[Forgery]:
         f"_lakecli/reflog/branches/main/{1:016d}",
         "_lakecli/gc/state",
         "_lakecli/gc/rules.json",
+        "_lakecli/sharing.json",
         f"_lakecli/gc/marks/3-{'d' * 32}/others",
         f"_lakecli/gc/marks/3-{'d' * 32}/data-all",
         f"_lakecli/gc/keep/3/{'e' * 32}",

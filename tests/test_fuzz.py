@@ -26,6 +26,7 @@ from lakecli.committed.metaranges import decode_range_record, decode_tree_proper
 from lakecli.committed.point_reads import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, decode_value, identity_of
+from lakecli.doctor.evidence import read_evidence
 from lakecli.engine.errors_as_json import dump_error, load_error
 from lakecli.errors import LakeError
 from lakecli.gc.known_refs import LAST, read_last
@@ -165,6 +166,7 @@ def targets() -> Iterator[Target]:
     )
     yield Target("moves", reflog, lambda data: parse_moves("key", data))
     yield Target("repository", repository, at(layout.REPOSITORY, describe))
+    yield Target("sharing", objects(layout.SHARING), at(layout.SHARING, read_evidence))
     yield Target("owner", repository, at(layout.REPOSITORY, owner_of))
     yield Target("state", state, at("_lakecli/gc/state", read_state))
     yield Target("state to move", state, at("_lakecli/gc/state", look))

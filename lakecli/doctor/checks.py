@@ -34,7 +34,9 @@ from lakecli.stores.capabilities import (
     uploads_of,
 )
 from lakecli.stores.contract import (
+    ABSENT,
     ANY,
+    ConditionFailed,
     ObjectNotFound,
     ObjectStore,
     exists,
@@ -288,17 +290,21 @@ def check_names(scratch: ScratchObjects) -> Check:
     gives them to objects.
     """
     name, store = "names", scratch.store
-    kept, refused = [], []
+    kept: list[str] = []
+    folded: list[str] = []
+    refused: list[str] = []
     for part in _APART:
         key = scratch.key(part)
         try:
-            store.put(key, part.encode(), ANY)
+            _put_once(store, key, part.encode())
             kept.append(part)
+        except ConditionFailed:
+            folded.append(part)
         except LakeError as error:
             refused.append(part)
             if not isinstance(error, Unreachable):  # then it may be there
                 scratch.keys.discard(key)
-    folded = [part for part in kept if _body_of(store, scratch.prefix + part) != part.encode()]
+    folded += [part for part in kept if _body_of(store, scratch.prefix + part) != part.encode()]
     listed = {info.key.removeprefix(scratch.prefix) for info in store.list(scratch.prefix)}
     hidden = [part for part in kept if part not in listed and part not in folded]
     if _APART[0] in hidden:
@@ -313,6 +319,14 @@ def check_names(scratch: ScratchObjects) -> Check:
         fix="export nothing to this store whose paths have an empty component, . or .., or where "
         "one path is the directory of another",
     )
+
+
+def _put_once(store: ObjectStore, key: str, body: bytes) -> None:
+    """Write a new object by a request that is not repeated: some servers answer names with 500."""
+    try:
+        store.put(key, body, ABSENT)
+    except Unsupported:
+        store.put(key, body, ANY)
 
 
 def _body_of(store: ObjectStore, key: str) -> bytes | None:

@@ -134,10 +134,16 @@ def run_races(
     begun = elapsed()
     races = Races(wanted)
     # Some stores let a key be written once a second: what is raced for is there before.
-    with ThreadPoolExecutor(WRITERS, "start") as pool:
-        keys = [scratch.key(f"race-match-{number}") for number in range(wanted)]
-        versions = list(pool.map(lambda key: scratch.store.put(key, b"start", ANY), keys))
-    started = dict(zip(keys, versions, strict=True))
+    started: dict[str, Version] = {}
+    for first in range(0, wanted, WRITERS):
+        numbers = range(first, min(first + WRITERS, wanted))
+        keys = [scratch.key(f"race-match-{number}") for number in numbers]
+        answers = _write_at_once(scratch.store, [(key, b"start", ANY) for key in keys])
+        started |= {
+            key: answer
+            for key, answer in zip(keys, answers, strict=True)
+            if isinstance(answer, str)
+        }
 
     def replace(scratch: ScratchObjects, name: str) -> bool:
         key = scratch.key(name)
@@ -211,7 +217,7 @@ def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
         Unreachable: no writer got a response.
     """
     bodies = [(b"writer %d " % number).ljust(BODY_SIZE, b".") for number in range(WRITERS)]
-    answers = _write_at_once(store, key, bodies, condition)
+    answers = _write_at_once(store, [(key, body, condition) for body in bodies])
     winners = [
         body for body, answer in zip(bodies, answers, strict=True) if isinstance(answer, str)
     ]
@@ -234,27 +240,27 @@ def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
 
 
 def _write_at_once(
-    store: ObjectStore, key: str, bodies: Sequence[bytes], condition: Condition
+    store: ObjectStore, writes: Sequence[tuple[str, bytes, Condition]]
 ) -> list[Version | Unreachable | None]:
     """Return each writer's result: a version, ``None`` if it lost, or an error if unknown.
 
     The writers start when this thread has handed all of them to the pool. Until then the pool may
     not know a thread that it has just started, and an interruption would not wait for that thread.
     """
-    barrier = Barrier(len(bodies) + 1)
+    barrier = Barrier(len(writes) + 1)
 
-    def write(body: bytes) -> Version | Unreachable | None:
+    def write(what: tuple[str, bytes, Condition]) -> Version | Unreachable | None:
         barrier.wait(_START_TIMEOUT)
         try:
-            return store.put(key, body, condition)
+            return store.put(*what)
         except ConditionFailed:
             return None
         except Unreachable as error:
             return error
 
-    with ThreadPoolExecutor(len(bodies), "race") as pool:
+    with ThreadPoolExecutor(len(writes), "race") as pool:
         try:
-            answers = pool.map(write, bodies)
+            answers = pool.map(write, writes)
             barrier.wait(_START_TIMEOUT)
             return list(answers)
         except BaseException:

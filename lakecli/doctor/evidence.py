@@ -15,7 +15,8 @@ They are in the order in which they were written, and mean:
   copied namespace brings the object along, and its new place has not been tested.
 
 A failure is written unconditionally, as conditions may be what fails, and kept by who saw it until
-it is found there. A pass is written by compare-and-set. An older lakecli does not know the object, and leaves it alone.
+it is found there. A pass is written by compare-and-set. An older lakecli does not know the object,
+and leaves it alone.
 """
 
 from __future__ import annotations

@@ -23,14 +23,15 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from lakecli.base.ids import PackId
-from lakecli.base.layout import REPOSITORY, data_digest, pack_key, ref_key, sstable_key
+from lakecli.base.layout import REPOSITORY, SHARING, data_digest, pack_key, ref_key, sstable_key
 from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.values import decode_entry
+from lakecli.doctor.evidence import read_evidence
 from lakecli.engine.runner import LocalRunner, Runner
-from lakecli.errors import IntegrityError
+from lakecli.errors import IntegrityError, Refused
 from lakecli.fsck.findings import Finding, FsckCounts, problems_of_commit
 from lakecli.fsck.hashing import UNVERIFIED, Hashing, LakeFsContents, compare_contents
 from lakecli.fsck.index import JoinedIndex, hash_objects, open_index
@@ -203,6 +204,11 @@ class _Checker:
         elif owner != self._repository.record.uuid:
             what = f"the namespace belongs to repository {owner}"
             yield from self.report(Finding("repository", REPOSITORY, what))
+        try:
+            with suppress(Refused):  # a newer lakecli wrote it
+                read_evidence(self._store)
+        except IntegrityError as error:
+            yield from self.report(Finding("repository", SHARING, error.message))
 
     def iter_ranges(self) -> Iterator[RangeRecord]:
         """Yield every range that a ref reaches, each once; skip metaranges that are unreadable."""

@@ -17,7 +17,7 @@ from shlex import quote
 from typing import Final
 
 from lakecli.base.ids import PackId
-from lakecli.base.layout import MAX_REF_SIZE, REFS, SSTABLES, pack_key, ref_key
+from lakecli.base.layout import MAX_REF_SIZE, REFS, REPOSITORY, SHARING, SSTABLES, pack_key, ref_key
 from lakecli.base.model import Commit, CommitId, MetarangeId
 from lakecli.committed.point_reads import find
 from lakecli.committed.values import decode_entry
@@ -123,7 +123,7 @@ def _repair(
         return [defect for defect in defects if defect.kind in kinds]
 
     for defect in of("repository"):
-        if _repair_claim(repository, dry_run=dry_run):
+        if defect.name == REPOSITORY and _repair_claim(repository, dry_run=dry_run):
             yield Repaired("repository", defect.name, "written again")
     if of("ref", "commit"):
         yield from repair_local(repository, dry_run=dry_run)
@@ -403,6 +403,8 @@ class _Losses:
             advice = f"run this in a clone that has seen it: lakecli fsck {uri} --repair"
         elif defect.kind in {"ref", "commit"}:
             advice = "run `lakecli push` in a clone that has the commit, then repeat this here"
+        elif defect.name == SHARING:
+            advice = f"test the store again: lakecli doctor {uri} --again"
         elif defect.kind == "entry":
             advice = "upload the path again, or delete it with lakecli fs rm"
         else:

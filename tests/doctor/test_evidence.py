@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import given
@@ -25,6 +25,11 @@ from lakecli.stores.contract import ANY, ConditionFailed, Version
 from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.support.faulty import NOW
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakecli.stores.contract import ObjectStore
+
 HERE: Final = "host s3://lake/ns"
 AT_ONCE: Final = Retries(CLAIMS, sleep=lambda _: None)
 
@@ -35,6 +40,10 @@ def passed(races: int = 66, place: str = HERE, *, again: bool = False) -> Result
 
 def failure(reason: str = "two won", *, again: bool = False) -> Result:
     return Result(HERE, reason, 0, NOW, again=again)
+
+
+def recording(result: Result) -> Callable[[ObjectStore], Evidence]:
+    return lambda store: record(store, result, AT_ONCE)
 
 
 def valid(**fields: Any) -> dict[str, Any]:
@@ -75,9 +84,9 @@ HOSTILE: Final = [
 def test_an_object_that_is_not_valid_is_refused(body: bytes) -> None:
     store = MemoryStore()
     store.put(SHARING, body, ANY)
-    for use in (lambda: read_evidence(store), lambda: record(store, failure(), AT_ONCE)):
+    for use in (read_evidence, recording(failure())):
         with pytest.raises(IntegrityError, match=r"sharing\.json does not hold results of tests"):
-            use()
+            use(store)
     assert store.get(SHARING) == body
     # Only somebody's word replaces it.
     assert record(store, passed(again=True), AT_ONCE).results == (passed(again=True),)
@@ -87,9 +96,9 @@ def test_an_object_that_is_not_valid_is_refused(body: bytes) -> None:
 def test_a_newer_format_is_refused_with_advice() -> None:
     store = MemoryStore()
     store.put(SHARING, b'{"format": 2, "results": {}}', ANY)
-    for use in (lambda: read_evidence(store), lambda: record(store, passed(again=True), AT_ONCE)):
+    for use in (read_evidence, recording(passed(again=True))):
         with pytest.raises(Refused, match="format 2") as caught:
-            use()
+            use(store)
         assert caught.value.hint == "upgrade lakecli"
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.identity import h
-from lakecli.base.layout import DATA, REPOSITORY, SSTABLES, data_key
+from lakecli.base.layout import DATA, REPOSITORY, SHARING, SSTABLES, data_key
 from lakecli.base.model import CommitId
 from lakecli.committed.check import SMALLEST_ENTRY
 from lakecli.engine.runner import count_head_entries
@@ -94,6 +94,15 @@ def test_a_sound_repository_has_no_findings(repository: Repository, namespace: P
     assert counts.bytes_hashed == sum(
         path.stat().st_size for path in (namespace / DATA).rglob("*") if path.is_file()
     )
+
+
+def test_results_of_tests_of_the_store_are_checked(repository: Repository, namespace: Path) -> None:
+    (namespace / SHARING).write_bytes(b'{"format": 1, "results": 1}')
+    (found,) = fsck(repository)
+    assert (found.kind, found.name) == ("repository", SHARING)
+    assert "does not hold results" in found.what
+    (namespace / SHARING).write_bytes(b'{"format": 2}')  # of a newer lakecli
+    assert list(fsck(repository)) == []
 
 
 def test_entries_are_progress_where_no_data_is_read(repository: Repository) -> None:

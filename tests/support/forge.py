@@ -189,6 +189,7 @@ class Namespace:
         self.older_move: dict[str, Any] = {}
         self.state: dict[str, Any] = {}
         self.rules: dict[str, Any] = {}
+        self.sharing: dict[str, Any] = {}
         self.doomed: dict[str, Any] = {}
         self.expires_tree = False
         self.raw: dict[str, bytes | None] = {}
@@ -218,6 +219,11 @@ class Namespace:
         pack = self._pack([(root, self.first), (head, commit)])
         made[f"_lakecli/commits/{h(pack).hex()}"] = pack
         made["_lakecli/repository.json"] = encoded(self.repository)
+        result = {
+            "place": "memory://lake", "reason": "", "races": 66, "at": "2026-11-28T12:00:00Z",
+            "by": "ada", "again": False, **self.sharing,
+        }  # fmt: skip
+        made["_lakecli/sharing.json"] = encoded({"format": 1, "results": [result]})
         made["_lakecli/refs/branches/main"] = self._branch(root, head, h(pack).hex())
         made["_lakecli/refs/tags/v1"] = self._tag(head)
         older = {**self._move(1, None, root, WRITE), **self.older_move}

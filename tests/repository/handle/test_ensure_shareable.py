@@ -200,7 +200,7 @@ def test_a_slow_store_is_tested_by_several_commands(repository: Repository) -> N
 
 def test_a_copied_namespace_is_tested_anew(repository: Repository) -> None:
     class Elsewhere(SignedStore):
-        uri = "memory://elsewhere"  # type: ignore[assignment]
+        uri = "memory://elsewhere"
 
     with_store(repository)
     ensure_shareable(repository)
