@@ -298,8 +298,8 @@ def check_names(scratch: ScratchObjects) -> Check:
         try:
             _put_once(store, key, part.encode())
             kept.append(part)
-        except ConditionFailed:
-            folded.append(part)
+        except ConditionFailed:  # there is one of this name already, or one that is in its way
+            (folded if exists(store, key) else refused).append(part)
         except LakeError as error:
             refused.append(part)
             if not isinstance(error, Unreachable):  # then it may be there

@@ -15,7 +15,7 @@ from lakecli.doctor import conditions
 from lakecli.doctor.checks import Check, CheckVerdict
 from lakecli.doctor.probe import NAMES, TIME_LIMIT, Probe, requests
 from lakecli.errors import ErrorKind, IntegrityError, LakeError, Refused, Unsupported
-from lakecli.stores.contract import ABSENT, ANY, BucketNotFound
+from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, ConditionFailed
 from tests.support.faulty import NOW, FaultyStore, FaultyUploads, denied, unreachable
 
 if TYPE_CHECKING:
@@ -304,6 +304,9 @@ class Folding(FaultyStore):
     def get(self, key: str, **options: Any) -> bytes:
         return super().get(posixpath.normpath(key), **options)
 
+    def head(self, key: str, **options: Any) -> ObjectInfo:
+        return super().head(posixpath.normpath(key), **options)
+
 
 class Hiding(FaultyStore):
     """Lists no objects below the name of another, as MinIO."""
@@ -341,7 +344,10 @@ def test_objects_that_are_not_listed_are_detected() -> None:
     assert "not listed: o/inner" in found["names"].seen
 
 
-@pytest.mark.parametrize("how", [Refused("invalid name"), denied("put"), unreachable()])
+@pytest.mark.parametrize(
+    "how",
+    [Refused("invalid name"), denied("put"), unreachable(), ConditionFailed("in its way")],
+)
 def test_names_that_the_store_refuses_are_no_problem(how: LakeError) -> None:
     store = Picky()
     store.how = how

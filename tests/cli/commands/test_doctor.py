@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from lakecli import native
 from lakecli.cli.context import system_now
 from lakecli.cli.out.output import STYLES
+from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from tests.support.golden import Cli
 from tests.support.servers import (
@@ -26,9 +28,11 @@ from tests.support.servers import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
     from pathlib import Path
 
+    from lakecli.stores.contract import Version
     from tests.support.golden import Golden, Result
 
 _NORMAL = (
@@ -252,3 +256,34 @@ def test_an_interrupted_process_leaves_nothing(cli: Cli, home: Path) -> None:
     assert process.returncode == 130
     assert stderr == "error: interrupted\n"
     assert list(cli.directory.rglob("*")) == []
+
+
+def test_a_failure_is_refused_until_the_hint_is_followed(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hint of a refused push, pasted, ends the failure where the store is mended."""
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryStore, "put", unconditional(DirectoryStore.put))
+        first = cli("push", "lakefs://demo/main")
+    assert first.exit_code == 7
+    for refused in (first, cli("push", "lakefs://demo/main")):
+        assert refused.stderr.count("the store ignores conditions") == 1
+    assert cli("doctor", "lakefs://demo").exit_code == 0  # its own test passed
+    command = re.search(r"lakecli (doctor lakefs://demo --again)$", first.stderr, re.MULTILINE)
+    assert command is not None
+    cli.ok(*command[1].split())
+    cli.ok("push", "lakefs://demo/main")
+    recorded = json.loads((cli.directory / "namespace/_lakecli/sharing.json").read_text())
+    first, last = recorded["results"]
+    assert "the store ignores conditions" in first["reason"]
+    assert (last["reason"], last["again"], last["races"]) == ("", True, 4)
+    assert "@" in last["by"]
+
+
+def unconditional(put: Callable[..., Version]) -> Callable[..., Version]:
+    def changed(store: DirectoryStore, key: str, body: bytes, *rest: object) -> Version:
+        condition = ANY if "doctor-" in key else rest[0]
+        return put(store, key, body, condition)
+
+    return changed
