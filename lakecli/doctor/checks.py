@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
+from io import BytesIO
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -26,6 +27,7 @@ from lakecli.errors import (
     Unsupported,
 )
 from lakecli.stores.capabilities import (
+    PART_SIZE,
     DeletesMatching,
     PartUploads,
     Prunes,
@@ -379,11 +381,7 @@ def check_multipart(scratch: ScratchObjects) -> Check:
     try:
         upload = scratch.start_upload(uploads, key)
     except Unsupported as error:
-        return warning(
-            name,
-            error.message,
-            fix="large files are sent as one stream: a killed upload starts over",
-        )
+        return _send_large(scratch, key, error)
     part = uploads.put_part(key, upload, 1, BODY, crc32c=crc32c(BODY))
     arrived = [each.number for each in uploads.parts(key, upload)]
     unlisted = _why_unlisted(uploads, scratch.prefix, upload)
@@ -403,6 +401,19 @@ def check_multipart(scratch: ScratchObjects) -> Check:
             fix=hint or "add a lifecycle rule that deletes unfinished uploads",
         )
     return ok(name, "allowed")
+
+
+def _send_large(scratch: ScratchObjects, key: str, why: Unsupported) -> Check:
+    """Send an object of a size that goes in parts elsewhere, as one stream."""
+    size = PART_SIZE + 1
+    scratch.store.put(key, BytesIO(bytes(size)), ANY)
+    if scratch.store.head(key).size != size:
+        raise IntegrityError("an object that was sent as one stream has another size")
+    return warning(
+        "multipart",
+        why.message,
+        fix="large files are sent as one stream: a killed upload starts over",
+    )
 
 
 def _why_unlisted(

@@ -416,6 +416,28 @@ def test_unfinished_uploads_that_are_not_listed_are_detected() -> None:
     assert "lifecycle rule" in found["multipart"].fix
 
 
+NO_PARTS = Unsupported("host has no uploads in parts")
+
+
+def test_large_files_are_tried_as_streams_where_there_are_no_parts() -> None:
+    found = probe(FaultyStore(errors={"upload": NO_PARTS}))
+    assert found["multipart"].verdict is WARNING
+    assert found["multipart"].seen == NO_PARTS.message
+    assert "one stream" in found["multipart"].fix
+
+
+def test_large_files_that_go_neither_way_are_detected() -> None:
+    class Small(FaultyStore):
+        def put(self, *arguments: Any, **options: Any) -> Version:
+            if not isinstance(arguments[1], bytes):
+                raise Refused("invalid uploadType")
+            return super().put(*arguments, **options)
+
+    found = probe(Small(errors={"upload": NO_PARTS}))
+    assert found["multipart"].verdict is FAILED
+    assert found["multipart"].seen == "invalid uploadType"
+
+
 def test_wrong_ranges_are_detected() -> None:
     class Rangeless(FaultyStore):
         def get(
