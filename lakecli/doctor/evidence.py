@@ -136,13 +136,10 @@ class Evidence(NamedTuple):
                 total += result.races
         return total
 
-    def last(self, place: str) -> Result | None:
-        """Return the last result of a place, or ``None``."""
-        return next((each for each in reversed(self.results) if each.place == place), None)
-
     def adding(self, result: Result) -> Evidence:
         """Return the evidence with one more result, or itself if that result changes nothing."""
-        if self.failure is not None and not result.reason and not result.again:
+        says_something = result.races > 0 and self.failure is None
+        if not (result.reason or result.again or says_something):
             return self
         return Evidence((*self.results, result)[-MOST_RESULTS:])
 

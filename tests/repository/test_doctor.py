@@ -384,6 +384,18 @@ def test_a_failure_is_not_ended_by_a_test_that_fails(repository: Repository) -> 
     assert found["sharing"].details == {"because": "failure"}
 
 
+def test_a_failure_that_the_namespace_lost_is_known_to_who_saw_it(repository: Repository) -> None:
+    store = with_store(repository, ignores=frozenset({"ABSENT"}))
+    looked_at(repository, store)
+    store.delete([SHARING])
+    store.ignores = frozenset()
+    assert looked_at(repository, store)["sharing"].details == {"because": "failure"}
+    store.delete([SHARING])
+    assert looked_at(repository, store, again=True)["sharing"].verdict is CheckVerdict.OK
+    ensure_shareable(repository)
+    assert looked_at(repository, store)["sharing"].verdict is CheckVerdict.OK
+
+
 def test_a_recorded_pass_saves_races_and_is_not_written_again(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,7 @@ def ensure_shareable(repository: Repository) -> None:
             goes on with it.
     """
     store, place = repository.store, evidence.place_of(repository.store)
-    known = _with_kept_failure(repository, evidence.read_evidence(store))
+    known = _known(store, repository)
     wanted = conditions.RACES - known.races(place)
     if known.failure is None and wanted > 0:
         known = remember(repository, _try_out(repository, place, wanted))
@@ -82,8 +82,8 @@ def ensure_shareable(repository: Repository) -> None:
     passed = known.races(place)
     if passed < conditions.RACES:
         raise Unreachable(
-            f"{store.uri} is too slow to be tested in {conditions.TIME_LIMIT:.0f} s: {passed} of "
-            f"{conditions.RACES} races of each kind had one winner",
+            f"{store.uri} is not tested enough yet: {passed} of {conditions.RACES} races of each "
+            f"kind had one winner, of those that begin within {conditions.TIME_LIMIT:.0f} s",
             hint="repeat the command, which goes on with the test",
         )
 
@@ -100,7 +100,10 @@ def remember(repository: Repository, result: Result) -> Evidence:
     """Record a result in the namespace; return the evidence that it then holds."""
     if result.reason:
         _keep(repository, result)
-    return evidence.record(repository.store, result, _retries(repository))
+    known = evidence.record(repository.store, result, _retries(repository))
+    if result.again and known.failure is None:
+        _forget(repository)
+    return known
 
 
 def _retries(repository: Repository) -> Retries:
@@ -111,14 +114,23 @@ def _keep(repository: Repository, failure: Result) -> None:
     fields = {
         "reason": failure.reason,
         "at": int(failure.at.timestamp()),
+        "version": 2,  # for earlier lakecli, which believe their own version only
         "namespace": repository.record.storage_namespace,
     }
     with repository.lake.kv.write() as txn:
         txn.put(Table.META, _kept_key(repository), json.dumps(fields).encode("ascii"))
 
 
-def _with_kept_failure(repository: Repository, known: Evidence) -> Evidence:
-    """Add the failure that this clone kept, if there is one, to the evidence in the namespace."""
+def _forget(repository: Repository) -> None:
+    with repository.lake.kv.write() as txn:
+        txn.delete(Table.META, _kept_key(repository))
+
+
+def _known(store: ObjectStore, repository: Repository | None) -> Evidence:
+    """Return the evidence of a namespace; a failure that this clone kept is added to it."""
+    known = evidence.read_evidence(store)
+    if repository is None:
+        return known
     with repository.lake.kv.read() as txn:
         data = txn.get(Table.META, _kept_key(repository))
     if data is None:
@@ -128,11 +140,9 @@ def _with_kept_failure(repository: Repository, known: Evidence) -> Evidence:
     is_known = any((each.reason, each.at) == (fields["reason"], at) for each in known.results)
     is_here = fields["namespace"] == repository.record.storage_namespace
     if fields["reason"] and is_here and not is_known:
-        place = evidence.place_of(repository.store)
-        failure = Result(place, fields["reason"], 0, at)
-        return evidence.record(repository.store, failure, _retries(repository))
-    with repository.lake.kv.write() as txn:
-        txn.delete(Table.META, _kept_key(repository))
+        failure = Result(evidence.place_of(store), fields["reason"], 0, at)
+        return evidence.record(store, failure, _retries(repository))
+    _forget(repository)
     return known
 
 
@@ -170,16 +180,13 @@ def _try_out(repository: Repository, place: str, wanted: int) -> Result:
         except BrokenPromise as error:
             return Result(place, error.message, 0, runtime.now())
         except Unsupported as error:
-            raise _lacking(store, error) from error
+            hint = error.hint or checks.CONDITIONS_FIX
+            raise CannotShare(
+                f"{store.uri} cannot be shared: {error.message}", hint=hint
+            ) from error
         return Result(place, "", races.won, runtime.now())
     finally:
         scratch.remove_after_failure()  # sharing needs no permission to delete
-
-
-def _lacking(store: ObjectStore, error: Unsupported) -> CannotShare:
-    return CannotShare(
-        f"{store.uri} cannot be shared: {error.message}", hint=error.hint or checks.CONDITIONS_FIX
-    )
 
 
 def _kept_key(repository: Repository) -> bytes:
@@ -287,10 +294,10 @@ def _recorded(
     claim, shared = found["claim"], found["shared"]
     if claim.verdict is not CheckVerdict.OK or "uuid" not in claim.details:
         return Evidence()  # nobody's namespace, or another's
-    if result is None or shared.verdict is not CheckVerdict.OK:
+    if shared.verdict is not CheckVerdict.OK:
         return evidence.read_evidence(store)
-    if not result.again and not result.reason:
-        known = evidence.read_evidence(store)
-        if known.races(result.place) >= conditions.RACES:
+    if result is None or not (result.again or result.reason):
+        known = _known(store, repository)
+        if result is None or known.races(result.place) >= conditions.RACES:
             return known
     return evidence.record(store, result) if repository is None else remember(repository, result)
