@@ -19,6 +19,7 @@ from collections import Counter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from lakecli.doctor import conditions
 from lakecli.errors import LakeError
 from tests.support.lakes import Numbered, Ticking, open_lake, serve, through
 
@@ -188,6 +189,7 @@ def start(
 
 
 def _work(sender: Connection, environ: dict[str, str], task: _Task) -> None:
+    conditions.RACES = 4  # as `few_races` does in the process of the tests
     os.environ.clear()
     os.environ.update(environ)
     killer = Killer(task.step)
