@@ -110,7 +110,7 @@ _FORMAT: Final = Record({"format": whole(1, MAX_COUNT)})
 _EVIDENCE: Final = Record({"results": list_of(_result, MOST_RESULTS)})
 
 
-class Evidence(NamedTuple):
+class SharingEvidence(NamedTuple):
     """The results that a namespace holds, in the order in which they were written."""
 
     results: Sequence[Result] = ()
@@ -136,12 +136,12 @@ class Evidence(NamedTuple):
                 total += result.races
         return total
 
-    def adding(self, result: Result) -> Evidence:
+    def adding(self, result: Result) -> SharingEvidence:
         """Return the evidence with one more result, or itself if that result changes nothing."""
         says_something = result.races > 0 and self.failure is None
         if not (result.reason or result.again or says_something):
             return self
-        return Evidence((*self.results, result)[-MOST_RESULTS:])
+        return SharingEvidence((*self.results, result)[-MOST_RESULTS:])
 
 
 def place_of(store: ObjectStore) -> str:
@@ -154,7 +154,7 @@ def place_of(store: ObjectStore) -> str:
     return store.uri if access is None else f"{access.endpoint} {store.uri}".strip()
 
 
-def read_evidence(store: ObjectStore) -> Evidence:
+def read_evidence(store: ObjectStore) -> SharingEvidence:
     """Return the evidence of a namespace, by one GET.
 
     Raises:
@@ -164,10 +164,10 @@ def read_evidence(store: ObjectStore) -> Evidence:
     try:
         return _parse(store, store.get(SHARING, start=0, length=MAX_SHARING_SIZE + 1))
     except ObjectNotFound:
-        return Evidence()
+        return SharingEvidence()
 
 
-def record(store: ObjectStore, result: Result, retries: Retries = _RETRIES) -> Evidence:
+def record(store: ObjectStore, result: Result, retries: Retries = _RETRIES) -> SharingEvidence:
     """Add a result to the evidence of a namespace, and return what it then holds.
 
     A result with ``again`` also replaces an object that is not valid.
@@ -190,21 +190,21 @@ def record(store: ObjectStore, result: Result, retries: Retries = _RETRIES) -> E
     raise Unreachable(f"{store.uri}/{SHARING} is written all the time", hint="repeat the command")
 
 
-def _read_to_change(store: ObjectStore, *, replaces: bool) -> tuple[Evidence, Condition]:
+def _read_to_change(store: ObjectStore, *, replaces: bool) -> tuple[SharingEvidence, Condition]:
     try:
         data, version = store.get_versioned(SHARING, length=MAX_SHARING_SIZE + 1)
     except ObjectNotFound:
-        return Evidence(), ABSENT
+        return SharingEvidence(), ABSENT
     condition = Match(version) if version else ANY  # that of an empty object may be unknown
     try:
         return _parse(store, data), condition
     except IntegrityError:
         if not replaces:
             raise
-        return Evidence(), condition
+        return SharingEvidence(), condition
 
 
-def _dump(evidence: Evidence) -> bytes:
+def _dump(evidence: SharingEvidence) -> bytes:
     results = [
         {
             **result._asdict(),
@@ -223,7 +223,7 @@ def _cut(value: str, max_size: int) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _parse(store: ObjectStore, data: bytes) -> Evidence:
+def _parse(store: ObjectStore, data: bytes) -> SharingEvidence:
     try:
         found = parse_json_object(data, max_size=MAX_SHARING_SIZE)
         known = _FORMAT.read(found)["format"]
@@ -232,7 +232,7 @@ def _parse(store: ObjectStore, data: bytes) -> Evidence:
                 f"{store.uri}/{SHARING} is of format {known}, this lakecli knows {FORMAT}",
                 hint="upgrade lakecli",
             )
-        return Evidence(tuple(_EVIDENCE.read(found)["results"]))
+        return SharingEvidence(tuple(_EVIDENCE.read(found)["results"]))
     except (Unparsable, Invalid) as error:
         raise IntegrityError(
             f"{store.uri}/{SHARING} does not hold results of tests: {error}",

@@ -14,8 +14,8 @@ from lakecli.base.layout import SHARING
 from lakecli.base.retry import CLAIMS, Retries
 from lakecli.doctor.evidence import (
     MOST_RESULTS,
-    Evidence,
     Result,
+    SharingEvidence,
     place_of,
     read_evidence,
     record,
@@ -42,7 +42,7 @@ def failure(reason: str = "two won", *, again: bool = False) -> Result:
     return Result(HERE, reason, 0, NOW, again=again)
 
 
-def recording(result: Result) -> Callable[[ObjectStore], Evidence]:
+def recording(result: Result) -> Callable[[ObjectStore], SharingEvidence]:
     return lambda store: record(store, result, AT_ONCE)
 
 
@@ -110,19 +110,19 @@ def test_a_field_of_a_later_version_is_no_problem() -> None:
 
 def test_a_namespace_without_results_has_no_evidence() -> None:
     found = read_evidence(MemoryStore())
-    assert found == Evidence()
+    assert found == SharingEvidence()
     assert found.failure is None
     assert found.races(HERE) == 0
 
 
 def test_a_test_without_races_is_not_recorded() -> None:
     store = MemoryStore()
-    assert record(store, passed(0), AT_ONCE) == Evidence()
+    assert record(store, passed(0), AT_ONCE) == SharingEvidence()
     assert list(store.list()) == []
 
 
 def test_races_add_up_for_each_place() -> None:
-    found = Evidence((passed(3), passed(5, "elsewhere"), passed(4)))
+    found = SharingEvidence((passed(3), passed(5, "elsewhere"), passed(4)))
     assert (found.races(HERE), found.races("elsewhere"), found.races("other")) == (7, 5, 0)
 
 

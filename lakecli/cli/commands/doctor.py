@@ -137,8 +137,8 @@ def doctor(
 
     All test objects are written below _lakecli/doctor-ID/ in the namespace and removed at the end,
     also after an interruption. Nothing else is changed. (A bucket with versioning keeps them as old
-    versions.) The checks of the store send at most 1,400 requests with 17 MiB, where the result is
-    recorded 320 with 4 MiB, and end after two minutes or when it stops answering.
+    versions.) The checks of the store send at most 1,344 requests with 17 MiB, where the result is
+    recorded 318 with 3 MiB, and end after two minutes or when it stops answering.
 
     Each check is ok, a warning, failed, or skipped with a reason. Each problem is followed by its
     fix. On a terminal, checks without a problem share a line; --verbose gives each its own.

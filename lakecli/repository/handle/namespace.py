@@ -3,7 +3,7 @@
 The claim is a create-only PUT of ``_lakecli/repository.json``: the repository named in it owns the
 namespace. lakeFS's own marker follows, so that both systems see that the namespace is taken.
 
-Whether several machines may write to it is said by `lakecli.repository.handle.shareable`.
+`lakecli.repository.handle.shareable` says whether several machines may write to it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from lakecli.doctor.checks import (
     skipped,
     warning,
 )
-from lakecli.doctor.evidence import Evidence, Result
+from lakecli.doctor.evidence import Result, SharingEvidence
 from lakecli.errors import ErrorKind, LakeError, Refused, Unreachable, Unsupported
 from lakecli.kv.local_store import Table
 from lakecli.repository.contract import Repository
@@ -96,7 +96,7 @@ def retest_hint(target: str) -> str:
     )
 
 
-def remember(repository: Repository, result: Result) -> Evidence:
+def remember(repository: Repository, result: Result) -> SharingEvidence:
     """Record a result in the namespace; return the evidence that it then holds."""
     if result.reason:
         _keep(repository, result)
@@ -126,7 +126,7 @@ def _forget(repository: Repository) -> None:
         txn.delete(Table.META, _kept_key(repository))
 
 
-def _known(store: ObjectStore, repository: Repository | None) -> Evidence:
+def _known(store: ObjectStore, repository: Repository | None) -> SharingEvidence:
     """Return the evidence of a namespace; a failure that this clone kept is added to it."""
     known = evidence.read_evidence(store)
     if repository is None:
@@ -289,11 +289,11 @@ def _recorded(
     store: ObjectStore,
     result: Result | None,
     repository: Repository | None,
-) -> Evidence:
+) -> SharingEvidence:
     """Add a result to the evidence if it says something new; return the evidence."""
     claim, shared = found["claim"], found["shared"]
     if claim.verdict is not CheckVerdict.OK or "uuid" not in claim.details:
-        return Evidence()  # nobody's namespace, or another's
+        return SharingEvidence()  # nobody's namespace, or another's
     if shared.verdict is not CheckVerdict.OK:
         return evidence.read_evidence(store)
     if result is None or not (result.again or result.reason):

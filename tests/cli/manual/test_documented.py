@@ -19,7 +19,7 @@ from lakecli.cli.line.declare import Declaration
 from lakecli.cli.manual.describe import CommandHelp, describe_all
 from lakecli.cli.manual.help import command_help
 from lakecli.cli.tree import COMMANDS, GROUPS, is_prefix
-from lakecli.doctor import probe
+from lakecli.doctor import conditions, probe
 from lakecli.remote.gc_protocol import DEFAULT_GRACE, LEASE
 from lakecli.remote.ref_records import MAX_MOVES
 from lakecli.repository.handle import housekeeping
@@ -163,10 +163,19 @@ DUMPS = kept_dumps.KEPT_FOR.days
 LEASED = LEASE // timedelta(minutes=1)
 UNUSED = UNUSED_NS // (24 * 3_600 * 10**9)
 
+RACES = conditions.RACES
+ALL_RACES = f"{probe.requests(RACES):,}"
+FEW_RACES = f"{probe.requests(conditions.LOOK):,}"
+SENT = 2 * RACES * conditions.WRITERS * conditions.BODY_SIZE
+assert 16 << 20 < SENT < 17 << 20
+
 NUMBERS = [
     ("README.md", f"large files in parts of {PART_SIZE >> 20} MiB"),
     ("README.md", f"one PUT for each {LARGEST_PACK >> 20} MiB of commits"),
-    ("README.md", f"checks the store's guarantees with up to {probe.REQUESTS}, once"),
+    (
+        "README.md",
+        f"tests the store's guarantees with up to {ALL_RACES} (17 MiB, a minute at most)",
+    ),
     (
         "README.md",
         f"{WEEKS.get(DEFAULT_GRACE)} apart (`gc.grace`, never below {LEAST})",
@@ -174,7 +183,17 @@ NUMBERS = [
     (".github/ARCHITECTURE.md", f"a ref with its last {MAX_MOVES} moves"),
     (".github/ARCHITECTURE.md", f"a refs dump, written or restored, that is kept for {DUMPS} days"),
     (".github/ARCHITECTURE.md", f"the right to delete, for {LEASED} minutes"),
-    ("doctor", f"at most {probe.REQUESTS} requests, and end after {MINUTES.get(probe.TIME_LIMIT)}"),
+    ("doctor", f"{RACES} create-only and {RACES} compare-and-set races"),
+    (
+        "lakecli/cli/manual/topics/clouds.md",
+        f"{RACES} create-only and {RACES} compare-and-set races",
+    ),
+    (
+        "doctor",
+        f"at most {ALL_RACES} requests with 17 MiB, where the result is recorded {FEW_RACES}",
+    ),
+    ("doctor", f"and end after {MINUTES.get(probe.TIME_LIMIT)} or when it stops"),
+    ("doctor", f"later runs need {conditions.LOOK} races of each kind"),
     ("fs cat", f"An object of up to {fs_cat.SMALL >> 20} MiB is verified before"),
     ("gc run", f"their positions in the last {KEPT} days"),
     ("gc undo", f"wait {LEASED} minutes after its last sign of life"),

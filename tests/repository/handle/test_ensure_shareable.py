@@ -255,6 +255,7 @@ def test_an_old_failure_of_another_namespace_does_not_count(repository: Reposito
     with_store(repository)
     remembered(repository, "it failed", "s3://elsewhere")
     ensure_shareable(repository)
+    assert evidence_of(repository) == [("", conditions.RACES)]
 
 
 # Its object

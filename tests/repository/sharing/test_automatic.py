@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.base.layout import sstable_key
+from lakecli.base.layout import SHARING, sstable_key
 from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, PermissionDenied, Unreachable
 from lakecli.kv.bucket import IntentStore
 from lakecli.repository import branch, tag
@@ -436,6 +436,7 @@ def test_a_ref_that_cannot_be_pushed_does_not_stop_the_command(
 ) -> None:
     ada, bob, _ = clones
     put(ada, {b"a": b"1"}, "first")
+    bob.store.delete([SHARING])  # so that the first write is a test, and the ref is not sent
     store = Refusing(bob.store)
     bob = through(bob, store)
     with command(bob) as synced_bob:

@@ -90,7 +90,7 @@ def test_push_of_a_new_branch_reads_it_twice(clones: tuple[Repository, ...]) -> 
     branch.create(one, "new", source="main")
     sent(one)
     push(one, "new", options=ME)
-    # What the repository is, twice; what tests of the store have shown; the ref that does not exist,
+    # What the repository is, twice; what tests of the store have shown; the missing ref,
     # twice; collection, twice; main, where it stood when this clone pushed it.
     assert sent(one) == {"get": 7, "put": 1}
 
