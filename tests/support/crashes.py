@@ -19,6 +19,8 @@ from collections import Counter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import pytest
+
 from lakecli.doctor import conditions
 from lakecli.errors import LakeError
 from tests.support.lakes import Numbered, Ticking, open_lake, serve, through
@@ -189,7 +191,7 @@ def start(
 
 
 def _work(sender: Connection, environ: dict[str, str], task: _Task) -> None:
-    conditions.RACES = 4  # as `few_races` does in the process of the tests
+    pytest.MonkeyPatch().setattr(conditions, "RACES", 4)  # as `few_races` does for tests
     os.environ.clear()
     os.environ.update(environ)
     killer = Killer(task.step)
