@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Final, cast
+from weakref import ref
 
 from fsspec.caching import ReadAheadCache, register_cache
 from fsspec.compression import compr
@@ -130,6 +130,7 @@ class WrittenFile(_Discardable):
         path: path in the file system.
         place: the branch, and the path on it.
         record: stages an encoded entry, or adds it to the transaction.
+        belongs_to: the transaction or workspace with which it has to be closed.
         autocommit: stage the object on closing; otherwise in `commit`.
         options: ``content_type`` and ``metadata`` of the object.
     """
@@ -145,6 +146,7 @@ class WrittenFile(_Discardable):
         place: LakePath,
         *,
         record: Callable[[LakePath, bytes], None],
+        belongs_to: object,
         autocommit: bool,
         options: dict[str, Any],
     ) -> None:
@@ -161,6 +163,8 @@ class WrittenFile(_Discardable):
         self._size = 0
         self._value: bytes | None = None
         self._is_discarded = False
+        self._belongs_to = belongs_to
+        _writing[id(self)] = ref(self)
 
     def tell(self) -> int:
         """Return the number of bytes written."""
@@ -192,20 +196,19 @@ class WrittenFile(_Discardable):
                 self._upload()
         finally:
             self._drop()
+            _writing.pop(id(self), None)
             super().close()
         if not self._is_discarded and self.autocommit:
             self.commit()
 
     def commit(self) -> None:
-        """Stage the object, or add it to the transaction.
-
-        Raises:
-            ValueError: the file was not closed before its transaction ended.
-        """
-        if not self.closed:
-            raise ValueError(f"file not closed when its transaction ended: {self.path}")
+        """Stage the object, or add it to the transaction."""
         if self._value is not None:
             self._record(self._place, self._value)
+
+    def is_open_in(self, belongs_to: object) -> bool:
+        """Return whether the file is of this transaction or workspace, and is still open."""
+        return self._belongs_to == belongs_to and not self.closed and not self._is_discarded
 
     def discard(self) -> None:
         """Discard what was written, and what will be."""
@@ -214,13 +217,8 @@ class WrittenFile(_Discardable):
         self._drop()
 
     def __del__(self) -> None:
-        """Discard a file that was never closed, with a warning."""
+        """Close a file that nobody has closed, as fsspec's own file systems and Python do."""
         if not self.closed:
-            if not self._is_discarded:
-                warnings.warn(
-                    f"file never closed, so not written: {self.path}", ResourceWarning, stacklevel=2
-                )
-            self.discard()
             self.close()
 
     def _upload(self) -> None:
@@ -244,6 +242,19 @@ class WrittenFile(_Discardable):
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+_writing: Final[dict[int, ref[WrittenFile]]] = {}
+"""The files of this process that are open for writing."""
+
+
+def discard_open(belongs_to: object) -> list[str]:
+    """Discard the files of a transaction or workspace that are still open; return their paths."""
+    found = [file for each in list(_writing.values()) if (file := each()) is not None]
+    left = [file for file in found if file.is_open_in(belongs_to)]
+    for file in left:
+        file.discard()
+    return sorted(file.path for file in left)
 
 
 class PackedFile(_Discardable):

@@ -24,6 +24,7 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
+from lakecli.repository.journal.workspaces import MARK
 
 
 class LakePath(NamedTuple):
@@ -32,7 +33,8 @@ class LakePath(NamedTuple):
     Attributes:
         repository: name of the repository, or its storage namespace, if it is read without a
             clone; ``""`` for the root, which contains repositories.
-        ref: a ref expression; ``""`` for a repository, which contains branches and tags.
+        ref: a ref expression, or the workspace of a block; ``""`` for a repository, which contains
+            branches and tags.
         path: path of an object or directory; ``b""`` for the whole ref.
     """
 
@@ -57,8 +59,9 @@ class LakePath(NamedTuple):
 
     def name(self, path: bytes) -> str:
         """Return another path of the same ref as a path of the file system."""
-        ref = str(LakeUri(self.repository, self.ref)).removeprefix(SCHEME)
-        return f"{ref}/{os.fsdecode(path)}".rstrip("/")
+        ref = self.ref.partition(MARK)[0]  # of the branch, in a block
+        place = str(LakeUri(self.repository, ref)).removeprefix(SCHEME)
+        return f"{place}/{os.fsdecode(path)}".rstrip("/")
 
 
 def strip(path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +17,7 @@ from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import isfilelike
 
+from lakecli import blocks
 from lakecli.base.model import Entry
 from lakecli.committed.scan import ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
@@ -56,6 +57,8 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         self._home = None if home is None else os.fspath(home)
         self.committer = committer
         self._mine = local()
+        self._joined: dict[tuple[str, str], str] = {}
+        """Workspaces of the blocks within which this was pickled, by repository and branch."""
         self._made: set[str] = set()
 
     @property
@@ -74,6 +77,18 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             return [cls._strip_protocol(each) for each in path]
         return paths.strip(os.fspath(path))
 
+    def _place(self, path: str) -> LakePath:
+        """Parse a path; within a block on its branch the ref is the workspace of the block."""
+        place = paths.parse(path)
+        ref = self._joined.get((place.repository, place.ref.removesuffix("$")))
+        found = ref or blocks.find(self.home, place.repository, place.ref)
+        return place._replace(ref=found)
+
+    def _above(self, place: LakePath) -> Mapping[bytes, bytes]:
+        """Return the changes of a transaction on a branch: encoded entries, or tombstones."""
+        del place
+        return {}
+
     def info(self, path: str, **_: Any) -> Info:
         """Describe a file or directory.
 
@@ -85,7 +100,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             ValueError: a name or ref expression is malformed.
         """
         path = self._strip_protocol(path)
-        place = paths.parse(path)
+        place = self._place(path)
         with finding(path):
             if not place.repository:
                 return _directory("")
@@ -118,7 +133,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         """
         path = self._strip_protocol(path)
         with finding(path):
-            found = self._list(path, paths.parse(path))
+            found = self._list(path, self._place(path))
         return found if detail else [each["name"] for each in found]
 
     def _list(self, path: str, place: LakePath) -> list[Info]:
@@ -162,7 +177,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         With `prefix`, only those whose paths below it begin so.
         """
         path = self._strip_protocol(path)
-        place = paths.parse(path)
+        place = self._place(path)
         start = f"{path}/{prefix}".lstrip("/") if prefix else ""
         if maxdepth is not None or not place.ref:
             found = super().find(path, maxdepth, withdirs=withdirs, detail=True, **options)
@@ -233,7 +248,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             IsADirectoryError: the path is a directory.
         """
         path = self._strip_protocol(path)
-        place = paths.parse(path)
+        place = self._place(path)
         if not place.path:
             self.info(path)
             raise IsADirectoryError(errno.EISDIR, "a directory", path)
@@ -250,7 +265,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         """Open a ref for the thread that calls; the trees behind it are shared by all threads."""
         with (
             lakes.repository(self.home, place.repository) as repository,
-            open_reader(repository, place.ref) as reader,
+            open_reader(repository, place.ref, above=self._above(place)) as reader,
         ):
             yield repository, reader
 
@@ -258,7 +273,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
     def _view(self, place: LakePath) -> Iterator[View]:
         with (
             lakes.repository(self.home, place.repository) as repository,
-            open_view(repository, place.ref) as view,
+            open_view(repository, place.ref, above=self._above(place)) as view,
         ):
             yield view
 

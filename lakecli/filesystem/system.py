@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import io
 import os
+import pickle
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache, partial
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Final
@@ -16,17 +17,27 @@ from typing import Any, Final
 from fsspec.core import get_compression
 from fsspec.transaction import Transaction
 
+from lakecli import blocks
 from lakecli.base.model import Commit
 from lakecli.committed.values import decode_entry
-from lakecli.errors import LakeWarning
+from lakecli.errors import LakeError, LakeWarning
 from lakecli.filesystem import lakes, paths
-from lakecli.filesystem.files import GrowingReadAhead, PackedFile, ReadFile, TextFile, WrittenFile
+from lakecli.filesystem.files import (
+    GrowingReadAhead,
+    PackedFile,
+    ReadFile,
+    TextFile,
+    WrittenFile,
+    discard_open,
+)
 from lakecli.filesystem.paths import LakePath, finding
 from lakecli.filesystem.reading import ReadingFileSystem, is_left_out
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository import workspace
 from lakecli.repository.commit import commit
 from lakecli.repository.upload import Removal, stage_together
+from lakecli.staging.area import TOMBSTONE
 
 _TEXT_OPTIONS: Final = frozenset({"encoding", "errors", "newline"})
 _WITHOUT_KIND: Final = str.maketrans("", "", "bt")
@@ -49,13 +60,36 @@ class Pending:
 
     def __init__(self) -> None:
         self._changes: dict[tuple[str, str], dict[bytes, bytes | Removal]] = {}
+        self._above: dict[tuple[str, str], dict[bytes, bytes]] = {}
         self._lock = Lock()
+        self._is_over = False
 
     def add(self, place: LakePath, change: bytes | Removal) -> None:
-        """Add an encoded entry or a removal."""
+        """Add an encoded entry or a removal.
+
+        Raises:
+            ValueError: the transaction has ended.
+        """
         with self._lock:
-            branch = self._changes.setdefault((place.repository, place.ref), {})
+            if self._is_over:
+                raise ValueError(f"its transaction has ended: {place.name(place.path)}")
+            key = place.repository, place.ref
+            branch = self._changes.setdefault(key, {})
+            is_removal = isinstance(change, Removal)
+            if is_removal and isinstance(branch.get(place.path), bytes):
+                change = Removal(b"")  # what is under a change of the transaction
             branch[place.path] = change
+            value = TOMBSTONE if isinstance(change, Removal) else change
+            self._above.setdefault(key, {})[place.path] = value
+
+    def above(self, place: LakePath) -> Mapping[bytes, bytes]:
+        """Return the changes of a branch, those to come as well: encoded entries, or tombstones."""
+        return self._above.get((place.repository, place.ref.removesuffix("$")), {})
+
+    def end(self) -> None:
+        """Take no more changes."""
+        with self._lock:
+            self._is_over = True
 
     def stage(self, home: str | None) -> None:
         """Stage all changes: those of one branch atomically, one branch after the other."""
@@ -65,24 +99,42 @@ class Pending:
 
 
 class LakeTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
-    """Stages everything that is written, copied and removed at its end, or nothing.
+    """Stages everything that one instance writes, copies and removes, at its end, or nothing.
 
-    Until then the changes are invisible, also within the transaction. With several branches, each
-    is staged atomically, one after the other.
+    It covers all threads that use the instance, which see the changes; other instances and
+    processes do not. With several branches, each is staged atomically, one after the other.
     """
 
-    pending: Pending
-
-    def start(self) -> None:
-        """Begin the transaction."""
-        super().start()
+    def __init__(self, fs: LakeFileSystem, **options: Any) -> None:
+        super().__init__(fs, **options)
         self.pending = Pending()
 
+    def start(self) -> None:
+        """Begin the transaction.
+
+        Raises:
+            ValueError: the instance has one already.
+        """
+        if not self.fs.begins(self.pending):
+            raise ValueError(
+                "a transaction of this file system has begun already, in this thread or another "
+                "one (for separate ones use separate instances: skip_instance_cache=True)"
+            )
+        super().start()
+
     def complete(self, commit: bool = True) -> None:
-        """Stage all changes, or with ``commit=False`` discard them."""
+        """Stage all changes, or with ``commit=False`` discard them.
+
+        Raises:
+            ValueError: a file of the transaction is still open; nothing is staged.
+        """
         fs = self.fs
-        super().complete(commit=commit)  # each file adds its entry to the pending changes
+        self.pending.end()
+        fs.begins(None)
+        left = discard_open(self.pending)
+        super().complete(commit=commit and not left)
         if commit:
+            check_closed(left, "transaction")
             self.pending.stage(fs.home)
 
 
@@ -122,6 +174,9 @@ class LakeFileSystem(ReadingFileSystem):
     ) -> None:
         check_options(options)
         super().__init__(home, committer, **options)
+        self._starting = Lock()
+        self._waiting: Pending | None = None
+        """The changes of the transaction, if there is one."""
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         """Open a file, to read it or to write it as a whole.
@@ -140,6 +195,9 @@ class LakeFileSystem(ReadingFileSystem):
         """
         if "r" in mode:
             return super().open(path, mode, **options)
+        options.setdefault(
+            "autocommit", True
+        )  # what a transaction does with files it does on closing
         text = {key: options.pop(key) for key in _TEXT_OPTIONS & options.keys()}
         compression = get_compression(path, options.pop("compression", None))
         raw = super().open(path, mode.translate(_WITHOUT_KIND) + "b", **options)
@@ -172,12 +230,19 @@ class LakeFileSystem(ReadingFileSystem):
         if mode == "xb" and self.isfile(path):
             raise FileExistsError(errno.EEXIST, "already exists", path)
         known = {key: value for key, value in options.items() if key in _OBJECT_OPTIONS}
+        pending = self._pending()
         return WrittenFile(
-            self, path, place, record=self.record, autocommit=autocommit, options=known
+            self,
+            path,
+            place,
+            record=partial(self._record, pending),
+            belongs_to=pending or place.ref,
+            autocommit=autocommit,
+            options=known,
         )
 
     def _writable(self, path: str) -> LakePath:
-        """Parse the path of an object on a branch."""
+        """Parse the path of an object on a branch, whose ref is the workspace within a block."""
         path = self._strip_protocol(path)
         place = paths.parse(path)
         if not place.path:
@@ -188,17 +253,16 @@ class LakeFileSystem(ReadingFileSystem):
             with repository.lake.kv.read() as txn:
                 refs = RefStore(txn, repository.key)
                 if is_branch_name(place.ref) and refs.find_branch(place.ref) is not None:
-                    return place
+                    return self._place(path)
             with self._view(place):  # raises an error if the ref does not exist
                 raise OSError(errno.EROFS, "only branches are writable", path)
 
-    def record(self, place: LakePath, change: bytes | Removal) -> None:
+    def _record(self, pending: Pending | None, place: LakePath, change: bytes | Removal) -> None:
         """Stage an encoded entry or a removal, now or with the other pending changes."""
         parent = place.name(place.path)
         while parent:
             parent = self._parent(parent)
             self._made.discard(parent)
-        pending = self._pending()
         if pending is None:
             pending = Pending()
             pending.add(place, change)
@@ -206,10 +270,36 @@ class LakeFileSystem(ReadingFileSystem):
         else:
             pending.add(place, change)
 
+    def _above(self, place: LakePath) -> Mapping[bytes, bytes]:
+        return {} if self._waiting is None else self._waiting.above(place)
+
+    def begins(self, pending: Pending | None) -> bool:
+        """Begin a transaction with these changes, unless there is one; ``None``: it has ended."""
+        with self._starting:
+            if pending is not None and self._waiting is not None:
+                return False
+            self._waiting = pending
+            return True
+
+    def start_transaction(self) -> Any:
+        """Begin a transaction, which `end_transaction` ends."""
+        self.transaction.start()
+        return self.transaction
+
+    def __reduce__(self) -> Any:
+        """Pickle the instance; a process that loads it takes part in the blocks of this one."""
+        if self._waiting is not None:
+            raise pickle.PicklingError(
+                "a file system in a transaction cannot be given to another process, whose writes "
+                "would not be part of it (use `committing`)"
+            )
+        joined = {**blocks.workspaces(self.home), **self._joined}
+        make, arguments = super().__reduce__()
+        return (_join, (joined, *arguments)) if joined else (make, arguments)
+
     def _pending(self) -> Pending | None:
-        if self._intrans:
-            waiting: Pending = self.transaction.pending
-            return waiting
+        if self._waiting is not None:
+            return self._waiting
         mine: Pending | None = getattr(self._mine, "pending", None)
         return mine
 
@@ -259,13 +349,11 @@ class LakeFileSystem(ReadingFileSystem):
         if moved is not None:
             moved[self._strip_protocol(path1)] = value
         if place.repository == target.repository:
-            self.record(target, value)
+            self._record(self._pending(), target, value)
             return
         entry = decode_entry(value)
-        options = {"content_type": entry.content_type, "metadata": dict(entry.metadata)}
-        with WrittenFile(
-            self, path2, target, record=self.record, autocommit=True, options=options
-        ) as file:
+        metadata = dict(entry.metadata)
+        with self._open(path2, "wb", content_type=entry.content_type, metadata=metadata) as file:
             for piece in self._read(place, entry):
                 file.write(piece)
 
@@ -303,7 +391,7 @@ class LakeFileSystem(ReadingFileSystem):
             seen = copied  # not an object written to the path since
         else:
             return  # written to the path since
-        self.record(self._writable(path), Removal(seen))
+        self._record(self._pending(), self._writable(path), Removal(seen))
 
     def rm_file(self, path: str) -> None:
         """Remove one object."""
@@ -356,42 +444,141 @@ class LakeFileSystem(ReadingFileSystem):
         *,
         committer: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
     ) -> Commit:
         """Commit everything that is staged on a branch, ``lakefs://repository/branch``.
 
         With ``sync = auto`` this fetches first, and the commit moves the branch in the bucket too.
+        With `allow_empty` it commits even if nothing is staged.
 
         Raises:
             FileNotFoundError: no such branch.
             LakeFileError: nothing was committed. Its ``kind`` says why: nothing is staged, others
-                have changed the same paths, or the bucket does not answer. Staged changes stay.
+                have changed the same paths, the bucket does not answer, or a block on the branch
+                is open, which commits what is written in it. Staged changes stay.
         """
         path = self._strip_protocol(branch)
         place = paths.parse(path)
-        with (
-            finding(path),
-            lakes.repository(self.home, place.repository, is_fresh=True) as repository,
-        ):
-            made = commit(
-                repository,
-                place.ref,
-                message=message,
-                committer=self.committer if committer is None else committer,
-                metadata=metadata,
-            )
-            if repository.mover is not None:
-                repository.mover.finish(repository)
-            return made
+        with finding(path):
+            self._check_free(path)
+            with lakes.repository(self.home, place.repository, is_fresh=True) as repository:
+                made = commit(
+                    repository,
+                    place.ref,
+                    message=message,
+                    committer=self.committer if committer is None else committer,
+                    metadata=metadata,
+                    allow_empty=allow_empty,
+                )
+                if repository.mover is not None:
+                    repository.mover.finish(repository)
+                return made
+
+    def _check_free(self, path: str) -> None:
+        """Refuse a branch on which a block is open.
+
+        Raises:
+            AlreadyOpen: one is.
+        """
+        place = paths.parse(path)
+        if self._place(path) != place:
+            raise blocks.AlreadyOpen(place.repository, place.ref)
 
     @contextmanager
-    def committing(self, branch: str, message: str, **options: Any) -> Iterator[None]:
-        """Run the block in a transaction, and commit the branch at its end.
+    def committing(
+        self,
+        branch: str,
+        message: str,
+        *,
+        committer: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> Iterator[None]:
+        """Commit exactly what the block changes on a branch, at its end; after an error, nothing.
 
-        After an error nothing is staged and nothing is committed. `options` are those of `commit`.
+        Within the block the branch is another one to this process: that at the beginning, as it
+        was committed, with the changes of the block. All file systems read and write that, those of
+        other threads and those that libraries make for a URL; so do `write_table`, `read_table`,
+        and other processes by a file system that was pickled within the block. Other processes see
+        and change the branch itself, and their changes are not part of the commit. It is made on
+        top of them, or is a conflict if they have changed the same paths, committed or not.
+
+        Args:
+            branch: ``lakefs://repository/branch``.
+            message: of the commit.
+            committer: of the commit; ``None``: that of this file system.
+            metadata: of the commit.
+            allow_empty: commit even if nothing changed, as by a job that runs again.
+
+        Raises:
+            FileNotFoundError: no such branch.
+            ValueError: a file that was opened in the block is still open.
+            LakeFileError: nothing was committed, and nothing of the block is left. Its ``kind``
+                says why: this process has a block on the branch, nothing changed, others have
+                changed the same paths, or the bucket does not answer.
         """
-        with self.transaction:
-            yield
-        self.commit(branch, message, **options)
+        path = self._strip_protocol(branch)
+        place = paths.parse(path)
+        if self._waiting is not None:
+            raise ValueError("a block within a transaction of this file system: leave out that one")
+        name = ""
+        try:
+            with ExitStack() as stack:
+                with finding(path):
+                    self._check_free(path)
+                    block = stack.enter_context(
+                        blocks.opened(self.home, place.repository, place.ref)
+                    )
+                    with lakes.repository(self.home, place.repository, is_fresh=True) as repository:
+                        name = block.workspace = workspace.begin(repository, place.ref)
+                yield
+                check_closed(discard_open(name), "block")
+            with (
+                finding(path),
+                lakes.repository(self.home, place.repository, is_fresh=True) as repository,
+            ):
+                workspace.commit(
+                    repository,
+                    name,
+                    message=message,
+                    committer=self.committer if committer is None else committer,
+                    metadata=metadata,
+                    allow_empty=allow_empty,
+                )
+                if repository.mover is not None:
+                    repository.mover.finish(repository)
+        except BaseException:
+            if name:
+                discard_open(name)
+                # What cannot be discarded now is left to housekeeping, and nothing can write to it.
+                with (
+                    suppress(LakeError),
+                    lakes.repository(self.home, place.repository) as repository,
+                ):
+                    workspace.discard(repository, name)
+            raise
+
+
+def check_closed(left: list[str], what: str) -> None:
+    """Refuse files that were open when a transaction or block ended.
+
+    Raises:
+        ValueError: there are some.
+    """
+    if left:
+        raise ValueError(f"file not closed when its {what} ended: {', '.join(left[:10])}")
+
+
+def _join(
+    joined: dict[tuple[str, str], str],
+    kind: type[LakeFileSystem],
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+) -> LakeFileSystem:
+    """Load an instance that was pickled within blocks."""
+    loaded = kind(*arguments, **options, skip_instance_cache=True)
+    loaded._joined = joined  # noqa: SLF001 - of this class
+    return loaded
 
 
 def check_options(options: Iterable[str]) -> None:

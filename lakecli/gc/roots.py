@@ -51,7 +51,7 @@ from lakecli.remote.packs import DamagedPack, find_replaceable_pack, read_all_pa
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.housekeeping import KEPT_FOR, expired_through
-from lakecli.repository.journal import intents
+from lakecli.repository.journal import intents, operation_log
 from lakecli.repository.lakefs.dump import reach_of_dump
 from lakecli.repository.lakefs.kept_dumps import (
     LostDump,
@@ -327,6 +327,7 @@ def _staged_values(txn: ReadTransaction, repository: Repository, now: datetime) 
     tokens: set[bytes] = set()
     for branch in RefStore(txn, repository.key).iter_branches():
         tokens.update((branch.staging_token, *branch.sealed_tokens))
+    tokens.update(token for token, _ in operation_log.iter_copies(txn, repository))
     for operation in iter_operations(txn, repository, now):
         tokens.update(operation.sealed)
         for ref in operation.refs:

@@ -331,7 +331,7 @@ class Removal(NamedTuple):
     """The removal of an entry that was seen at a path; another entry there is kept.
 
     Attributes:
-        seen: the encoded entry to remove.
+        seen: the encoded entry to remove; ``b""``: whatever is there.
     """
 
     seen: bytes
@@ -359,9 +359,12 @@ def stage_together(
     def plan(view: View) -> tuple[Parts, int]:
         changed: list[tuple[bytes, bytes]] = []
         for path, value in encoded.items():
-            is_removal = isinstance(changes[path], Removal)
-            if is_same(view.find(path), value) == is_removal:
-                changed.append((path, TOMBSTONE if is_removal else value))
+            present = view.find(path)
+            if not isinstance(changes[path], Removal):
+                if not is_same(present, value):
+                    changed.append((path, value))
+            elif present is not None and (not value or is_same(present, value)):
+                changed.append((path, TOMBSTONE))
         return [(branch, claim_values(repository, changed))], len(changed)
 
     return Stager(repository, branch).write_planned(branch, removals, plan, kind=kind)

@@ -85,7 +85,7 @@ def scan_newest(
 ) -> Iterator[Record]:
     """Yield what `scan` yields of several tokens, newest token first; the newest of a path wins."""
     streams = [scan(txn, token, start=start, prefix=prefix) for token in reversed(tokens)]
-    return reduce(lambda older, newer: _over(newer, older), streams or [iter(())])
+    return reduce(lambda older, newer: put_over(newer, older), streams or [iter(())])
 
 
 def overlay(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[Record]:
@@ -97,10 +97,11 @@ def overlay(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[R
     first = next(staged, None)
     if first is None:
         return committed
-    return (record for record in _over(chain((first,), staged), committed) if record[1])
+    return (record for record in put_over(chain((first,), staged), committed) if record[1])
 
 
-def _over(newer: Iterator[Record], older: Iterator[Record]) -> Iterator[Record]:
+def put_over(newer: Iterator[Record], older: Iterator[Record]) -> Iterator[Record]:
+    """Yield the records of two layers in path order; the newer one hides the older one's."""
     below = next(older, None)
     for record in newer:
         path = record[0]

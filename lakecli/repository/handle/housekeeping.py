@@ -11,7 +11,8 @@ a token back to its branch, where the next commit seals it again. So a repositor
 here can be restored for 30 days; then its branches and staged changes are deleted too. Its commits
 stay: they are small, and a clone of the same repository may be reading them.
 
-Copies of staged changes that a killed commit of a part has left are deleted after a day.
+Copies of staged changes that a killed commit of a part has left are deleted after a day, workspaces
+that killed jobs have left a week after their last write.
 
 A clock may be wrong for a while: a dead battery sets it to 1970. Sequence numbers order the log;
 dates only say where it expires, and only plausible ones (`expired_through`). One reading of the
@@ -59,9 +60,6 @@ EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 CONFIRMED_AFTER: Final = timedelta(days=1)
 """The least time between two readings of the clock, for the second to confirm the first."""
 
-ABANDONED_AFTER: Final = timedelta(days=1)
-"""How long after a copy was made its commit is taken for killed."""
-
 _CLOCK: Final = b"housekeeping/clock"
 
 
@@ -106,7 +104,9 @@ def tidy(repository: Repository) -> int:
     left = total = max(LEAST, PER_WRITTEN * written)
     cutoff = present - KEPT_FOR
     left -= _repeat(partial(_expire_log, repository, cutoff), left)
-    left -= _repeat(partial(_drop_copies, repository, present - ABANDONED_AFTER), left)
+    left -= _repeat(
+        partial(_drop_copies, repository, present - operation_log.ABANDONED_AFTER), left
+    )
     for each in forgotten:
         left -= _repeat(partial(_forget, each, cutoff), left)
     return total - left
@@ -167,10 +167,10 @@ def _drop_copies(repository: Repository, before: datetime, limit: int) -> int:
         for token, made in list(operation_log.iter_copies(txn, repository)):
             if token in awaited or made >= before.timestamp() or deleted >= limit:
                 continue
+            operation_log.forget_token(txn, token)  # first: a workspace takes no more writes
             dropped = area.drop(txn, token, limit=limit - deleted)
             deleted += dropped
             if area.is_empty(txn, token):
-                operation_log.forget_token(txn, token)
                 operation_log.settle_copy(txn, repository, token)
     return deleted
 

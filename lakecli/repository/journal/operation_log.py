@@ -6,7 +6,8 @@ time, so comparing the clocks takes no request; a directory has this machine's c
 An operation owns the staging tokens that it sealed, until it expires. The functions on tokens say
 which branch one belongs to, the commit it was started on, and what a move of the branch makes of
 them. A commit of a part of what is staged copies the rest to tokens that belong to no branch until
-it lands. A row for each of them outlives a killed process, and housekeeping finds it::
+it lands, and so do the changes of a workspace (`lakecli.repository.journal.workspaces`). A row for
+each of them outlives a killed process, and housekeeping finds it::
 
     TOKENS  token                 -> repository, branch, and the commit it was started on, in JSON
     META    copy/REPOSITORY TOKEN -> when the copy was made, unix seconds
@@ -30,6 +31,9 @@ from lakecli.stores.capabilities import store_time
 from lakecli.stores.uri import is_local
 
 _COPY: Final = b"copy/"
+
+ABANDONED_AFTER: Final = timedelta(days=1)
+"""How long after a copy was made its commit is taken for killed."""
 
 CLOCK_LIMIT: Final = timedelta(hours=1)
 """The largest accepted difference between the clocks of this machine and of the store."""
@@ -172,12 +176,23 @@ def forget_token(txn: WriteTransaction, token: StagingToken) -> None:
 
 
 def note_copies(
-    txn: WriteTransaction, repository: Repository, tokens: Sequence[StagingToken]
+    txn: WriteTransaction,
+    repository: Repository,
+    tokens: Sequence[StagingToken],
+    *,
+    kept_for: timedelta = ABANDONED_AFTER,
 ) -> None:
-    """Record that tokens belong to a commit that has not landed yet, as of now."""
-    now = int(repository.lake.runtime.now().timestamp())
+    """Record that tokens belong to a commit that has not landed yet, as of now.
+
+    Args:
+        txn: the transaction to do it in.
+        repository: the repository of the tokens.
+        tokens: the tokens.
+        kept_for: how long from now housekeeping leaves them.
+    """
+    made = repository.lake.runtime.now() + kept_for - ABANDONED_AFTER
     for token in tokens:
-        txn.put(Table.META, _COPY + repository.key + token, b"%d" % now)
+        txn.put(Table.META, _COPY + repository.key + token, b"%d" % made.timestamp())
 
 
 def are_noted(txn: ReadTransaction, repository: Repository, tokens: Sequence[StagingToken]) -> bool:

@@ -5,14 +5,15 @@ open as long as the view.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import islice
 from shlex import quote
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lakecli.base.model import EMPTY_TREE, Branch, Commit, Entry, StagingToken
+from lakecli.base.model import EMPTY_TREE, Branch, Commit, Entry, RefKind, StagingToken
 from lakecli.errors import NotFound
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.ref_store import RefStore
@@ -38,6 +39,8 @@ class View:
         commit: Commit,
         tokens: tuple[StagingToken, ...],
         name: str,
+        *,
+        above: Mapping[bytes, bytes] = MappingProxyType({}),
     ) -> None:
         self.repository = repository
         self.txn = txn
@@ -45,6 +48,8 @@ class View:
         self.tokens = tokens
         """Staging areas on top of the commit, newest first."""
         self.name = name
+        self.above = above
+        """Values and tombstones by path on top of these, which are not in the local store yet."""
 
     def find(self, path: bytes) -> bytes | None:
         """Return the encoded value at a path, or ``None``."""
@@ -56,6 +61,8 @@ class View:
         """Return the value or tombstone that is staged at a path; ``None`` if nothing is."""
         from lakecli.staging import area
 
+        if path in self.above:
+            return self.above[path]
         found = (area.get(self.txn, token, path) for token in self.tokens)
         return next((value for value in found if value is not None), None)
 
@@ -125,13 +132,17 @@ class View:
     def _nothing_is_staged(self) -> bool:
         from lakecli.staging import area
 
-        return all(area.is_empty(self.txn, token) for token in self.tokens)
+        return not self.above and all(area.is_empty(self.txn, token) for token in self.tokens)
 
     def staged(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield (path, encoded value or tombstone) of the staging areas, in path order."""
         from lakecli.staging import area
 
-        return area.scan_newest(self.txn, self.tokens, start=start, prefix=prefix)
+        stored = area.scan_newest(self.txn, self.tokens, start=start, prefix=prefix)
+        if not self.above:
+            return stored
+        wanted = (each for each in list(self.above.items()) if each[0].startswith(prefix))
+        return area.put_over(iter(sorted(each for each in wanted if each[0] >= start)), stored)
 
 
 def no_such_path(
@@ -183,6 +194,25 @@ def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch
     return branch
 
 
+def staged_on(repository: Repository, txn: ReadTransaction, name: str) -> Branch:
+    """Return where changes are staged by a name: a branch, or a workspace that has its form.
+
+    Raises:
+        NotFound: no such branch.
+        WorkspaceEnded: the workspace takes no more writes.
+    """
+    workspace = _workspace_at(repository, txn, name)
+    return branch_at(repository, txn, name) if workspace is None else workspace
+
+
+def _workspace_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch | None:
+    if "*" not in name:
+        return None  # nothing has to be imported for a branch
+    from lakecli.repository.journal import workspaces
+
+    return workspaces.find(txn, repository, name) if workspaces.is_workspace(name) else None
+
+
 def check_branch(repository: Repository, name: str) -> None:
     """Require that a branch exists, where a ref expression is not allowed.
 
@@ -194,12 +224,13 @@ def check_branch(repository: Repository, name: str) -> None:
 
 
 def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> View:
-    """Return a branch with its staging area, for as long as the transaction lasts.
+    """Return a branch or workspace with what is staged there, as long as the transaction lasts.
 
     Raises:
         NotFound: no such branch.
+        WorkspaceEnded: the workspace takes no more writes.
     """
-    branch = branch_at(repository, txn, name)
+    branch = staged_on(repository, txn, name)
     commit = RefStore(txn, repository.key).get_commit(branch.commit_id)
     return View(repository, txn, commit, (branch.staging_token, *branch.sealed_tokens), name)
 
@@ -215,6 +246,20 @@ def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -
     from lakecli.refs.resolve import resolve
 
     refs, past = RefStore(txn, repository.key), None
+    workspace = _workspace_at(repository, txn, expression)
+    if workspace is not None:
+        from lakecli.refs.resolve import Resolved
+
+        commit = refs.get_commit(workspace.commit_id)
+        return Resolved(
+            commit=commit,
+            kind=RefKind.BRANCH,
+            name=expression,
+            base_id=commit.id,
+            branch=workspace,
+            staging=True,
+            steps=(),
+        )
     try:
         parsed = parse_expression(expression)
         if parsed.asks_for_moves:
@@ -256,8 +301,15 @@ def _nearest_ref(refs: RefStore, name: str) -> str | None:
 
 
 @contextmanager
-def open_view(repository: Repository, expression: str) -> Iterator[View]:
+def open_view(
+    repository: Repository, expression: str, *, above: Mapping[bytes, bytes] = MappingProxyType({})
+) -> Iterator[View]:
     """Open the state that a ref expression names; a plain branch includes its staging area.
+
+    Args:
+        repository: the repository of the ref.
+        expression: the ref expression.
+        above: values and tombstones by path that are read on top of it.
 
     Raises:
         UsageError: the expression is malformed.
@@ -268,4 +320,4 @@ def open_view(repository: Repository, expression: str) -> Iterator[View]:
         tokens: tuple[StagingToken, ...] = ()
         if resolved.staging and resolved.branch is not None:
             tokens = (resolved.branch.staging_token, *resolved.branch.sealed_tokens)
-        yield View(repository, txn, resolved.commit, tokens, expression)
+        yield View(repository, txn, resolved.commit, tokens, expression, above=above)

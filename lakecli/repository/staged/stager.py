@@ -24,8 +24,8 @@ from lakecli.kv.operations import Operation, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Change, claim_below, claim_entry, claim_head, committed_value
-from lakecli.repository.journal import operation_log
-from lakecli.repository.reading.view import View, branch_at, view_of_branch
+from lakecli.repository.journal import operation_log, workspaces
+from lakecli.repository.reading.view import View, branch_at, staged_on, view_of_branch
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
 
@@ -69,7 +69,7 @@ class Stager:
         for start in range(0, len(changes), BATCH):
             part = changes[start : start + BATCH]
             with self._repository.lake.kv.write() as txn:
-                present = branch_at(self._repository, txn, self._branch)
+                present = staged_on(self._repository, txn, self._branch)
                 self._log(txn, present, [path for path, _ in part], kind)
                 area.put_many(txn, present.staging_token, part)
 
@@ -130,7 +130,7 @@ class Stager:
             ):
                 return False
             for name, changes in parts:
-                present = branch_at(self._repository, txn, name)
+                present = staged_on(self._repository, txn, name)
                 self._log(txn, present, [path for path, _ in changes], kind)
                 area.put_many(txn, present.staging_token, changes)
         return True
@@ -177,6 +177,9 @@ class Stager:
         self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes], kind: str
     ) -> None:
         """Record in the operation that these paths are about to be written."""
+        if workspaces.is_workspace(branch.name):
+            workspaces.renew(txn, self._repository, branch.staging_token)
+            return
         change = StagingChange(branch.name, branch.staging_token)
         begun = self._operation
         if begun is None or begun.sequence != log.last_sequence(txn, self._repository.key):

@@ -1,0 +1,89 @@
+"""Workspaces: staging areas that belong to one job, and to no branch until the job commits them.
+
+A workspace is begun on a branch, and named ``BRANCH*TOKEN``, which is no legal name of a branch, a
+tag or a commit. Its name reads as the branch was committed at that moment, with the changes of the
+workspace on top, and stages there (`lakecli.repository.reading.view`). Nobody else sees it, and it
+is never pushed. Its writes are not in the operation log; the commit of them all is.
+
+It takes writes while the row of its token is there. `end` removes the row, so that a write is
+either in what is committed or refused. The note of a copy (`operation_log.note_copies`) outlives a
+killed process; each write renews it, and housekeeping deletes a workspace `KEPT_FOR` after its last
+write.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Final
+
+from lakecli.base.model import Branch, CommitId, StagingToken
+from lakecli.errors import Refused
+from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
+from lakecli.repository.contract import Repository
+from lakecli.repository.journal import operation_log
+
+MARK: Final = "*"
+"""Stands between the branch and the token; no branch or tag has it in its name."""
+
+KEPT_FOR: Final = timedelta(days=7)
+
+
+class WorkspaceEnded(Refused):
+    """A workspace has been committed or discarded, or belongs to another machine."""
+
+
+def begin(txn: WriteTransaction, repository: Repository, branch: Branch) -> str:
+    """Begin a workspace at the head of a branch, and return its name."""
+    token = operation_log.start_token(txn, repository, branch.name, branch.commit_id)
+    renew(txn, repository, token)
+    return f"{branch.name}{MARK}{token.hex()}"
+
+
+def renew(txn: WriteTransaction, repository: Repository, token: StagingToken) -> None:
+    """Record that a workspace is in use now."""
+    operation_log.note_copies(txn, repository, [token], kept_for=KEPT_FOR)
+
+
+def parts_of(name: str) -> tuple[str, StagingToken]:
+    """Return the branch and the token of a workspace."""
+    branch, _, token = name.rpartition(MARK)
+    return branch, StagingToken(bytes.fromhex(token))
+
+
+def is_workspace(name: str) -> bool:
+    """Return whether a name is that of a workspace, which need not exist."""
+    digits = name.rpartition(MARK)[2]
+    return MARK in name and len(digits) == 32 and not digits.strip("0123456789abcdef")  # noqa: PLR2004
+
+
+def find(txn: ReadTransaction, repository: Repository, name: str) -> Branch:
+    """Return a workspace as if it were a branch, whose head is the commit that it was begun on.
+
+    Raises:
+        WorkspaceEnded: it takes no more writes.
+    """
+    branch, token = parts_of(name)
+    row = txn.get(Table.TOKENS, token)
+    fields = {} if row is None else json.loads(row)
+    owner = repository.record.uuid, branch
+    is_noted = operation_log.are_noted(txn, repository, [token])
+    if not is_noted or (fields.get("repository"), fields.get("branch")) != owner:
+        raise WorkspaceEnded(
+            f"the block of {repository.uri}/{branch} that this belongs to has ended, or is not of "
+            "this machine",
+            hint="write and read within the block, and wait for its threads and processes before "
+            "it ends",
+        )
+    return Branch(name, CommitId(fields["started_on"]), token)
+
+
+def end(txn: WriteTransaction, repository: Repository, name: str) -> Branch:
+    """Let a workspace take no more writes; return it, as it was.
+
+    Raises:
+        WorkspaceEnded: it does not already.
+    """
+    found = find(txn, repository, name)
+    operation_log.forget_token(txn, found.staging_token)
+    return found
