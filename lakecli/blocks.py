@@ -1,19 +1,24 @@
-"""The blocks that are open in this process: each works on a branch, in a workspace of its own.
+"""The blocks of this process: each works on a branch, in a workspace of its own.
 
 All file systems and Spark tables of the process, in any thread, find the workspace here when they
-are given the branch. A process that is forked within a block inherits it; other processes get it
-by the pickled form of a file system. A second block on the same branch is refused: whose changes
-are whose could not be told.
+are given the branch. So do the processes that it starts by multiprocessing, which look for a
+workspace of their parent in the local store; other processes get it by the pickled form of a file
+system. A second block on the same branch is refused: whose changes are whose could not be told.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from multiprocessing import current_process, parent_process
 from pathlib import Path
 
-from lakecli.errors import Refused
+from lakecli.base.identity import h
+from lakecli.errors import NotFound, Refused, UsageError
+from lakecli.refs.names import is_branch_name
+from lakecli.repository import workspace
+from lakecli.repository.contract import Repository
 from lakecli.settings.home import chosen_home, home_paths
 
 
@@ -33,12 +38,34 @@ class Block:
 
     Attributes:
         workspace: the name of its workspace; ``""`` before that is begun.
+        process: the ID of the process that has opened it.
     """
 
     workspace: str = ""
 
+    def __init__(self) -> None:
+        self.process = os.getpid()
+
+    @property
+    def counts(self) -> bool:
+        """Whether this process takes its word for it that the block is open.
+
+        A process that was forked by multiprocessing may outlive the block, and be used for others.
+        """
+        return self.process == os.getpid() or parent_process() is None
+
+    def begin(self, repository: Repository, branch: str) -> str:
+        """Begin the workspace, and return its name; raises as `lakecli.repository.workspace`."""
+        self.workspace = workspace.begin(repository, branch, owner=_owner(self.process))
+        return self.workspace
+
 
 _open: dict[tuple[str, str, str], Block] = {}
+
+
+def _owner(process: int | None) -> str:
+    """Return how a process of this family is called; another one that gets its ID has a new key."""
+    return f"{process}-{h(b'lakecli:block' + current_process().authkey).hex()[:32]}"
 
 
 def _store_of(home: str | Path | None) -> str:
@@ -55,18 +82,41 @@ def opened(home: str | Path | None, repository: str, branch: str) -> Iterator[Bl
     """
     key = _store_of(home), repository, branch
     block = Block()
-    if _open.setdefault(key, block) is not block:  # atomic
-        raise AlreadyOpen(repository, branch)
+    if (present := _open.setdefault(key, block)) is not block:  # atomic
+        if present.counts:
+            raise AlreadyOpen(repository, branch)
+        _open[key] = block
     try:
         yield block
     finally:
         del _open[key]
 
 
-def find(home: str | Path | None, repository: str, ref: str) -> str:
-    """Return what a ref is read and written as in this process: the workspace of a block, or it."""
-    block = _open.get((_store_of(home), repository, ref.removesuffix("$"))) if _open else None
-    return (block and block.workspace) or ref
+def find(
+    home: str | Path | None,
+    repository: str,
+    ref: str,
+    using: Callable[[], AbstractContextManager[Repository]],
+) -> str:
+    """Return what a ref is read and written as in this process: the workspace of a block, or it.
+
+    Args:
+        home: as `lakecli.opening` takes it.
+        repository: the name of the repository.
+        ref: a ref expression.
+        using: opens the repository, in a process that may be in a block of its parent.
+    """
+    name, parent = ref.removesuffix("$"), parent_process()
+    block = _open.get((_store_of(home), repository, name)) if _open else None
+    if block is not None and block.counts:
+        return block.workspace or ref
+    if parent is None or not is_branch_name(name):
+        return ref
+    try:
+        with using() as found:
+            return workspace.find(found, name, _owner(parent.pid)) or ref
+    except (NotFound, UsageError):
+        return ref  # which is not there
 
 
 def workspaces(home: str | Path | None) -> dict[tuple[str, str], str]:
@@ -75,5 +125,5 @@ def workspaces(home: str | Path | None) -> dict[tuple[str, str], str]:
     return {
         (repository, branch): block.workspace
         for (there, repository, branch), block in list(_open.items())
-        if there == key and block.workspace
+        if there == key and block.workspace and block.counts
     }

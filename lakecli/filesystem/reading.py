@@ -80,8 +80,11 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
     def _place(self, path: str) -> LakePath:
         """Parse a path; within a block on its branch the ref is the workspace of the block."""
         place = paths.parse(path)
-        ref = self._joined.get((place.repository, place.ref.removesuffix("$")))
-        found = ref or blocks.find(self.home, place.repository, place.ref)
+        if not place.ref:
+            return place
+        home, name = self.home, place.repository
+        ref = self._joined.get((name, place.ref.removesuffix("$")))
+        found = ref or blocks.find(home, name, place.ref, lambda: lakes.repository(home, name))
         return place._replace(ref=found)
 
     def _above(self, place: LakePath) -> Mapping[bytes, bytes]:

@@ -530,7 +530,7 @@ class LakeFileSystem(ReadingFileSystem):
                         blocks.opened(self.home, place.repository, place.ref)
                     )
                     with lakes.repository(self.home, place.repository, is_fresh=True) as repository:
-                        name = block.workspace = workspace.begin(repository, place.ref)
+                        name = block.begin(repository, place.ref)
                 yield
                 check_closed(discard_open(name), "block")
             with (

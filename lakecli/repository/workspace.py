@@ -37,17 +37,22 @@ class WorkspaceConflict(ConflictError):
     """Others have changed paths of a workspace on its branch since it was begun."""
 
 
-def begin(repository: Repository, branch: str) -> str:
+def begin(repository: Repository, branch: str, *, owner: str = "") -> str:
     """Begin a workspace on a branch, and return its name.
 
     If the branch has staged changes, a notice says that they do not count.
+
+    Args:
+        repository: the repository of the branch.
+        branch: the name of the branch.
+        owner: who has begun it, for `find`.
 
     Raises:
         NotFound: no such branch.
     """
     with repository.lake.kv.write() as txn:
         found = branch_at(repository, txn, branch)
-        name = workspaces.begin(txn, repository, found)
+        name = workspaces.begin(txn, repository, found, owner)
         is_clean = area.is_clean(txn, found)
     if not is_clean:
         uri = f"{repository.uri}/{branch}"
@@ -58,6 +63,12 @@ def begin(repository: Repository, branch: str) -> str:
             )
         )
     return name
+
+
+def find(repository: Repository, branch: str, owner: str) -> str | None:
+    """Return a workspace on a branch that this owner has begun, or ``None``."""
+    with repository.lake.kv.read() as txn:
+        return workspaces.find_of(txn, repository, branch, owner)
 
 
 def discard(repository: Repository, name: str) -> None:

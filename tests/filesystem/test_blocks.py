@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
-import os
 import pickle
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +12,14 @@ import fsspec
 import pandas as pd
 import pytest
 
+from lakecli import blocks
 from lakecli.errors import ErrorKind, LakeWarning
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.filesystem.paths import LakeFileError
 from lakecli.kv.local_store import Table
 from lakecli.kv.operations import iter_operations
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository import branch
+from lakecli.repository import branch, workspace
 from lakecli.repository.commit import commit
 from lakecli.repository.journal import operation_log
 from tests.support.lakes import stage
@@ -60,9 +59,15 @@ def check_nothing_is_left() -> None:
 
 
 def fail(fs: LakeFileSystem, work: Callable[[], object]) -> None:
-    with pytest.raises(Failure), fs.committing(MAIN, "never"):
-        work()
-        raise Failure
+    """Run a block that fails at its end."""
+
+    def job() -> None:
+        with fs.committing(MAIN, "never"):
+            work()
+            raise Failure
+
+    with pytest.raises(Failure):
+        job()
     check_nothing_is_left()
 
 
@@ -133,48 +138,16 @@ def test_other_instances_and_threads_take_part(fs: LakeFileSystem, *, fails: boo
         check_nothing_is_left()
 
 
-def _in_worker(fs: LakeFileSystem, number: int) -> list[str]:
-    fs.pipe_file(f"{MAIN}/w/{number}", b"%d" % number)
-    pickle.loads(pickle.dumps(fs)).pipe_file(f"{MAIN}/w/{number}/again", b"")
-    fs.rm(f"{MAIN}/a" if number == 0 else f"{MAIN}/w/{number}/again")
-    return [name for name in fs.find(MAIN) if name == "demo/main/a"]
-
-
-@pytest.mark.parametrize("method", ["spawn", "fork"])
-@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
-def test_worker_processes_take_part_by_the_pickled_form(fs: LakeFileSystem, method: str) -> None:
-    begun(fs)
-    context = multiprocessing.get_context(method)
-    with ProcessPoolExecutor(2, context) as pool:
-        with fs.committing(MAIN, "by workers"):
-            assert pool.submit(_in_worker, fs, 0).result() == []
-            assert pool.submit(_in_worker, fs, 1).result() == []
-            assert fs.exists(f"{MAIN}/w/1")
-            given = fs
-            late = pickle.dumps(fs)
-        assert state() == state("main") == {"d/b": b"2", "w/0": b"0", "w/1": b"1", "w/0/again": b""}
-        with pytest.raises(Failure), fs.committing(MAIN, "never"):
-            pool.submit(_in_worker, fs, 2).result()
-            raise Failure
-        assert pool.submit(_in_worker, given, 3).result() == []  # out of a block: staged at once
-    assert state("main")["w/3"] == b"3"
-    assert "w/2" not in state("main")
-    with pytest.raises(LakeFileError, match="has ended") as caught:
-        pickle.loads(late).pipe_file(f"{MAIN}/late", b"")
-    assert caught.value.kind is ErrorKind.REFUSED
-    with pytest.raises(LakeFileError, match="has ended"):
-        pickle.loads(late).exists(f"{MAIN}/w/1")
-    assert pickle.loads(pickle.dumps(fs)) is fs
-
-
 def test_a_second_block_on_a_branch_is_refused(fs: LakeFileSystem) -> None:
     begun(fs)
     refused: list[Any] = []
 
     def commit_it(system: LakeFileSystem) -> None:
-        with pytest.raises(LakeFileError, match="open in this process already") as caught:
-            with system.committing(MAIN, "inner"):
-                system.pipe(f"{MAIN}/inner", b"")
+        with (
+            pytest.raises(LakeFileError, match="open in this process already") as caught,
+            system.committing(MAIN, "inner"),
+        ):
+            pytest.fail("not reached")
         refused.append(caught.value.kind)
 
     with fs.committing(MAIN, "outer"):
@@ -207,8 +180,8 @@ def test_a_second_block_on_a_branch_is_refused(fs: LakeFileSystem) -> None:
 def test_what_was_and_is_staged_by_others_stays_staged(fs: LakeFileSystem) -> None:
     begun(fs)
     fs.pipe(f"{MAIN}/staged", b"before")
+    block = fs.committing(MAIN, "one")
     with pytest.warns(LakeWarning, match="neither sees nor commits"):
-        block = fs.committing(MAIN, "one")
         block.__enter__()
     assert fs.find(MAIN) == ["demo/main/a", "demo/main/d/b"]
     fs.pipe(f"{MAIN}/mine", b"")
@@ -267,39 +240,18 @@ def test_it_is_committed_on_top_of_what_others_committed(fs: LakeFileSystem) -> 
 
 def test_staged_as_it_was_committed_does_not_hide_the_commit(fs: LakeFileSystem) -> None:
     begun(fs)
-    with repository() as found:
-        stage(found, "main", {b"a": b"other"})
-        stage(found, "main", {b"a": b"1"})
+    fs.pipe({f"{MAIN}/a": b"other", f"{MAIN}/d/b": b"2"})
+    fs.pipe(f"{MAIN}/a", b"1")
     with pytest.warns(LakeWarning), fs.committing(MAIN, "mine"):
         fs.pipe(f"{MAIN}/a", b"mine")
     assert state("main") == state() == {"a": b"mine", "d/b": b"2"}
 
 
-def test_two_processes_with_blocks_on_one_branch(fs: LakeFileSystem) -> None:
-    begun(fs)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, context) as pool:
-        plain = pickle.loads(pickle.dumps(fs))
-        with fs.committing(MAIN, "mine"):
-            fs.pipe(f"{MAIN}/mine", b"")
-            assert pool.submit(_with_a_block, None, "theirs").result() == ["a", "d/b", "theirs"]
-            assert not fs.exists(f"{MAIN}/theirs")
-    assert sorted(state()) == ["a", "d/b", "mine", "theirs"]
-    assert plain is fs
-
-
-def _with_a_block(home: str | None, name: str) -> list[str]:
-    fs = LakeFileSystem(home)
-    with fs.committing(MAIN, name):
-        fs.pipe(f"{MAIN}/{name}", b"")
-    return [each.removeprefix("demo/main/") for each in fs.find(MAIN)]
-
-
 def test_a_block_that_changes_nothing(fs: LakeFileSystem) -> None:
     begun(fs)
 
-    def again(**options: bool) -> None:
-        with fs.committing(MAIN, "again", **options):
+    def again(*, allow_empty: bool = False) -> None:
+        with fs.committing(MAIN, "again", allow_empty=allow_empty):
             fs.pipe(f"{MAIN}/a", b"1")
             fs.pipe(f"{MAIN}/tmp", b"1")
             fs.rm(f"{MAIN}/tmp")
@@ -344,20 +296,24 @@ def test_a_file_that_nobody_closed_is_written_when_collected(
 
 def test_a_file_that_is_open_at_the_end_of_its_block_is_an_error(fs: LakeFileSystem) -> None:
     begun(fs)
-    left = []
-    with pytest.raises(ValueError, match="file not closed when its block ended: demo/main/left"):
+    left: list[Any] = []
+
+    def leave_open() -> None:
+        fs.pipe(f"{MAIN}/closed", b"")
+        left.append(fs.open(f"{MAIN}/left", "wb"))
+        left[-1].write(b"x")
+
+    def job() -> None:
         with fs.committing(MAIN, "never"):
-            fs.pipe(f"{MAIN}/closed", b"")
-            left.append(fs.open(f"{MAIN}/left", "wb"))
-            left[0].write(b"x")
-    left[0].close()
-    assert state() == state("main") == {"a": b"1", "d/b": b"2"}
+            leave_open()
+
+    with pytest.raises(ValueError, match="file not closed when its block ended: demo/main/left"):
+        job()
     check_nothing_is_left()
-    with pytest.raises(Failure), fs.committing(MAIN, "never"):
-        late = fs.open(f"{MAIN}/late", "wb")
-        raise Failure
-    late.write(b"x")
-    late.close()
+    fail(fs, leave_open)
+    for file in left:
+        file.write(b"x")
+        file.close()
     assert state("main") == {"a": b"1", "d/b": b"2"}
 
 
@@ -405,9 +361,9 @@ def test_transactions_of_one_instance_do_not_nest(fs: LakeFileSystem) -> None:
                 pytest.fail("not reached")
             with pytest.raises(ValueError, match="has begun already"):
                 fs.start_transaction()
+            inner = fs.committing(MAIN, "never")
             with pytest.raises(ValueError, match="within a transaction"):
-                with fs.committing(MAIN, "never"):
-                    pytest.fail("not reached")
+                inner.__enter__()
             fs.pipe(f"{MAIN}/after", b"")
 
     nested()
@@ -421,25 +377,33 @@ def test_transactions_of_one_instance_do_not_nest(fs: LakeFileSystem) -> None:
 
 def test_a_transaction_within_a_block_belongs_to_it(fs: LakeFileSystem) -> None:
     begun(fs)
+
+    def fail_within() -> None:
+        with fs.transaction:
+            fs.pipe(f"{MAIN}/never", b"")
+            raise Failure
+
     with fs.committing(MAIN, "all"):
         with fs.transaction:
             fs.pipe(f"{MAIN}/tx", b"")
-        with pytest.raises(Failure), fs.transaction:
-            fs.pipe(f"{MAIN}/never", b"")
-            raise Failure
+        with pytest.raises(Failure):
+            fail_within()
     assert sorted(state()) == ["a", "d/b", "tx"]
 
 
-def test_a_fork_does_not_commit_a_second_time(fs: LakeFileSystem) -> None:
+def test_a_block_ends_once(fs: LakeFileSystem) -> None:
+    """A process that was forked within a block would end it a second time."""
     begun(fs)
-    block = fs.committing(MAIN, "once")
-    block.__enter__()
-    fs.pipe(f"{MAIN}/mine", b"")
-    block.__exit__(None, None, None)
-    with pytest.raises(LakeFileError, match="has ended"):
-        # What a process that was forked within the block would do at its end.
-        from lakecli.filesystem.paths import finding
-        from lakecli.repository import workspace
 
-        with finding(MAIN), repository() as found:
-            workspace.commit(found, f"main*{os.urandom(16).hex()}", message="m", committer="c")
+    def job() -> None:
+        with fs.committing(MAIN, "second"):
+            fs.pipe(f"{MAIN}/mine", b"")
+            (name,) = blocks.workspaces(None).values()
+            with repository() as found:
+                workspace.commit(found, name, message="first", committer="c")
+            with pytest.raises(LakeFileError, match="has ended"):
+                fs.exists(f"{MAIN}/mine")
+
+    with pytest.raises(LakeFileError, match="has ended"):
+        job()
+    assert sorted(state()) == ["a", "d/b", "mine"]

@@ -27,6 +27,7 @@ SHORT = {"cli/test_s3.py", "spark/test_a_day.py"}
 """Files of the short run although they start moto, or Spark."""
 
 PLACES = {
+    "filesystem/test_block_processes.py": "meetings",
     "filesystem/test_iceberg.py": "servers",
     "filesystem/test_libraries.py": "servers",
     "sstable/test_rocksdb.py": "servers",

@@ -119,11 +119,11 @@ def _tag_fields(tag: Tag | None) -> dict[str, Any] | None:
 
 
 def start_token(
-    txn: WriteTransaction, repository: Repository, branch: str, head: CommitId
+    txn: WriteTransaction, repository: Repository, branch: str, head: CommitId, **more: str
 ) -> StagingToken:
-    """Make a fresh token for a branch whose head is `head`."""
+    """Make a fresh token for a branch whose head is `head`; its row has further fields."""
     token = StagingToken(repository.lake.runtime.new_id())
-    fields = {"repository": repository.record.uuid, "branch": branch, "started_on": head}
+    fields = {"repository": repository.record.uuid, "branch": branch, "started_on": head, **more}
     txn.put(Table.TOKENS, token, json.dumps(fields, separators=(",", ":")).encode())
     return token
 

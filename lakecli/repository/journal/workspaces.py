@@ -33,11 +33,30 @@ class WorkspaceEnded(Refused):
     """A workspace has been committed or discarded, or belongs to another machine."""
 
 
-def begin(txn: WriteTransaction, repository: Repository, branch: Branch) -> str:
+def begin(txn: WriteTransaction, repository: Repository, branch: Branch, owner: str) -> str:
     """Begin a workspace at the head of a branch, and return its name."""
-    token = operation_log.start_token(txn, repository, branch.name, branch.commit_id)
+    head = branch.commit_id
+    token = operation_log.start_token(txn, repository, branch.name, head, owner=owner)
     renew(txn, repository, token)
-    return f"{branch.name}{MARK}{token.hex()}"
+    return _name(branch.name, token)
+
+
+def _name(branch: str, token: StagingToken) -> str:
+    return f"{branch}{MARK}{token.hex()}"
+
+
+def find_of(txn: ReadTransaction, repository: Repository, branch: str, owner: str) -> str | None:
+    """Return the name of a workspace on a branch that this owner has begun, or ``None``."""
+    for token, _ in operation_log.iter_copies(txn, repository):
+        fields = _fields(txn, token)
+        if (fields.get("branch"), fields.get("owner")) == (branch, owner):
+            return _name(branch, token)
+    return None
+
+
+def _fields(txn: ReadTransaction, token: StagingToken) -> dict[str, str]:
+    row = txn.get(Table.TOKENS, token)
+    return {} if row is None else json.loads(row)
 
 
 def renew(txn: WriteTransaction, repository: Repository, token: StagingToken) -> None:
@@ -64,8 +83,7 @@ def find(txn: ReadTransaction, repository: Repository, name: str) -> Branch:
         WorkspaceEnded: it takes no more writes.
     """
     branch, token = parts_of(name)
-    row = txn.get(Table.TOKENS, token)
-    fields = {} if row is None else json.loads(row)
+    fields = _fields(txn, token)
     owner = repository.record.uuid, branch
     is_noted = operation_log.are_noted(txn, repository, [token])
     if not is_noted or (fields.get("repository"), fields.get("branch")) != owner:
