@@ -7,7 +7,8 @@ Layers, each importing only what stands below it (a test enforces it)::
     gc | fsck | exports          collection | checks of all data | files copied out
     imports                      objects and listings brought in
     engine                       bulk work as plans of partitions, run in-process or on Spark
-    opening | worktree           lakes opened for libraries | directories linked with a path
+    opening | blocks | worktree  lakes opened for libraries | blocks that become one commit |
+                                 directories linked with a path
     repository                   one module per verb; commit_attempts.py is how a branch moves
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
     remote | doctor              refs, commit packs and reflog in the bucket | checks of a store

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from multiprocessing import current_process, parent_process
 from pathlib import Path
 
@@ -106,8 +106,20 @@ def find(
         ref: a ref expression.
         using: opens the repository, in a process that may be in a block of its parent.
     """
+    return _find(_store_of(home) if _open else "", repository, ref, using)
+
+
+def find_in(repository: Repository, ref: str) -> str:
+    """Return what `find` does, in a repository that is open."""
+    store = os.fspath(repository.lake.home.store)
+    return _find(store, repository.name, ref, lambda: nullcontext(repository))
+
+
+def _find(
+    store: str, repository: str, ref: str, using: Callable[[], AbstractContextManager[Repository]]
+) -> str:
     name, parent = ref.removesuffix("$"), parent_process()
-    block = _open.get((_store_of(home), repository, name)) if _open else None
+    block = _open.get((store, repository, name))
     if block is not None and block.counts:
         return block.workspace or ref
     if parent is None or not is_branch_name(name):

@@ -24,7 +24,7 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
-from lakecli.repository.journal.workspaces import MARK
+from lakecli.repository.journal.workspaces import branch_of
 
 
 class LakePath(NamedTuple):
@@ -59,8 +59,7 @@ class LakePath(NamedTuple):
 
     def name(self, path: bytes) -> str:
         """Return another path of the same ref as a path of the file system."""
-        ref = self.ref.partition(MARK)[0]  # of the branch, in a block
-        place = str(LakeUri(self.repository, ref)).removeprefix(SCHEME)
+        place = str(LakeUri(self.repository, branch_of(self.ref))).removeprefix(SCHEME)
         return f"{place}/{os.fsdecode(path)}".rstrip("/")
 
 

@@ -10,6 +10,7 @@ rooms below it only, types included::
                     log, with rev-parse and show commit
                     objects: stat, du, rm, mv; ls, with find; cp, with update-metadata;
                     cp_between_repositories, with mv
+                    workspace: staged changes that nobody sees before they are one commit
                     transfers: upload, upload_tree, download, download_tree; doctor
                     collaboration: clone, open_remote, push, pull; refs_dump, for lakeFS
     undo            the operation log, undo and redo

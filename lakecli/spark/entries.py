@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from lakecli import blocks
 from lakecli.base.model import MetarangeId
 from lakecli.base.uri import parse_path, ref_of
 from lakecli.committed.metaranges import RangeRecord, decode_range_record, iter_runs
@@ -87,7 +88,10 @@ def take_snapshot(uri: str, *, home: str | Path | None, prefix: str = "") -> Sna
     """Pin a ref, for the paths with a prefix: that of the URI, and `prefix` after it."""
     parsed = parse_path(uri, allow_empty=True, anywhere=True)
     below = (parsed.path or b"") + os.fsencode(prefix)
-    with opened(uri, home=home) as repository, open_view(repository, ref_of(parsed)) as view:
+    with (
+        opened(uri, home=home) as repository,
+        open_view(repository, blocks.find_in(repository, ref_of(parsed))) as view,
+    ):
         return Snapshot(
             StoreLocation.of(repository),
             view.commit.metarange_id,

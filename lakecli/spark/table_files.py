@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from pyspark.sql import DataFrame
 
+from lakecli import blocks
 from lakecli.base.ids import CommitId
 from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory, parse_path, ref_of
@@ -97,7 +98,7 @@ def table_files(repository: Repository, uri: str) -> tuple[list[TableFile], Orig
     parsed = parse_path(uri, allow_empty=True, anywhere=True)
     path = parsed.path or b""
     below = as_directory(path)
-    with open_view(repository, ref_of(parsed)) as view:
+    with open_view(repository, blocks.find_in(repository, ref_of(parsed))) as view:
         found = [(key[len(below) :], value) for key, value in view.scan(prefix=below)]
         alone = None if found or path == below else view.find(path)
         if alone is not None:
@@ -105,7 +106,7 @@ def table_files(repository: Repository, uri: str) -> tuple[list[TableFile], Orig
         branch = None  # nobody writes back what is read without a clone
         if parsed.namespace is None:
             branch = RefStore(view.txn, repository.key).find_branch(ref_of(parsed))
-        origin = branch and Origin(repository.record.name, branch.name, branch.commit_id)
+        origin = branch and Origin(repository.record.name, branch.name, view.commit.id)
     if not found:
         raise no_such_path(repository, ref_of(parsed), path)
     files = []

@@ -37,7 +37,8 @@ from lakecli.repository.cherry_pick import CHERRY_PICK_ORIGIN
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
-from lakecli.repository.reading.view import View, branch_at, commit_at, open_view, view_of_branch
+from lakecli.repository.journal.workspaces import branch_of
+from lakecli.repository.reading.view import View, commit_at, open_view, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager
 from lakecli.spark.table_files import Origin
@@ -92,7 +93,7 @@ class WriteTarget:
             raise UsageError(f"unknown mode {mode!r}", hint=f"one of {', '.join(MODES)}")
         self._repository = repository
         self._branch = branch
-        self._uri = f"{repository.uri}/{branch}/{prefix.decode(errors='replace')}"
+        self._uri = f"{repository.uri}/{branch_of(branch)}/{prefix.decode(errors='replace')}"
         self.prefix = prefix
         self._mode = mode
         self._batch = batch
@@ -117,7 +118,6 @@ class WriteTarget:
             Whether there is something to do.
         """
         with self._repository.lake.kv.read() as txn:
-            branch_at(self._repository, txn, self._branch)
             view = view_of_branch(self._repository, txn, self._branch)
             if self._is_written(view):
                 return False
@@ -137,7 +137,7 @@ class WriteTarget:
         if expected:
             return commit_at(self._repository, view.txn, expected)
         refs = RefStore(view.txn, self._repository.key)
-        here = (self._repository.record.name, self._branch)
+        here = (self._repository.record.name, branch_of(self._branch))
         known = [refs.find_commit(each.commit_id) for each in read if each[:2] == here]
         return min(filter(None, known), key=attrgetter("generation"), default=view.commit)
 
@@ -173,7 +173,7 @@ class WriteTarget:
                 f"{what} of {self._uri} changed since commit {base.id[:12]}, on which this "
                 f"{self._mode} builds",
                 hint="read the table again and write the new rows; to replace what is there "
-                f'now: expected="{self._branch}"',
+                f'now: expected="{branch_of(self._branch)}"',
                 paths=paths[:MAX_LISTED],
             )
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame
 
+from lakecli import blocks
 from lakecli.base.model import Commit
 from lakecli.base.retry import DRIVERS, Retries
 from lakecli.base.uri import as_directory, parse_path, ref_of
@@ -91,6 +92,9 @@ def write_table(
     bucket too, as ``lakecli commit`` does. If the bucket cannot be reached by then, the branch
     stays as it is.
 
+    Within a block of ``fs.committing`` on the branch, the changes are a part of its commit, and
+    there is none of this call.
+
     Args:
         frame: the rows. Each partition becomes a file in each directory for which it has rows.
         uri: ``lakefs://REPOSITORY/BRANCH/PATH``.
@@ -144,6 +148,14 @@ def write_table(
             hint="leave out one of them",
         )
     with opened(uri, home=home) as repository:
+        if (block := blocks.find_in(repository, branch)) != branch:
+            if txn is not None:
+                raise UsageError(
+                    f"a batch is recorded in a commit of its own, and a block on {branch} is open",
+                    hint="write the batch outside of the block, or leave out txn",
+                )
+            branch, commit = block, False
+            expected = expected and blocks.find_in(repository, expected)
         prefix = as_directory(parsed.path or b"")
         batch = batch_of(txn, prefix)
         given = options or {}

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
 
 import fsspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from lakecli import blocks
 from lakecli.errors import ErrorKind
 from lakecli.filesystem import LakeFileSystem
 from lakecli.filesystem.paths import LakeFileError
-from tests.filesystem.test_blocks import MAIN, begun, fail, state
+from lakecli.repository import branch
+from lakecli.repository.commit import commit
+from tests.filesystem.test_blocks import (
+    MAIN,
+    Failure,
+    begun,
+    check_nothing_is_left,
+    fail,
+    repository,
+    state,
+)
+from tests.support.lakes import stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def _by_url(name: str) -> list[str]:
@@ -97,3 +117,184 @@ def test_two_processes_with_blocks_on_one_branch(fs: LakeFileSystem) -> None:
         subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
         assert not fs.exists(f"{MAIN}/theirs")
     assert sorted(state()) == ["a", "d/b", "mine", "theirs"]
+
+
+PATHS = tuple(f"{directory}{name}" for directory in ("", "d/", "d/e/") for name in "abc")
+ACTORS = ("same", "other instance", "by url", "thread", "worker")
+
+
+def _act(fs: LakeFileSystem, what: str, root: str, path: str, value: str) -> object:
+    """Do one thing on the branch; `value` is a text, or another path."""
+    name = f"{root}/{path}"
+    if what == "write":
+        fs.pipe_file(name, value.encode())
+    elif what == "open":
+        with fs.open(name, "w") as file:
+            file.write(value)
+    elif what == "forget":
+        fs.open(name, "wb").write(value.encode())  # closed when it is collected
+    elif what == "remove":
+        fs.rm(name)
+    elif what == "move":
+        fs.mv(name, f"{root}/{value}")
+    elif what == "rename":
+        fs.pipe_file(f"{root}/_tmp", value.encode())
+        fs.mv(f"{root}/_tmp", name)
+    elif what == "transaction":
+        with fs.transaction:
+            fs.pipe_file(name, b"of a transaction")
+            fs.pipe_file(name, value.encode())
+            assert fs.cat_file(name) == value.encode()
+    return None
+
+
+def _expect(model: dict[str, str], what: str, path: str, value: str) -> None:
+    if what == "remove":
+        del model[path]
+    elif what == "move":
+        model[value] = model.pop(path)
+    else:
+        model[path] = value
+
+
+def _read_all(fs: LakeFileSystem, root: str) -> dict[str, str]:
+    found = fs.find(root)
+    listed = {path for path, _, files in fs.walk(root) for _ in files}
+    assert bool(listed) is bool(found)
+    lead = f"{root.removeprefix('lakefs://')}/"
+    return {each.removeprefix(lead): fs.cat_file(each).decode() for each in found}
+
+
+class _Actors:
+    """Who works in a block: instances, a thread, and a process that has begun before it."""
+
+    def __init__(self, fs: LakeFileSystem) -> None:
+        self.fs = fs
+        self._other = LakeFileSystem(skip_instance_cache=True)
+        self._threads = ThreadPoolExecutor(1)
+        self._processes = ProcessPoolExecutor(1, multiprocessing.get_context("fork"))
+        self._processes.submit(os.getpid).result()
+
+    def run(self, actor: str, task: Callable[..., object], *arguments: str) -> object:
+        if actor == "worker":
+            return self._processes.submit(task, self.fs, *arguments).result()
+        if actor == "thread":
+            url = fsspec.filesystem
+            return self._threads.submit(lambda: task(url("lakefs"), *arguments)).result()
+        if actor == "by url":
+            return task(fsspec.url_to_fs("lakefs://demo/main")[0], *arguments)
+        return task(self.fs if actor == "same" else self._other, *arguments)
+
+    def close(self) -> None:
+        self._threads.shutdown()
+        self._processes.shutdown()
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(ACTORS),
+        st.sampled_from(
+            ["write", "open", "forget", "remove", "move", "rename", "transaction", "nest", "theirs"]
+        ),
+        st.sampled_from(PATHS),
+        st.sampled_from(PATHS),
+    ),
+    max_size=14,
+)
+
+
+class _Outside(NamedTuple):
+    """What another process does: it stages on the branch, and commits a part of that."""
+
+    staged: dict[str, str]
+    committed: dict[str, str]
+
+
+@pytest.mark.parametrize("count", [30, pytest.param(500, marks=pytest.mark.nightly)])
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*uncommitted changes")
+def test_a_block_commits_exactly_what_it_wrote_or_nothing(fs: LakeFileSystem, count: int) -> None:
+    begun(fs)
+    actors = _Actors(fs)
+    numbers = itertools.count()
+
+    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(steps=_STEPS, first=st.sets(st.sampled_from(PATHS)), end=st.sampled_from(ENDS))
+    def check(steps: list[tuple[str, str, str, str]], first: set[str], end: str) -> None:
+        name = f"b{next(numbers)}"
+        root = f"lakefs://demo/{name}"
+        with repository() as found:
+            branch.create(found, name, source="main")
+        fs.rm(root, recursive=True)
+        fs.pipe({f"{root}/{path}": b"before" for path in first} | {f"{root}/kept": b""})
+        fs.commit(root, "before")
+        before = dict.fromkeys(first, "before") | {"kept": ""}
+        fs.pipe(f"{root}/theirs-before", b"staged")
+        outside = _Outside({"theirs-before": "staged"}, {})
+        try:
+            model = _run(actors, root, steps, dict(before), outside, end=end)
+        except (Failure, ValueError):
+            model = None
+        assert (model is None) is (end != "success")
+        committed = (before if model is None else model) | outside.committed
+        assert _read_all(fs, f"{root}@") == committed
+        assert _read_all(LakeFileSystem(skip_instance_cache=True), root) == {
+            **committed,
+            **outside.staged,
+        }
+        assert not blocks.workspaces(None)
+        check_nothing_is_left()
+
+    try:
+        check()
+    finally:
+        actors.close()
+
+
+ENDS = ("success", "failure", "open file")
+
+
+def _run(
+    actors: _Actors,
+    root: str,
+    steps: list[tuple[str, str, str, str]],
+    model: dict[str, str],
+    outside: _Outside,
+    *,
+    end: str,
+) -> dict[str, str]:
+    fs = actors.fs
+    with fs.committing(root, "the block", allow_empty=True):
+        for actor, what, path, value in steps:
+            if what == "theirs":
+                _work_outside(root, path, value, outside)
+            elif what == "nest":
+                with pytest.raises(OSError, match="open in this process already"):
+                    actors.run(actor, _nest, root)
+            elif what not in {"remove", "move"} or path in model:
+                if (what, path) == ("move", value):
+                    continue
+                actors.run(actor, _act, what, root, path, value)
+                _expect(model, what, path, value)
+            assert actors.run(actor, _read_all, root) == model
+        left = fs.open(f"{root}/left", "wb") if end == "open file" else None
+        if end == "failure":
+            raise Failure
+    del left
+    return model
+
+
+def _nest(fs: LakeFileSystem, root: str) -> None:
+    with fs.committing(root, "never"):
+        pytest.fail("not reached")
+
+
+def _work_outside(root: str, path: str, value: str, outside: _Outside) -> None:
+    name, place = root.rpartition("/")[2], f"theirs/{path}"
+    with repository() as found:
+        stage(found, name, {place.encode(): value.encode()})
+        outside.staged[place] = value
+        if value.endswith("a"):
+            paths = [place.encode()]
+            commit(found, name, message="m", committer="c", paths=paths, allow_empty=True)
+            outside.committed[place] = outside.staged.pop(place)

@@ -54,6 +54,9 @@ _OPTIONS: Final = {
 SPARK_WRITE: Final = ("spark-write", f"{REPOSITORY}/main/t/", "overwrite", "{files}/new")
 """A write of Spark, which `tests.meetings.spark_write` makes a command."""
 
+BLOCK_WRITE: Final = ("block-write", f"{REPOSITORY}/main/t/", "{files}/new")
+"""A block of `fs.committing`, which `tests.meetings.block_write` makes a command."""
+
 SPECIAL: Final[dict[str, list[list[str]]]] = {
     "bisect run": [["bisect", "run", REPOSITORY, "true"]],
     "bisect start": [["bisect", "start", f"{REPOSITORY}/main", f"{REPOSITORY}/main~1"]],
@@ -133,6 +136,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     ],
     "repo create": [["repo", "create", "lakefs://other", "memory://meetings/other"]],
     "repo delete": [["repo", "delete", REPOSITORY, "-y"]],
+    BLOCK_WRITE[0]: [[*BLOCK_WRITE]],
     SPARK_WRITE[0]: [[*SPARK_WRITE]],
     "tag create": [["tag", "create", f"{REPOSITORY}/v2", f"{REPOSITORY}/main"]],
     "tag delete": [["tag", "delete", f"{REPOSITORY}/v1", "-y"]],

@@ -8,8 +8,8 @@ Some kinds of outcome are neither, and promised nevertheless:
 
 - A command that changes many paths leaves alone what somebody else stages on them meanwhile. So
   each path, not the whole, is as one of the orders has it.
-- What is staged while a merge or a write of Spark runs stays staged on top of it. If both changed a
-  path, `commit` refuses and names it.
+- What is staged while a merge, a block or a write of Spark runs stays staged on top of it. If both
+  changed a path, `commit` refuses and names it.
 - `merge`, `tag create` and the like use the refs that they read as these stood at the beginning.
   `undo` takes back the newest operation of its own beginning, and `op restore` leaves alone what
   another machine makes after that. So each ref, not the whole, is as one of the two commands alone
@@ -33,7 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.exit_codes import ExitCode
-from tests.meetings.arguments import SPARK_WRITE, SPECIAL
+from tests.meetings.arguments import BLOCK_WRITE, SPARK_WRITE, SPECIAL
 from tests.meetings.outcomes import (
     Meeting,
     Outcome,
@@ -170,12 +170,12 @@ class Oracle:
     def _is_staged_on_top(
         self, meeting: Meeting, met: Outcome, is_conflict: Callable[[], bool]
     ) -> bool:
-        """Tell whether something was staged while Spark replaced a table, and is on top of that.
+        """Tell whether something was staged while Spark or a block replaced a table, and is on top.
 
-        Afterwards Spark refuses to write, or the path is gone that is to be staged: no order has
+        Afterwards these refuse to write, or the path is gone that is to be staged: no order has
         the same replies.
         """
-        if meeting.first != SPARK_WRITE or meeting.machine != "ada":
+        if meeting.first not in {SPARK_WRITE, BLOCK_WRITE} or meeting.machine != "ada":
             return False
         one, other = (self._in_order(meeting, each) for each in meeting.commands)
         if not same_codes(met, Outcome(one.first, other.first, "")):

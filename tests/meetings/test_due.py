@@ -61,7 +61,7 @@ def test_commands_of_every_kind_take_objects_into_use(matrix: Matrix, *, sync: b
     missing = {
         *("branch create", "branch reset", "branch revert", "cherry-pick", "commit", "fs cp"),
         *("fs mv", "fs update-metadata", "fs upload", "import", "local commit", "merge"),
-        *("refs-dump", "spark-write", "tag create"),
+        *("refs-dump", "spark-write", "block-write", "tag create"),
     } - found
     assert not missing
 

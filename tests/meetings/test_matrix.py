@@ -16,7 +16,7 @@ import pytest
 
 from lakecli.base.layout import REFS
 from lakecli.kv.local_store import Table
-from tests.meetings.arguments import MOVES, READS, SPARK_WRITE, command_lines
+from tests.meetings.arguments import BLOCK_WRITE, MOVES, READS, SPARK_WRITE, command_lines
 from tests.meetings.outcomes import Meeting, agree, explain
 from tests.meetings.serial import ALONE
 from tests.meetings.situations import SITUATIONS
@@ -34,7 +34,10 @@ MOVING = (
 )
 """Tables of refs, of what is staged, and of the log."""
 
-LINES = [*(tuple(line) for lines in command_lines().values() for line in lines), SPARK_WRITE]
+LINES = [
+    *(tuple(line) for lines in command_lines().values() for line in lines),
+    *(SPARK_WRITE, BLOCK_WRITE),
+]
 SHOWN = 5
 """Problems that a failing test shows."""
 

@@ -70,6 +70,11 @@ def parts_of(name: str) -> tuple[str, StagingToken]:
     return branch, StagingToken(bytes.fromhex(token))
 
 
+def branch_of(name: str) -> str:
+    """Return the branch of a workspace; of any other name, itself."""
+    return name.partition(MARK)[0]
+
+
 def is_workspace(name: str) -> bool:
     """Return whether a name is that of a workspace, which need not exist."""
     digits = name.rpartition(MARK)[2]
