@@ -9,7 +9,8 @@ others stage on the branch is neither seen nor committed, and stays staged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -71,6 +72,16 @@ def find(repository: Repository, branch: str, owner: str) -> str | None:
         return workspaces.find_of(txn, repository, branch, owner)
 
 
+def watch(repository: Repository, name: str, prefixes: Iterable[bytes]) -> None:
+    """Let the commit of a workspace be a conflict if others have committed below these prefixes.
+
+    Raises:
+        WorkspaceEnded: it was committed or discarded before.
+    """
+    with repository.lake.kv.write() as txn:
+        workspaces.watch(txn, repository, name, prefixes)
+
+
 def discard(repository: Repository, name: str) -> None:
     """Discard a workspace with its changes; whoever still writes to it is refused.
 
@@ -112,6 +123,7 @@ def commit(
     branch = workspaces.parts_of(name)[0]
     repository.lake.runtime.on_step("seal")
     with repository.lake.kv.write() as txn:
+        watched = workspaces.watched_of(txn, name)
         ended = workspaces.end(txn, repository, name)
     try:
         for _ in range(MAX_ATTEMPTS):
@@ -119,7 +131,7 @@ def commit(
             with attempt.view() as view:
                 head = claim_head(view)
                 mine = View(repository, view.txn, view.commit, (ended.staging_token,), branch)
-                _check(mine, ended)
+                _check(mine, ended, watched)
                 changes = ((path, value or None) for path, value in mine.staged())
                 tree = apply(repository.trees, head.metarange_id, changes)
             if tree == head.metarange_id and not allow_empty:
@@ -137,16 +149,20 @@ def commit(
         drop_copies(repository, name=name, tokens=[ended.staging_token])
 
 
-def _check(mine: View, ended: Branch) -> None:
+def _check(mine: View, ended: Branch, watched: Sequence[bytes]) -> None:
     """Refuse changes of paths that others have changed too: since the base, or by staging them.
+
+    Those below a watched prefix count as if they were changed here.
 
     Raises:
         WorkspaceConflict: naming the paths.
     """
     repository, txn = mine.repository, mine.txn
     base = RefStore(txn, repository.key).get_commit(ended.commit_id).metarange_id
-    there = diff(repository.trees, base, mine.commit.metarange_id)
-    committed = [path for path, _ in islice(iter_crossing(mine.staged(), there), MAX_LISTED)]
+    changes = partial(diff, repository.trees, base, mine.commit.metarange_id)
+    crossing = (path for path, _ in iter_crossing(mine.staged(), changes()))
+    below = (each.path for prefix in watched for each in changes(prefix=prefix))
+    committed = sorted({*islice(crossing, MAX_LISTED), *islice(below, MAX_LISTED)})[:MAX_LISTED]
     if committed:
         raise _conflict(mine, committed, "changed")
     staged = list(islice(_staged_otherwise(mine), MAX_LISTED))

@@ -33,11 +33,12 @@ from lakecli.committed.diff import diff
 from lakecli.committed.writer import apply
 from lakecli.errors import AlreadyExists, ConflictError, LakeError, UsageError
 from lakecli.refs.ref_store import CommitReader, RefStore, get_commit, get_parent
+from lakecli.repository import workspace
 from lakecli.repository.cherry_pick import CHERRY_PICK_ORIGIN
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
-from lakecli.repository.journal.workspaces import branch_of
+from lakecli.repository.journal.workspaces import branch_of, is_workspace
 from lakecli.repository.reading.view import View, commit_at, open_view, view_of_branch
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager
@@ -177,7 +178,7 @@ class WriteTarget:
                 paths=paths[:MAX_LISTED],
             )
 
-    def changes(self, view: View, additions: Iterable[Addition]) -> Iterator[Change]:
+    def changes(self, view: View, additions: Sequence[Addition]) -> Iterator[Change]:
         """Yield the changes of the write relative to a view, in path order.
 
         The names of the files begin with the generation of the commit, so the files of a
@@ -194,14 +195,20 @@ class WriteTarget:
         named = sorted((_named(path, view.commit), value) for path, value in additions)
         if not self._mode.startswith("overwrite"):
             return iter(named)
-        prefixes = [self.prefix]
-        if self._mode == "overwrite_partitions":
-            prefixes = sorted({path.rpartition(b"/")[0] + b"/" for path, _ in named})
+        prefixes = self._prefixes(additions)
         self._check_unchanged(view, prefixes)
         removed: Iterator[Change] = (
             (path, None) for prefix in prefixes for path, _ in view.scan(prefix=prefix)
         )
         return merge(removed, named, key=itemgetter(0))
+
+    def _prefixes(self, additions: Iterable[Addition]) -> list[bytes]:
+        """Return the directories of which the write replaces or needs all."""
+        if self._mode in {"append", "ignore"}:
+            return []
+        if self._mode == "overwrite_partitions":
+            return sorted({path.rpartition(b"/")[0] + b"/" for path, _ in additions})
+        return [self.prefix]
 
     def commit(
         self,
@@ -244,6 +251,8 @@ class WriteTarget:
                     for path, value in self.changes(view, additions)
                 ]
             Stager(self._repository, self._branch).write(changes, kind="upload")
+            if is_workspace(self._branch):
+                workspace.watch(self._repository, self._branch, self._prefixes(additions))
 
 
 def _named(path: bytes, head: Commit) -> bytes:

@@ -76,6 +76,40 @@ def test_a_table_on_two_branches(sales: None, tmp_path: Path) -> None:
         StaticTable.from_metadata(newest, old)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_table_within_a_block(sales: None, tmp_path: Path) -> None:
+    require_package("pyiceberg")
+    names: dict[str, Any] = {
+        "database": tmp_path / "catalog.db",
+        "rows": pa.table({"id": [1, 2], "kind": ["a", "b"]}),
+    }
+    exec(next(_examples()), names)
+    fs, orders = LakeFileSystem(), names["orders"]
+    before = fs.find("lakefs://sales/main")
+    with fs.committing("lakefs://sales/main", "Twice"):
+        orders.append(names["rows"])
+        orders.append(names["rows"])
+        assert _ids(orders) == _ids(names["main"].load_table("shop.orders")) == [1, 1, 1, 2, 2, 2]
+        assert fs.find("lakefs://sales/main@") != fs.find("lakefs://sales/main")
+    assert [each.replace("@", "") for each in fs.find("lakefs://sales/main@")] == fs.find(
+        "lakefs://sales/main"
+    )
+    assert _ids(names["main"].load_table("shop.orders")) == [1, 1, 1, 2, 2, 2]
+    after = fs.find("lakefs://sales/main")
+    assert len(after) > len(before)
+
+    def fail() -> None:
+        with fs.committing("lakefs://sales/main", "never"):
+            orders.append(names["rows"])
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert fs.find("lakefs://sales/main") == after
+    with pytest.raises(FileNotFoundError):  # as the manual says of the catalog
+        names["main"].load_table("shop.orders")
+
+
 def test_other_files_are_those_of_pyiceberg(sales: None, tmp_path: Path) -> None:
     require_package("pyiceberg")
     from lakecli.filesystem.iceberg import LakeFileIO

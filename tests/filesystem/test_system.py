@@ -275,9 +275,6 @@ def test_an_error_discards_the_file(fs: LakeFileSystem) -> None:
                 write_half(file, data)
             assert file.closed
             assert not fs.exists(f"{MAIN}/half")
-    with pytest.warns(ResourceWarning, match="file never closed, so not written: demo/main/half"):
-        fs.open(f"{MAIN}/half", "wb").write(b"some")
-    assert not fs.exists(f"{MAIN}/half")
 
 
 def test_unwritable_paths_are_refused(fs: LakeFileSystem, history: list[str]) -> None:
@@ -340,13 +337,14 @@ def test_copying_into_another_repository(fs: LakeFileSystem, tmp_path: Path) -> 
 
 def test_a_transaction_is_all_or_nothing(fs: LakeFileSystem, history: list[str]) -> None:
     before = fs.find(MAIN, detail=True)
+    other = LakeFileSystem(skip_instance_cache=True)
 
     def change(error: Exception | None) -> None:
         with fs.transaction:
             fs.pipe_file(f"{MAIN}/new", b"1")
             fs.rm(f"{MAIN}/a")
             fs.mv(f"{MAIN}/c", f"{MAIN}/d")
-            assert fs.find(MAIN, detail=True) == before
+            assert other.find(MAIN, detail=True) == before
             if error is not None:
                 raise error
 

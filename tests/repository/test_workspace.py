@@ -191,6 +191,25 @@ def test_paths_that_both_changed_are_a_conflict(
     assert unowned(started) == set()
 
 
+def test_nobody_else_may_change_what_is_watched(started: Repository) -> None:
+    stage(started, "main", {b"d/x": b"1"})
+    commit(started, "main", message="second", committer="Ada")
+    for path, is_conflict in ((b"d/y", True), (b"e", False), (b"d0", False)):
+        name = workspace.begin(started, "main")
+        stage(started, name, {b"d/x": path})
+        workspace.watch(started, name, [b"d/"])
+        workspace.watch(started, name, [b"f/"])
+        others_push(started, {path: b"theirs"})
+        if not is_conflict:
+            commit_of(started, name)
+            continue
+        with pytest.raises(WorkspaceConflict) as caught:
+            commit_of(started, name)
+        assert caught.value.paths == (b"d/y",)
+    with pytest.raises(WorkspaceEnded):
+        workspace.watch(started, name, [b"g/"])
+
+
 def test_paths_that_others_have_staged_are_a_conflict(started: Repository) -> None:
     stage(started, "main", {b"a": b"before", b"same": b"1"})
     name = workspace.begin(started, "main")

@@ -14,8 +14,9 @@ write.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from lakecli.base.model import Branch, CommitId, StagingToken
 from lakecli.errors import Refused
@@ -54,7 +55,7 @@ def find_of(txn: ReadTransaction, repository: Repository, branch: str, owner: st
     return None
 
 
-def _fields(txn: ReadTransaction, token: StagingToken) -> dict[str, str]:
+def _fields(txn: ReadTransaction, token: StagingToken) -> dict[str, Any]:
     row = txn.get(Table.TOKENS, token)
     return {} if row is None else json.loads(row)
 
@@ -99,6 +100,25 @@ def find(txn: ReadTransaction, repository: Repository, name: str) -> Branch:
             "it ends",
         )
     return Branch(name, CommitId(fields["started_on"]), token)
+
+
+def watch(
+    txn: WriteTransaction, repository: Repository, name: str, prefixes: Iterable[bytes]
+) -> None:
+    """Record prefixes of paths that nobody else may change until the workspace is committed.
+
+    Raises:
+        WorkspaceEnded: it takes no more writes.
+    """
+    token = find(txn, repository, name).staging_token
+    watched = {*prefixes, *watched_of(txn, name)}
+    fields = {**_fields(txn, token), "watched": [each.hex() for each in sorted(watched)]}
+    txn.put(Table.TOKENS, token, json.dumps(fields, separators=(",", ":")).encode())
+
+
+def watched_of(txn: ReadTransaction, name: str) -> list[bytes]:
+    """Return what `watch` has recorded, in order."""
+    return [bytes.fromhex(each) for each in _fields(txn, parts_of(name)[1]).get("watched", [])]
 
 
 def end(txn: WriteTransaction, repository: Repository, name: str) -> Branch:
