@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import tempfile
+from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, Final, cast
 from weakref import ref
@@ -104,6 +107,14 @@ def _reopen(
 class _Discardable(io.BufferedIOBase):
     """A file for writing that is discarded if its ``with`` block ends with an error."""
 
+    _process = 0
+    """The process that opened it; none before that is done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process = os.getpid()
+        _writing[id(self)] = ref(self)
+
     def writable(self) -> bool:
         """Return ``True``."""
         return True
@@ -112,10 +123,23 @@ class _Discardable(io.BufferedIOBase):
         """Discard what was written, and what will be."""
         raise NotImplementedError
 
+    def close(self) -> None:
+        """Close the file."""
+        _writing.pop(id(self), None)
+        super().close()
+
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close the file; after an error, discard it."""
         if kind is not None:
             self.discard()
+        self.close()
+
+    def __del__(self) -> None:
+        """Close a file that nobody has closed, as fsspec's own file systems and Python do."""
+        if self.closed:
+            return
+        if self._process != os.getpid():
+            self.discard()  # it belongs to the process from which this one was forked
         self.close()
 
 
@@ -130,13 +154,14 @@ class WrittenFile(_Discardable):
         path: path in the file system.
         place: the branch, and the path on it.
         record: stages an encoded entry, or adds it to the transaction.
-        belongs_to: the transaction or workspace with which it has to be closed.
+        belongs_to: the transaction or workspace within which it has to be closed, or ``None``.
         autocommit: stage the object on closing; otherwise in `commit`.
         options: ``content_type`` and ``metadata`` of the object.
     """
 
     # As `__del__` finds them if an interrupt comes before `__init__` has set them.
     _is_discarded = True
+    _belongs_to: object = None
     _file: IO[bytes] | None = None
 
     def __init__(
@@ -164,7 +189,6 @@ class WrittenFile(_Discardable):
         self._value: bytes | None = None
         self._is_discarded = False
         self._belongs_to = belongs_to
-        _writing[id(self)] = ref(self)
 
     def tell(self) -> int:
         """Return the number of bytes written."""
@@ -196,7 +220,6 @@ class WrittenFile(_Discardable):
                 self._upload()
         finally:
             self._drop()
-            _writing.pop(id(self), None)
             super().close()
         if not self._is_discarded and self.autocommit:
             self.commit()
@@ -217,9 +240,13 @@ class WrittenFile(_Discardable):
         self._drop()
 
     def __del__(self) -> None:
-        """Close a file that nobody has closed, as fsspec's own file systems and Python do."""
-        if not self.closed:
-            self.close()
+        """Close a file that nobody has closed; an error, which Python only shows, is kept."""
+        try:
+            super().__del__()
+        except BaseException:
+            if self._belongs_to is not None:
+                _lost.append((self._belongs_to, self.path))
+            raise
 
     def _upload(self) -> None:
         options = UploadOptions(**self._options, parallelism=PARALLEL_PARTS)
@@ -244,17 +271,37 @@ class WrittenFile(_Discardable):
             self._file = None
 
 
-_writing: Final[dict[int, ref[WrittenFile]]] = {}
-"""The files of this process that are open for writing."""
+_writing: Final[dict[int, ref[io.IOBase]]] = {}
+"""The files of this process that are open for writing; each stands before those that wrap it."""
+
+_lost: Final[deque[tuple[object, str]]] = deque(maxlen=1000)
+"""What files belonged to that nobody closed and that could not be written, and their paths."""
+
+
+def _open_files() -> list[io.IOBase]:
+    return [file for each in list(_writing.values()) if (file := each()) is not None]
 
 
 def discard_open(belongs_to: object) -> list[str]:
-    """Discard the files of a transaction or workspace that are still open; return their paths."""
-    found = [file for each in list(_writing.values()) if (file := each()) is not None]
-    left = [file for file in found if file.is_open_in(belongs_to)]
+    """Discard the files of a transaction or workspace that are still open.
+
+    Returns:
+        Their paths, and those of files that nobody closed and that could not be written.
+    """
+    files = [file for file in _open_files() if isinstance(file, WrittenFile)]
+    left = [file for file in files if file.is_open_in(belongs_to)]
     for file in left:
         file.discard()
-    return sorted(file.path for file in left)
+    lost = [path for owner, path in list(_lost) if owner == belongs_to]
+    return sorted([*lost, *(file.path for file in left)])
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what nobody closed, while everything that this needs is still there."""
+    with ExitStack() as stack:
+        for file in _open_files():
+            stack.callback(file.__del__)
 
 
 class PackedFile(_Discardable):
@@ -286,6 +333,19 @@ class PackedFile(_Discardable):
 
 class TextFile(io.TextIOWrapper):
     """Encodes text for a file, which is discarded after an error."""
+
+    def __init__(self, file: WrittenFile | PackedFile, **options: Any) -> None:
+        super().__init__(cast("Any", file), **options)
+        self._process = os.getpid()
+        _writing[id(self)] = ref(self)
+
+    def __del__(self) -> None:
+        """Close a file that nobody has closed, as Python's own do."""
+        _writing.pop(id(self), None)
+        if not self.closed:
+            if self._process != os.getpid():
+                cast("WrittenFile | PackedFile", self.buffer).discard()
+            self.close()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close the file; after an error, discard it."""

@@ -36,6 +36,7 @@ from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import workspace
 from lakecli.repository.commit import commit
+from lakecli.repository.journal.workspaces import is_workspace
 from lakecli.repository.upload import Removal, stage_together
 from lakecli.staging.area import TOMBSTONE
 
@@ -236,7 +237,7 @@ class LakeFileSystem(ReadingFileSystem):
             path,
             place,
             record=partial(self._record, pending),
-            belongs_to=pending or place.ref,
+            belongs_to=pending or (place.ref if is_workspace(place.ref) else None),
             autocommit=autocommit,
             options=known,
         )
@@ -560,13 +561,14 @@ class LakeFileSystem(ReadingFileSystem):
 
 
 def check_closed(left: list[str], what: str) -> None:
-    """Refuse files that were open when a transaction or block ended.
+    """Refuse files that were open when a transaction or block ended, or could not be written.
 
     Raises:
         ValueError: there are some.
     """
     if left:
-        raise ValueError(f"file not closed when its {what} ended: {', '.join(left[:10])}")
+        paths = ", ".join(left[:10])
+        raise ValueError(f"file not closed when its {what} ended, or not written: {paths}")
 
 
 def _join(

@@ -119,6 +119,24 @@ def test_two_processes_with_blocks_on_one_branch(fs: LakeFileSystem) -> None:
     assert sorted(state()) == ["a", "d/b", "mine", "theirs"]
 
 
+@pytest.mark.parametrize("mode", ["wb", "w"])
+def test_a_file_that_is_open_at_the_end_of_python_is_written(fs: LakeFileSystem, mode: str) -> None:
+    """Also one of a process that was forked from a process with an open file: by that one only."""
+    code = (
+        "import os\n"
+        "from lakecli.filesystem import LakeFileSystem\n"
+        "fs = LakeFileSystem()\n"
+        f"file = fs.open({MAIN + '/left'!r}, {mode!r})\n"
+        f"file.write({b'half'!r} if {mode!r} == 'wb' else 'half')\n"
+        "if child := os.fork():\n"
+        "    assert os.waitpid(child, 0)[1] == 0\n"
+        f"    assert not fs.exists({MAIN + '/left'!r})\n"
+        f"    file.write({b', whole'!r} if {mode!r} == 'wb' else ', whole')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert fs.cat(f"{MAIN}/left") == b"half, whole"
+
+
 PATHS = tuple(f"{directory}{name}" for directory in ("", "d/", "d/e/") for name in "abc")
 ACTORS = ("same", "other instance", "by url", "thread", "worker")
 

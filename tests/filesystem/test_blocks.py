@@ -307,7 +307,9 @@ def test_a_file_that_is_open_at_the_end_of_its_block_is_an_error(fs: LakeFileSys
         with fs.committing(MAIN, "never"):
             leave_open()
 
-    with pytest.raises(ValueError, match="file not closed when its block ended: demo/main/left"):
+    with pytest.raises(
+        ValueError, match="file not closed when its block ended, or not written: demo/main/left"
+    ):
         job()
     check_nothing_is_left()
     fail(fs, leave_open)
@@ -315,6 +317,29 @@ def test_a_file_that_is_open_at_the_end_of_its_block_is_an_error(fs: LakeFileSys
         file.write(b"x")
         file.close()
     assert state("main") == {"a": b"1", "d/b": b"2"}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_file_that_nobody_closed_and_that_could_not_be_written_is_an_error(
+    fs: LakeFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python shows the error, and goes on."""
+    begun(fs)
+
+    def deposit(*_: object, **__: object) -> None:
+        raise Failure
+
+    def job() -> None:
+        with fs.committing(MAIN, "never"):
+            fs.pipe(f"{MAIN}/written", b"")
+            with monkeypatch.context() as patch:
+                patch.setattr("lakecli.filesystem.files.deposit", deposit)
+                fs.open(f"{MAIN}/lost", "wb").write(b"x")
+                gc.collect()
+
+    with pytest.raises(ValueError, match="or not written: demo/main/lost"):
+        job()
+    assert state() == state("main") == {"a": b"1", "d/b": b"2"}
 
 
 def test_a_write_that_is_under_way_when_the_block_ends_is_refused(
