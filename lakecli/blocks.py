@@ -33,7 +33,7 @@ class AlreadyOpen(Refused):
         )
 
 
-class Block:
+class OpenBlock:
     """A block on a branch.
 
     Attributes:
@@ -60,7 +60,7 @@ class Block:
         return self.workspace
 
 
-_open: dict[tuple[str, str, str], Block] = {}
+_open: dict[tuple[str, str, str], OpenBlock] = {}
 
 
 def _owner(process: int | None) -> str:
@@ -74,14 +74,14 @@ def _store_of(home: str | Path | None) -> str:
 
 
 @contextmanager
-def opened(home: str | Path | None, repository: str, branch: str) -> Iterator[Block]:
+def opened(home: str | Path | None, repository: str, branch: str) -> Iterator[OpenBlock]:
     """Open a block, for the caller to begin its workspace and to commit or discard it.
 
     Raises:
         AlreadyOpen: this process has one on the branch.
     """
     key = _store_of(home), repository, branch
-    block = Block()
+    block = OpenBlock()
     if (present := _open.setdefault(key, block)) is not block:  # atomic
         if present.counts:
             raise AlreadyOpen(repository, branch)

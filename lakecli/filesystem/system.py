@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import pickle
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -154,8 +153,11 @@ class LakeFileSystem(ReadingFileSystem):
     last fetch and a `LakeWarning` says so.
 
     Instances hold no open store, can be pickled, and are safe to share between threads. Use each
-    open file from one thread at a time. A `transaction` belongs to the instance and includes what
-    all threads write. For separate transactions, use separate instances
+    open file from one thread at a time. A file that nobody closes is written when it is collected.
+
+    `committing` makes one commit of all that this process changes on a branch, whatever the
+    instance. A `transaction` belongs to one instance, includes what all threads write by it, and
+    commits nothing; for separate transactions, use separate instances
     (``skip_instance_cache=True``).
 
     Args:
@@ -290,7 +292,7 @@ class LakeFileSystem(ReadingFileSystem):
     def __reduce__(self) -> Any:
         """Pickle the instance; a process that loads it takes part in the blocks of this one."""
         if self._waiting is not None:
-            raise pickle.PicklingError(
+            raise TypeError(
                 "a file system in a transaction cannot be given to another process, whose writes "
                 "would not be part of it (use `committing`)"
             )
@@ -497,12 +499,13 @@ class LakeFileSystem(ReadingFileSystem):
     ) -> Iterator[None]:
         """Commit exactly what the block changes on a branch, at its end; after an error, nothing.
 
-        Within the block the branch is another one to this process: that at the beginning, as it
-        was committed, with the changes of the block. All file systems read and write that, those of
+        Within the block the branch is another one to this process: that at the beginning, with what
+        was staged, and the changes of the block. All file systems read and write that, those of
         other threads and those that libraries make for a URL; so do `write_table`, `read_table`,
-        and other processes by a file system that was pickled within the block. Other processes see
-        and change the branch itself, and their changes are not part of the commit. It is made on
-        top of them, or is a conflict if they have changed the same paths, committed or not.
+        processes that multiprocessing starts, and others by a file system that was pickled within
+        the block. Other processes see and change the branch itself, and their changes are not part
+        of the commit. It is made on top of them, or is a conflict if they have changed the same
+        paths, committed or not. What was staged before stays staged, unless the block changed it.
 
         Args:
             branch: ``lakefs://repository/branch``.

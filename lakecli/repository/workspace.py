@@ -1,10 +1,11 @@
 """Work on a branch that nobody sees before it is one commit: begin, commit or discard a workspace.
 
 A job begins a workspace on a branch and reads and stages by its name, in any process of this
-machine (`lakecli.repository.journal.workspaces`). It sees the branch as it was committed when the
-workspace was begun, and its own changes. Then exactly these changes are committed on top of the
-head as it is by then; if others have changed the same paths, committed or staged, nothing is. What
-others stage on the branch is neither seen nor committed, and stays staged.
+machine (`lakecli.repository.journal.workspaces`). It sees the branch as it was when the workspace
+was begun, with what was staged, and its own changes. Then exactly these changes are committed on
+top of the head as it is by then. If others have changed the same paths meanwhile, committed or
+staged, nothing is. What others stage on the branch is not committed and stays staged, except that
+where the commit replaces what was staged before, that is taken off the branch with it.
 """
 
 from __future__ import annotations
@@ -20,14 +21,21 @@ from lakecli.committed.values import is_same
 from lakecli.committed.writer import apply
 from lakecli.errors import ConflictError, NothingToDo
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, attempt_on_top, kept_moving
-from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.commit_attempts import (
+    MAX_ATTEMPTS,
+    Draft,
+    attempt_on_top,
+    check_texts,
+    kept_moving,
+    seal,
+)
+from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.journal import workspaces
 from lakecli.repository.lakefs.hooks import COMMIT, notify_hooks
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
-from lakecli.repository.staged.changes import iter_crossing, unstage_equal
-from lakecli.repository.staged.partial_commit import drop_copies
+from lakecli.repository.staged.changes import iter_crossing
+from lakecli.repository.staged.partial_commit import StagedPart, copy_rest, drop_copies
 from lakecli.staging import area
 
 MAX_LISTED: Final = 1_000
@@ -41,8 +49,6 @@ class WorkspaceConflict(ConflictError):
 def begin(repository: Repository, branch: str, *, owner: str = "") -> str:
     """Begin a workspace on a branch, and return its name.
 
-    If the branch has staged changes, a notice says that they do not count.
-
     Args:
         repository: the repository of the branch.
         branch: the name of the branch.
@@ -51,19 +57,9 @@ def begin(repository: Repository, branch: str, *, owner: str = "") -> str:
     Raises:
         NotFound: no such branch.
     """
+    seal(repository, branch)  # so that what is staged from now on is not seen
     with repository.lake.kv.write() as txn:
-        found = branch_at(repository, txn, branch)
-        name = workspaces.begin(txn, repository, found, owner)
-        is_clean = area.is_clean(txn, found)
-    if not is_clean:
-        uri = f"{repository.uri}/{branch}"
-        repository.notify(
-            Notice(
-                f"{branch} has uncommitted changes; the block neither sees nor commits them",
-                f"look: lakecli diff {uri}",
-            )
-        )
-    return name
+        return workspaces.begin(txn, repository, branch_at(repository, txn, branch), owner)
 
 
 def find(repository: Repository, branch: str, owner: str) -> str | None:
@@ -128,19 +124,23 @@ def commit(
     try:
         for _ in range(MAX_ATTEMPTS):
             attempt = attempt_on_top(repository, branch, kind="commit")
-            with attempt.view() as view:
+            if _is_staged(repository, branch, ended):
+                attempt = attempt._replace(branch=seal(repository, branch))
+            with attempt.sealed_view() as view:
                 head = claim_head(view)
-                mine = View(repository, view.txn, view.commit, (ended.staging_token,), branch)
-                _check(mine, ended, watched)
-                changes = ((path, value or None) for path, value in mine.staged())
-                tree = apply(repository.trees, head.metarange_id, changes)
+                mine = _Mine(view, ended)
+                mine.check(watched)
+                replaced = frozenset(mine.staged_too())
+                tree = apply(repository.trees, head.metarange_id, mine.changes())
             if tree == head.metarange_id and not allow_empty:
                 raise NothingToDo(
                     f"nothing to commit on {branch}: the block has changed nothing",
-                    hint="allow_empty=True commits all the same",
+                    hint="allow_empty=True commits anyway",
                 )
-            unstage_equal(repository, branch, tree)
-            made = attempt.move(Draft(tree, [head], message, committer, metadata or {}))
+            draft = Draft(tree, [head], message, committer, metadata or {})
+            check_texts(draft)  # before what stays staged is copied
+            left = copy_rest(repository, attempt.branch, StagedPart(replaced))
+            made = attempt.move(draft, left=left)
             if made is not None:
                 notify_hooks(repository, COMMIT, branch, tree)
                 return made
@@ -149,42 +149,74 @@ def commit(
         drop_copies(repository, name=name, tokens=[ended.staging_token])
 
 
-def _check(mine: View, ended: Branch, watched: Sequence[bytes]) -> None:
-    """Refuse changes of paths that others have changed too: since the base, or by staging them.
+def _is_staged(repository: Repository, branch: str, ended: Branch) -> bool:
+    """Return whether the branch has something staged at a path of the workspace."""
+    with repository.lake.kv.read() as txn:
+        theirs = view_of_branch(repository, txn, branch)
+        return not theirs.is_clean() and any(
+            theirs.staged_at(path) is not None for path, _ in area.scan(txn, ended.staging_token)
+        )
 
-    Those below a watched prefix count as if they were changed here.
 
-    Raises:
-        WorkspaceConflict: naming the paths.
+class _Mine:
+    """The changes of a workspace, compared with the branch as it is.
+
+    Args:
+        there: the head of the branch, and what is sealed on it if the commit replaces some of that.
+        ended: the workspace.
     """
-    repository, txn = mine.repository, mine.txn
-    base = RefStore(txn, repository.key).get_commit(ended.commit_id).metarange_id
-    changes = partial(diff, repository.trees, base, mine.commit.metarange_id)
-    crossing = (path for path, _ in iter_crossing(mine.staged(), changes()))
-    below = (each.path for prefix in watched for each in changes(prefix=prefix))
-    committed = sorted({*islice(crossing, MAX_LISTED), *islice(below, MAX_LISTED)})[:MAX_LISTED]
-    if committed:
-        raise _conflict(mine, committed, "changed")
-    staged = list(islice(_staged_otherwise(mine), MAX_LISTED))
-    if staged:
-        raise _conflict(mine, staged, "staged")
+
+    def __init__(self, there: View, ended: Branch) -> None:
+        self._there = there
+        repository, txn = there.repository, there.txn
+        base = RefStore(txn, repository.key).get_commit(ended.commit_id)
+        self._token = ended.staging_token
+        self._seen = View(repository, txn, base, ended.sealed_tokens, ended.name)
+        """What the workspace has seen of the branch."""
+
+    def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield the changes in path order; ``None``: removed."""
+        for path, value in area.scan(self._there.txn, self._token):
+            yield path, value or None
+
+    def check(self, watched: Sequence[bytes]) -> None:
+        """Refuse paths that others have changed too, unless the workspace has seen that.
+
+        Those below a watched prefix count as if they were changed here.
+
+        Raises:
+            WorkspaceConflict: naming the paths.
+        """
+        there = self._there
+        trees, base = there.repository.trees, self._seen.commit.metarange_id
+        changes = partial(diff, trees, base, there.commit.metarange_id)
+        crossing = iter_crossing(area.scan(there.txn, self._token), changes())
+        committed = (path for path, value in crossing if not self._has_seen(path, value))
+        below = (each.path for prefix in watched for each in changes(prefix=prefix))
+        paths = sorted({*islice(committed, MAX_LISTED), *islice(below, MAX_LISTED)})
+        if paths:
+            raise _conflict(there, paths[:MAX_LISTED], "changed")
+        staged = (path for path, value in self.changes() if self._is_staged_otherwise(path, value))
+        if paths := list(islice(staged, MAX_LISTED)):
+            raise _conflict(there, paths, "staged")
+
+    def _has_seen(self, path: bytes, value: bytes | None) -> bool:
+        return is_same(self._seen.find(path), value)
+
+    def _is_staged_otherwise(self, path: bytes, value: bytes | None) -> bool:
+        staged = self._there.staged_at(path)
+        if staged is None or is_same(staged or None, value):
+            return False
+        is_as_committed = is_same(staged or None, self._there.find_committed(path))
+        return not is_as_committed and not self._has_seen(path, staged or None)
+
+    def staged_too(self) -> Iterator[bytes]:
+        """Yield the paths that are staged on the branch, too."""
+        return (path for path, _ in self.changes() if self._there.staged_at(path) is not None)
 
 
-def _staged_otherwise(mine: View) -> Iterator[bytes]:
-    """Yield the paths that are staged on the branch otherwise than here, and not as committed."""
-    theirs = view_of_branch(mine.repository, mine.txn, mine.name)
-    if all(area.is_empty(mine.txn, token) for token in theirs.tokens):
-        return
-    for path, value in mine.staged():
-        staged = theirs.staged_at(path)
-        if staged is None or is_same(staged or None, value or None):
-            continue
-        if not is_same(staged or None, mine.find_committed(path)):
-            yield path
-
-
-def _conflict(mine: View, paths: Sequence[bytes], what: str) -> WorkspaceConflict:
-    uri = f"{mine.repository.uri}/{mine.name}"
+def _conflict(there: View, paths: Sequence[bytes], what: str) -> WorkspaceConflict:
+    uri = f"{there.repository.uri}/{there.name}"
     count = f"{len(paths)}{' or more' if len(paths) == MAX_LISTED else ''} paths of the block were"
     hints = {
         "changed": f"nothing was committed; see what they did: lakecli log {uri}",
@@ -193,7 +225,7 @@ def _conflict(mine: View, paths: Sequence[bytes], what: str) -> WorkspaceConflic
     }
     return WorkspaceConflict(
         f"conflict: {'a path of the block was' if len(paths) == 1 else count} {what} on "
-        f"{mine.name} by others meanwhile, or before",
+        f"{there.name} by others meanwhile",
         hint=hints[what],
         paths=paths,
     )

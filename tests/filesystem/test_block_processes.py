@@ -221,6 +221,9 @@ _STEPS = st.lists(
 )
 
 
+_SOME = st.sets(st.sampled_from(PATHS))
+
+
 class _Outside(NamedTuple):
     """What another process does: it stages on the branch, and commits a part of that."""
 
@@ -230,15 +233,16 @@ class _Outside(NamedTuple):
 
 @pytest.mark.parametrize("count", [30, pytest.param(500, marks=pytest.mark.nightly)])
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:.*uncommitted changes")
 def test_a_block_commits_exactly_what_it_wrote_or_nothing(fs: LakeFileSystem, count: int) -> None:
     begun(fs)
     actors = _Actors(fs)
     numbers = itertools.count()
 
     @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(steps=_STEPS, first=st.sets(st.sampled_from(PATHS)), end=st.sampled_from(ENDS))
-    def check(steps: list[tuple[str, str, str, str]], first: set[str], end: str) -> None:
+    @given(steps=_STEPS, first=_SOME, staged=_SOME, end=st.sampled_from(ENDS))
+    def check(
+        steps: list[tuple[str, str, str, str]], first: set[str], staged: set[str], end: str
+    ) -> None:
         name = f"b{next(numbers)}"
         root = f"lakefs://demo/{name}"
         with repository() as found:
@@ -247,19 +251,22 @@ def test_a_block_commits_exactly_what_it_wrote_or_nothing(fs: LakeFileSystem, co
         fs.pipe({f"{root}/{path}": b"before" for path in first} | {f"{root}/kept": b""})
         fs.commit(root, "before")
         before = dict.fromkeys(first, "before") | {"kept": ""}
-        fs.pipe(f"{root}/theirs-before", b"staged")
-        outside = _Outside({"theirs-before": "staged"}, {})
+        fs.pipe({f"{root}/{path}": b"staged" for path in staged} | {f"{root}/s": b"staged"})
+        was = before | dict.fromkeys(staged, "staged") | {"s": "staged"}
+        now, touched, outside = dict(was), set[str](), _Outside({}, {})
+        fails = end != "success"
         try:
-            model = _run(actors, root, steps, dict(before), outside, end=end)
+            _run(actors, root, steps, now, touched, outside, end=end)
         except (Failure, ValueError):
-            model = None
-        assert (model is None) is (end != "success")
-        committed = (before if model is None else model) | outside.committed
-        assert _read_all(fs, f"{root}@") == committed
-        assert _read_all(LakeFileSystem(skip_instance_cache=True), root) == {
-            **committed,
-            **outside.staged,
-        }
+            assert fails
+            now, touched = was, set()
+        else:
+            assert not fails
+        committed = {path: text for path, text in before.items() if path not in touched}
+        committed |= {path: now[path] for path in touched if path in now}
+        assert _read_all(fs, f"{root}@") == committed | outside.committed
+        there = _read_all(LakeFileSystem(skip_instance_cache=True), root)
+        assert there == now | outside.committed | outside.staged
         assert not blocks.workspaces(None)
         check_nothing_is_left()
 
@@ -272,15 +279,16 @@ def test_a_block_commits_exactly_what_it_wrote_or_nothing(fs: LakeFileSystem, co
 ENDS = ("success", "failure", "open file")
 
 
-def _run(
+def _run(  # noqa: PLR0917 - one scene
     actors: _Actors,
     root: str,
     steps: list[tuple[str, str, str, str]],
     model: dict[str, str],
+    touched: set[str],
     outside: _Outside,
     *,
     end: str,
-) -> dict[str, str]:
+) -> None:
     fs = actors.fs
     with fs.committing(root, "the block", allow_empty=True):
         for actor, what, path, value in steps:
@@ -289,17 +297,17 @@ def _run(
             elif what == "nest":
                 with pytest.raises(OSError, match="open in this process already"):
                     actors.run(actor, _nest, root)
-            elif what not in {"remove", "move"} or path in model:
-                if (what, path) == ("move", value):
-                    continue
+            elif (what, path) != ("move", value) and (
+                what not in {"remove", "move"} or path in model
+            ):
                 actors.run(actor, _act, what, root, path, value)
                 _expect(model, what, path, value)
+                touched.update((path, value) if what == "move" else (path,))
             assert actors.run(actor, _read_all, root) == model
         left = fs.open(f"{root}/left", "wb") if end == "open file" else None
         if end == "failure":
             raise Failure
     del left
-    return model
 
 
 def _nest(fs: LakeFileSystem, root: str) -> None:

@@ -62,10 +62,12 @@ def commit_of(repository: Repository, name: str) -> Commit:
 def test_a_workspace_reads_as_the_branch_with_its_changes(started: Repository) -> None:
     stage(started, "main", {b"staged": b"1"})
     name = workspace.begin(started, "main")
+    stage(started, "main", {b"later": b"1"})
     assert is_workspace(name)
-    assert read(started, name) == checksums(FIRST)
+    assert read(started, name) == checksums({**FIRST, b"staged": b"1"})
     stage(started, name, {b"a": b"2", b"b": None, b"c": b"3"})
-    assert read(started, name) == checksums({b"a": b"2", b"c": b"3"})
+    assert read(started, name) == checksums({b"a": b"2", b"c": b"3", b"staged": b"1"})
+    branch.reset_object(started, "main", b"later")
     assert read(started, "main") == checksums({**FIRST, b"staged": b"1"})
     assert [each.name for each in branch.iter_branches(started)] == ["main"]
     made = commit_of(started, name)
@@ -102,25 +104,56 @@ def test_its_name_is_that_of_no_branch(started: Repository) -> None:
         read(started, f"side*{name[5:]}")
 
 
-def test_the_commit_is_one_operation(started: Repository) -> None:
-    stage(started, "main", {b"a": b"staged"})
+@pytest.mark.parametrize("staged", [b"0", b"1", b"2"])
+def test_the_commit_is_one_operation(started: Repository, staged: bytes) -> None:
+    """It takes what it replaces off what was staged before, whatever that was."""
+    stage(started, "main", {b"a": staged, b"kept": b"1"})
     before = read(started, "main")
-    stage(started, "main", {b"a": b"1"})
     name = workspace.begin(started, "main")
     stage(started, name, {b"a": b"2"})
     stage(started, name, {b"c": b"3"})
     commit_of(started, name)
-    after = read(started, "main")
+    after = checksums({b"a": b"2", b"b": b"1", b"c": b"3", b"kept": b"1"})
+    assert read(started, "main") == after
+    assert read(started, "main@") == checksums({b"a": b"2", b"b": b"1", b"c": b"3"})
     with started.lake.kv.read() as txn:
         kinds = [each.kind for each in iter_operations(txn, started.key)]
-    assert kinds == ["commit", "sync", "test", "test", "commit", "test", "repo create"]
+    assert kinds == ["commit", "test", "commit", "test", "repo create"]
     undo(started)
-    assert read(started, "main@") == read(started, "main") == checksums(FIRST)
+    assert (read(started, "main@"), read(started, "main")) == (checksums(FIRST), before)
     redo(started)
-    assert read(started, "main") == read(started, "main@") == after
-    undo(started)
-    undo(started)
-    assert read(started, "main") == before
+    assert read(started, "main") == after
+    commit(started, "main", message="kept", committer="Ada")
+    assert read(started, "main@") == after
+    assert unowned(started) == set()
+
+
+def test_what_was_staged_may_be_committed_or_discarded_meanwhile(started: Repository) -> None:
+    """The workspace has seen it, so replacing it is no conflict; it still reads the same."""
+    for number, how in enumerate(("committed", "a part", "discarded", "deleted")):
+        value = b"staged %d" % number
+        stage(started, "main", {b"a": value, b"s": value})
+        name = workspace.begin(started, "main")
+        stage(started, name, {b"a": value + b" mine"})
+        if how == "discarded":
+            branch.reset(started, "main")
+        elif how == "deleted":
+            branch.reset_prefix(started, "main", b"")
+        else:
+            paths = [b"a"] if how == "a part" else []
+            commit(started, "main", message=how, committer="Ada", paths=paths)
+        assert read(started, name)[b"s"] == checksums({b"s": value})[b"s"], how
+        commit_of(started, name)
+        for ref in ("main@", "main"):
+            expected = checksums({b"a": value + b" mine"})
+            assert read(started, ref)[b"a"] == expected[b"a"], how
+    stage(started, "main", {b"a": b"staged"})
+    name = workspace.begin(started, "main")
+    stage(started, name, {b"a": b"mine"})
+    stage(started, "main", {b"a": b"again"})
+    commit(started, "main", message="again", committer="Ada")
+    with pytest.raises(WorkspaceConflict, match="changed on main"):
+        commit_of(started, name)
 
 
 @pytest.mark.parametrize("how", ["commit", "reset", "undo", "stage", "delete", "rename"])
@@ -211,10 +244,9 @@ def test_nobody_else_may_change_what_is_watched(started: Repository) -> None:
 
 
 def test_paths_that_others_have_staged_are_a_conflict(started: Repository) -> None:
-    stage(started, "main", {b"a": b"before", b"same": b"1"})
     name = workspace.begin(started, "main")
     stage(started, name, {b"a": b"2", b"b": b"2", b"same": b"1"})
-    stage(started, "main", {b"b": None})
+    stage(started, "main", {b"a": b"before", b"same": b"1", b"b": None})
     with pytest.raises(WorkspaceConflict, match="2 paths of the block were staged") as caught:
         commit_of(started, name)
     assert caught.value.paths == (b"a", b"b")
@@ -297,7 +329,7 @@ def test_without_a_change_there_is_no_commit(started: Repository) -> None:
     assert unowned(started) == set()
 
 
-@pytest.mark.parametrize("step", ["seal", "build", "unstage", "move", "tidy"])
+@pytest.mark.parametrize("step", ["seal", "build", "leave", "move", "tidy"])
 def test_a_crash_at_any_step_leaves_all_or_nothing(tmp_path: Path, step: str) -> None:
     armed = False
 
@@ -307,8 +339,7 @@ def test_a_crash_at_any_step_leaves_all_or_nothing(tmp_path: Path, step: str) ->
 
     with open_lake(tmp_path, on_step=on_step) as lake:
         repository = begin_with(make_repository(lake, tmp_path), FIRST)
-        stage(repository, "main", {b"a": b"2"})
-        stage(repository, "main", {b"a": b"1"})
+        stage(repository, "main", {b"a": b"2", b"s": b"1"})
         name = workspace.begin(repository, "main")
         stage(repository, name, {b"a": b"3", b"c": b"3"})
         armed = True
@@ -316,8 +347,11 @@ def test_a_crash_at_any_step_leaves_all_or_nothing(tmp_path: Path, step: str) ->
             commit_of(repository, name)
         armed = False
         again = through(repository)
-        expected = {**FIRST, b"a": b"3", b"c": b"3"} if step == "tidy" else FIRST
-        assert read(again, "main") == read(again, "main@") == checksums(expected)
+        lands = step == "tidy"
+        expected = {**FIRST, b"a": b"3", b"c": b"3"} if lands else FIRST
+        assert read(again, "main@") == checksums(expected)
+        staged = {b"s": b"1"} if lands else {b"s": b"1", b"a": b"2"}
+        assert read(again, "main") == checksums({**expected, **staged})
         with suppress(WorkspaceEnded):
             workspace.discard(again, name)
 

@@ -119,7 +119,7 @@ def _tag_fields(tag: Tag | None) -> dict[str, Any] | None:
 
 
 def start_token(
-    txn: WriteTransaction, repository: Repository, branch: str, head: CommitId, **more: str
+    txn: WriteTransaction, repository: Repository, branch: str, head: CommitId, **more: object
 ) -> StagingToken:
     """Make a fresh token for a branch whose head is `head`; its row has further fields."""
     token = StagingToken(repository.lake.runtime.new_id())

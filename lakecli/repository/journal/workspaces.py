@@ -1,9 +1,10 @@
 """Workspaces: staging areas that belong to one job, and to no branch until the job commits them.
 
 A workspace is begun on a branch, and named ``BRANCH*TOKEN``, which is no legal name of a branch, a
-tag or a commit. Its name reads as the branch was committed at that moment, with the changes of the
-workspace on top, and stages there (`lakecli.repository.reading.view`). Nobody else sees it, and it
-is never pushed. Its writes are not in the operation log; the commit of them all is.
+tag or a commit. Its name reads as the branch did at that moment, what was sealed on it included,
+with the changes of the workspace on top, and stages there (`lakecli.repository.reading.view`).
+Nobody else sees it, and it is never pushed. Its writes are not in the operation log; the commit of
+them all is.
 
 It takes writes while the row of its token is there. `end` removes the row, so that a write is
 either in what is committed or refused. The note of a copy (`operation_log.note_copies`) outlives a
@@ -35,9 +36,11 @@ class WorkspaceEnded(Refused):
 
 
 def begin(txn: WriteTransaction, repository: Repository, branch: Branch, owner: str) -> str:
-    """Begin a workspace at the head of a branch, and return its name."""
-    head = branch.commit_id
-    token = operation_log.start_token(txn, repository, branch.name, head, owner=owner)
+    """Begin a workspace on a branch, whose staging area is sealed, and return its name."""
+    sealed = [each.hex() for each in branch.sealed_tokens]
+    token = operation_log.start_token(
+        txn, repository, branch.name, branch.commit_id, owner=owner, below=sealed
+    )
     renew(txn, repository, token)
     return _name(branch.name, token)
 
@@ -83,7 +86,7 @@ def is_workspace(name: str) -> bool:
 
 
 def find(txn: ReadTransaction, repository: Repository, name: str) -> Branch:
-    """Return a workspace as if it were a branch, whose head is the commit that it was begun on.
+    """Return a workspace as if it were a branch, as it was when the workspace was begun.
 
     Raises:
         WorkspaceEnded: it takes no more writes.
@@ -99,7 +102,8 @@ def find(txn: ReadTransaction, repository: Repository, name: str) -> Branch:
             hint="write and read within the block, and wait for its threads and processes before "
             "it ends",
         )
-    return Branch(name, CommitId(fields["started_on"]), token)
+    below = tuple(StagingToken(bytes.fromhex(each)) for each in fields["below"])
+    return Branch(name, CommitId(fields["started_on"]), token, below)
 
 
 def watch(

@@ -68,7 +68,7 @@ class View:
 
     def find_many(self, paths: Sequence[bytes]) -> list[bytes | None]:
         """Return the encoded value at each path, or ``None``."""
-        if not self._nothing_is_staged():
+        if not self.is_clean():
             return [self.find(path) for path in paths]
         if self.commit.metarange_id == EMPTY_TREE:
             return [None] * len(paths)
@@ -123,13 +123,14 @@ class View:
         committed = scan(
             self.repository.trees, self.commit.metarange_id, start=start, prefix=prefix
         )
-        if self._nothing_is_staged():
+        if self.is_clean():
             return committed
         from lakecli.staging.area import overlay
 
         return overlay(self.staged(prefix=prefix, start=start), committed)
 
-    def _nothing_is_staged(self) -> bool:
+    def is_clean(self) -> bool:
+        """Return whether nothing is staged on top of the commit."""
         from lakecli.staging import area
 
         return not self.above and all(area.is_empty(self.txn, token) for token in self.tokens)
