@@ -525,7 +525,7 @@ class LakeFileSystem(ReadingFileSystem):
         place = paths.parse(path)
         if self._waiting is not None:
             raise ValueError("a block within a transaction of this file system: leave out that one")
-        name = ""
+        name, process = "", os.getpid()
         try:
             with ExitStack() as stack:
                 with finding(path):
@@ -536,6 +536,8 @@ class LakeFileSystem(ReadingFileSystem):
                     with lakes.repository(self.home, place.repository, is_fresh=True) as repository:
                         name = block.begin(repository, place.ref)
                 yield
+                if process != os.getpid():
+                    return  # forked within the block, which is its parent's
                 check_closed(discard_open(name), "block")
             with (
                 finding(path),
@@ -552,7 +554,7 @@ class LakeFileSystem(ReadingFileSystem):
                 if repository.mover is not None:
                     repository.mover.finish(repository)
         except BaseException:
-            if name:
+            if name and process == os.getpid():
                 discard_open(name)
                 # What cannot be discarded now is left to housekeeping, and nothing can write to it.
                 with (

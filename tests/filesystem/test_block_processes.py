@@ -119,6 +119,28 @@ def test_two_processes_with_blocks_on_one_branch(fs: LakeFileSystem) -> None:
     assert sorted(state()) == ["a", "d/b", "mine", "theirs"]
 
 
+@pytest.mark.parametrize("end", ["pass", "raise SystemExit(0)"])
+def test_a_process_that_is_forked_in_a_block_leaves_its_end_to_the_parent(
+    fs: LakeFileSystem, end: str
+) -> None:
+    begun(fs)
+    code = (
+        "import os\n"
+        "from lakecli.filesystem import LakeFileSystem\n"
+        "fs = LakeFileSystem()\n"
+        f"with fs.committing({MAIN!r}, 'once'):\n"
+        "    child = os.fork()\n"
+        f"    fs.pipe({MAIN!r} + ('/parent' if child else '/child'), b'')\n"
+        "    if child:\n"
+        "        assert os.waitpid(child, 0)[1] == 0\n"
+        f"        assert fs.exists({MAIN + '/child'!r})\n"
+        "    else:\n"
+        f"        {end}\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert sorted(state()) == ["a", "child", "d/b", "parent"]
+
+
 @pytest.mark.parametrize("mode", ["wb", "w"])
 def test_a_file_that_is_open_at_the_end_of_python_is_written(fs: LakeFileSystem, mode: str) -> None:
     """Also one of a process that was forked from a process with an open file: by that one only."""

@@ -412,3 +412,17 @@ def test_automatic_sync_sends_the_commit_and_nothing_else(tmp_path: Path) -> Non
         with pytest.raises(WorkspaceConflict):
             commit_of(handle.repository, name)
         assert unowned(ada) == set()
+        # With what was staged here before, which it replaces, and what stays.
+        stage(ada, "main", {b"c": b"staged"})
+        name = workspace.begin(handle.repository, "main")
+        stage(ada, name, {b"c": b"ada"})
+        stage(bob, "main", {b"b": b"again"})
+        commit(theirs.repository, "main", message="bob's", committer="Bob")
+        theirs.finish()
+        commit_of(handle.repository, name)
+        handle.finish()
+        synced(bob, "bob").catch_up()
+        expected = {b"a": b"bob", b"b": b"again", b"c": b"ada"}
+        assert read(bob, "main") == checksums(expected)
+        assert read(ada, "main") == checksums({**expected, b"staged": b"ada"})
+        assert unowned(ada) == set()
