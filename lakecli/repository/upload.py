@@ -28,7 +28,7 @@ from lakecli.repository.guard import Change, claim_values, uploaded_changes
 from lakecli.repository.reading.addresses import find_object, is_external
 from lakecli.repository.reading.recorded import md5_of
 from lakecli.repository.reading.view import View
-from lakecli.repository.staged.stager import Parts, Stager, values_on
+from lakecli.repository.staged.stager import Parts, Stager, is_to_stage, values_on
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, OpenFile, SpecialFile
@@ -246,7 +246,8 @@ class Uploader:
         """Stage the entry of one object, if it changes anything; return what the path has then."""
         at = self._repository.lake.runtime.now()
         value = brought.value(self.options, at=at, has_mtime=has_mtime)
-        changes = [] if is_same(brought.present, value) else [(brought.path, value)]
+        is_new = is_to_stage(self._branch, brought.present, value)
+        changes = [(brought.path, value)] if is_new else []
         self.flush([brought])
         self.stage(changes)
         self.options.progress.advance(items=1)
@@ -361,7 +362,7 @@ def stage_together(
         for path, value in encoded.items():
             present = view.find(path)
             if not isinstance(changes[path], Removal):
-                if not is_same(present, value):
+                if is_to_stage(branch, present, value):
                     changed.append((path, value))
             elif present is not None and (not value or is_same(present, value)):
                 changed.append((path, TOMBSTONE))

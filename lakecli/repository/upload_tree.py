@@ -28,7 +28,7 @@ from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.repository.contract import Notice, Repository
 from lakecli.repository.reading.view import check_branch, open_view
-from lakecli.repository.staged.stager import values_on
+from lakecli.repository.staged.stager import is_to_stage, values_on
 from lakecli.repository.transfer.destination import is_marker
 from lakecli.repository.transfer.ignore_patterns import Selection, is_own
 from lakecli.repository.transfer.ingest import SMALL, look
@@ -326,8 +326,8 @@ class _StagedUpload:
     """
 
     def __init__(self, target: _UploadTarget, files: _UploadFiles) -> None:
-        self._repository, branch, self._prefix, self._options = target
-        self._upload = Uploader(self._repository, branch, self._options)
+        self._repository, self._branch, self._prefix, self._options = target
+        self._upload = Uploader(self._repository, self._branch, self._options)
         self._workers = self._upload.ingest.workers
         self._opener = FileOpener(files.root, self._options.links)
         self._files = files
@@ -429,7 +429,7 @@ class _StagedUpload:
                 changes = [
                     (each.path, value)
                     for each, value in zip(pending, values, strict=True)
-                    if not is_same(each.present, value)
+                    if is_to_stage(self._branch, each.present, value)
                 ]
             flushed.result()
             self._report.deleted += self._upload.stage(changes, surplus)

@@ -270,11 +270,11 @@ def test_a_block_commits_exactly_what_it_wrote_or_nothing(fs: LakeFileSystem, co
         with repository() as found:
             branch.create(found, name, source="main")
         fs.rm(root, recursive=True)
-        fs.pipe({f"{root}/{path}": b"before" for path in first} | {f"{root}/kept": b""})
+        fs.pipe({f"{root}/{path}": b"a" for path in first} | {f"{root}/kept": b""})
         fs.commit(root, "before")
-        before = dict.fromkeys(first, "before") | {"kept": ""}
-        fs.pipe({f"{root}/{path}": b"staged" for path in staged} | {f"{root}/s": b"staged"})
-        was = before | dict.fromkeys(staged, "staged") | {"s": "staged"}
+        before = dict.fromkeys(first, "a") | {"kept": ""}
+        fs.pipe({f"{root}/{path}": b"b" for path in staged} | {f"{root}/s": b"staged"})
+        was = before | dict.fromkeys(staged, "b") | {"s": "staged"}
         now, touched, outside = dict(was), set[str](), _Outside({}, {})
         fails = end != "success"
         try:

@@ -15,10 +15,13 @@ from lakecli.kv.local_store import Table
 from lakecli.kv.operations import iter_operations
 from lakecli.repository import branch, workspace
 from lakecli.repository.commit import StagedConflict, commit
+from lakecli.repository.cp import cp
 from lakecli.repository.handle import housekeeping
 from lakecli.repository.journal.workspaces import KEPT_FOR, WorkspaceEnded, find_of, is_workspace
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.undo.undo import redo, undo
+from lakecli.repository.upload import UploadOptions, upload_file
+from lakecli.repository.upload_tree import upload_tree
 from lakecli.repository.workspace import WorkspaceConflict
 from tests.repository.staged.test_partial_commit import unowned
 from tests.repository.staged.test_staged_conflicts import others_push
@@ -126,6 +129,36 @@ def test_the_commit_is_one_operation(started: Repository, staged: bytes) -> None
     commit(started, "main", message="kept", committer="Ada")
     assert read(started, "main@") == after
     assert unowned(started) == set()
+
+
+@pytest.mark.parametrize("is_staged", [False, True])
+@pytest.mark.parametrize("how", ["one", "tree", "copy"])
+def test_what_is_written_as_it_was_is_written(
+    started: Repository, tmp_path: Path, how: str, *, is_staged: bool
+) -> None:
+    """So what was only staged is committed, and what others change meanwhile is a conflict."""
+    stage(started, "main", {b"d/a": b"same"})
+    if not is_staged:
+        commit(started, "main", message="same", committer="Ada")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a").write_bytes(b"same")
+    name = workspace.begin(started, "main")
+    options = UploadOptions(content_type="text/plain")
+    if how == "one":
+        upload_file(started, name, b"d/a", source=source / "a", options=options)
+    elif how == "tree":
+        upload_tree(started, name, b"d/", source=source, options=options)
+    else:
+        cp(started, source_ref="main", source=b"d/a", branch=name, path=b"d/a2")
+        cp(started, source_ref=name, source=b"d/a2", branch=name, path=b"d/a")
+    if is_staged:
+        commit_of(started, name)
+        assert read(started, "main@")[b"d/a"] == checksums({b"a": b"same"})[b"a"]
+        return
+    others_push(started, {b"d/a": b"theirs"})
+    with pytest.raises(WorkspaceConflict):
+        commit_of(started, name)
 
 
 def test_what_was_staged_may_be_committed_or_discarded_meanwhile(started: Repository) -> None:

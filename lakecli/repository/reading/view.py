@@ -215,13 +215,14 @@ def _workspace_at(repository: Repository, txn: ReadTransaction, name: str) -> Br
 
 
 def check_branch(repository: Repository, name: str) -> None:
-    """Require that a branch exists, where a ref expression is not allowed.
+    """Require a branch or workspace to stage on, where a ref expression is not allowed.
 
     Raises:
         NotFound: no such branch.
+        WorkspaceEnded: the workspace takes no more writes.
     """
     with repository.lake.kv.read() as txn:
-        branch_at(repository, txn, name)
+        staged_on(repository, txn, name)
 
 
 def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> View:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry, MetarangeId, StagingToken
 from lakecli.base.uri import as_directory, check_path
-from lakecli.committed.values import decode_entry, encode_entry, identity_of, is_same
+from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import WriteTransaction
@@ -208,7 +208,7 @@ def stage_entry(repository: Repository, branch: str, path: bytes, entry: Entry) 
     """
     value = claim_entry(repository, path, entry)
     (present,) = values_on(repository, branch, [path])
-    if present is None or identity_of(present) != identity_of(value):
+    if is_to_stage(branch, present, value):
         Stager(repository, branch).write([(path, value)], kind="stage")
 
 
@@ -232,8 +232,17 @@ def new_on(repository: Repository, branch: str, changes: Sequence[Change]) -> li
     return [
         (path, value)
         for (path, value), there in zip(changes, present, strict=True)
-        if not is_same(there, value)
+        if is_to_stage(branch, there, value)
     ]
+
+
+def is_to_stage(branch: str, present: bytes | None, value: bytes) -> bool:
+    """Return whether a value is to be staged over what is there.
+
+    In a workspace it always is: what is there may be staged on the branch only, or be changed by
+    others, which is a conflict.
+    """
+    return workspaces.is_workspace(branch) or not is_same(present, value)
 
 
 def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:
