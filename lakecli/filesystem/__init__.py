@@ -2,13 +2,14 @@
 
 ::
 
-    system    the file system itself: writing, transactions and committing, on top of reading
-    reading   list and describe repositories, refs and objects, read and download objects
-    files     open files: read block by block from the store, written whole on closing
-    lakes     the lakes that this process has open for its file systems
-    paths     paths of the file system, and its errors as Python programs expect them
-    universal paths of universal-pathlib, which Airflow and Dagster take
-    iceberg   Iceberg tables in repositories: a FileIO for pyiceberg
+    system        the file system itself: writing and committing, on top of reading
+    transactions  what one instance changes, staged together at the end
+    reading       list and describe repositories, refs and objects, read and download objects
+    files         open files: read block by block from the store, written whole on closing
+    lakes         the lakes that this process has open for its file systems
+    paths         paths of the file system, and its errors as Python programs expect them
+    universal     paths of universal-pathlib, which Airflow and Dagster take
+    iceberg       Iceberg tables in repositories: a FileIO for pyiceberg
 
 May import `fsck`, `gc`, `exports` and what is below.
 """

@@ -14,7 +14,6 @@ from threading import Lock
 from typing import Any, Final
 
 from fsspec.core import get_compression
-from fsspec.transaction import Transaction
 
 from lakecli import blocks
 from lakecli.base.model import Commit
@@ -31,13 +30,13 @@ from lakecli.filesystem.files import (
 )
 from lakecli.filesystem.paths import LakePath, finding
 from lakecli.filesystem.reading import ReadingFileSystem, is_left_out
+from lakecli.filesystem.transactions import LakeTransaction, Pending, check_closed
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import workspace
 from lakecli.repository.commit import commit
 from lakecli.repository.journal.workspaces import is_workspace
-from lakecli.repository.upload import Removal, stage_together
-from lakecli.staging.area import TOMBSTONE
+from lakecli.repository.upload import Removal
 
 _TEXT_OPTIONS: Final = frozenset({"encoding", "errors", "newline"})
 _WITHOUT_KIND: Final = str.maketrans("", "", "bt")
@@ -53,89 +52,6 @@ _SERVER: Final = frozenset(
     }
 )
 _BRANCHES: Final = frozenset(("create_branch_ok", "source_branch"))
-
-
-class Pending:
-    """Changes to stage, the last one of each path; safe to share between threads."""
-
-    def __init__(self) -> None:
-        self._changes: dict[tuple[str, str], dict[bytes, bytes | Removal]] = {}
-        self._above: dict[tuple[str, str], dict[bytes, bytes]] = {}
-        self._lock = Lock()
-        self._is_over = False
-
-    def add(self, place: LakePath, change: bytes | Removal) -> None:
-        """Add an encoded entry or a removal.
-
-        Raises:
-            ValueError: the transaction has ended.
-        """
-        with self._lock:
-            if self._is_over:
-                raise ValueError(f"its transaction has ended: {place.name(place.path)}")
-            key = place.repository, place.ref
-            branch = self._changes.setdefault(key, {})
-            is_removal = isinstance(change, Removal)
-            if is_removal and isinstance(branch.get(place.path), bytes):
-                change = Removal(b"")  # what is under a change of the transaction
-            branch[place.path] = change
-            value = TOMBSTONE if isinstance(change, Removal) else change
-            self._above.setdefault(key, {})[place.path] = value
-
-    def above(self, place: LakePath) -> Mapping[bytes, bytes]:
-        """Return the changes of a branch, those to come as well: encoded entries, or tombstones."""
-        return self._above.get((place.repository, place.ref.removesuffix("$")), {})
-
-    def end(self) -> None:
-        """Take no more changes."""
-        with self._lock:
-            self._is_over = True
-
-    def stage(self, home: str | None) -> None:
-        """Stage all changes: those of one branch atomically, one branch after the other."""
-        for (name, branch), changes in self._changes.items():
-            with finding(f"{name}/{branch}"), lakes.repository(home, name) as found:
-                stage_together(found, branch, changes, kind="file system")
-
-
-class LakeTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
-    """Stages everything that one instance writes, copies and removes, at its end, or nothing.
-
-    It covers all threads that use the instance, which see the changes; other instances and
-    processes do not. With several branches, each is staged atomically, one after the other.
-    """
-
-    def __init__(self, fs: LakeFileSystem, **options: Any) -> None:
-        super().__init__(fs, **options)
-        self.pending = Pending()
-
-    def start(self) -> None:
-        """Begin the transaction.
-
-        Raises:
-            ValueError: the instance has one already.
-        """
-        if not self.fs.begins(self.pending):
-            raise ValueError(
-                "a transaction of this file system has begun already, in this thread or another "
-                "one (for separate ones use separate instances: skip_instance_cache=True)"
-            )
-        super().start()
-
-    def complete(self, commit: bool = True) -> None:
-        """Stage all changes, or with ``commit=False`` discard them.
-
-        Raises:
-            ValueError: a file of the transaction is still open; nothing is staged.
-        """
-        fs = self.fs
-        self.pending.end()
-        fs.begins(None)
-        left = discard_open(self.pending)
-        super().complete(commit=commit and not left)
-        if commit:
-            check_closed(left, "transaction")
-            self.pending.stage(fs.home)
 
 
 class LakeFileSystem(ReadingFileSystem):
@@ -198,9 +114,7 @@ class LakeFileSystem(ReadingFileSystem):
         """
         if "r" in mode:
             return super().open(path, mode, **options)
-        options.setdefault(
-            "autocommit", True
-        )  # what a transaction does with files it does on closing
+        options.setdefault("autocommit", True)  # also in a transaction, which has what is closed
         text = {key: options.pop(key) for key in _TEXT_OPTIONS & options.keys()}
         compression = get_compression(path, options.pop("compression", None))
         raw = super().open(path, mode.translate(_WITHOUT_KIND) + "b", **options)
@@ -274,7 +188,8 @@ class LakeFileSystem(ReadingFileSystem):
             pending.add(place, change)
 
     def _above(self, place: LakePath) -> Mapping[bytes, bytes]:
-        return {} if self._waiting is None else self._waiting.above(place)
+        waiting = self._waiting
+        return {} if waiting is None else waiting.above(place)
 
     def begins(self, pending: Pending | None) -> bool:
         """Begin a transaction with these changes, unless there is one; ``None``: it has ended."""
@@ -301,10 +216,8 @@ class LakeFileSystem(ReadingFileSystem):
         return (_join, (joined, *arguments)) if joined else (make, arguments)
 
     def _pending(self) -> Pending | None:
-        if self._waiting is not None:
-            return self._waiting
         mine: Pending | None = getattr(self._mine, "pending", None)
-        return mine
+        return self._waiting or mine
 
     @contextmanager
     def _together(self) -> Iterator[None]:
@@ -563,17 +476,6 @@ class LakeFileSystem(ReadingFileSystem):
                 ):
                     workspace.discard(repository, name)
             raise
-
-
-def check_closed(left: list[str], what: str) -> None:
-    """Refuse files that were open when a transaction or block ended, or could not be written.
-
-    Raises:
-        ValueError: there are some.
-    """
-    if left:
-        paths = ", ".join(left[:10])
-        raise ValueError(f"file not closed when its {what} ended, or not written: {paths}")
 
 
 def _join(
