@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import lakecli
 from lakecli.engine.session import gist, scala_context
-from lakecli.errors import PermissionDenied, Unreachable, Unsupported
+from lakecli.errors import LakeError, PermissionDenied, Unreachable, Unsupported
 
 SILENCE: Final = 2.0
 """Seconds of waiting before it is reported."""
@@ -103,6 +103,16 @@ def environment_hint() -> str:
         f"{lakecli.__version__}: set spark.archives to ENVIRONMENT.tar.gz#environment and "
         "spark.pyspark.python to ./environment/bin/python"
     )
+
+
+def hint_for_executors(error: LakeError) -> LakeError:
+    """Return an error of a task, with the hint for executors if it lacks a permission."""
+    if isinstance(error, PermissionDenied):
+        error.hint = (
+            "give the executors credentials, too, for example by the settings "
+            "spark.executorEnv.AWS_ACCESS_KEY_ID and spark.executorEnv.AWS_SECRET_ACCESS_KEY"
+        )
+    return error
 
 
 def prepare_executors(

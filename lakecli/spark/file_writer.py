@@ -34,12 +34,14 @@ from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy
-from lakecli.spark.partition_values import NO_VALUE
 from lakecli.spark.schemas import arrow_schema, nullable, serialised
 from lakecli.spark.sessions import check_format, quoted
 
 ROW_GROUP: Final = 64 << 20
 """Approximate bytes of Arrow data in one row group."""
+
+NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""The directory name of a partition column's null or empty value."""
 
 _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
 """Types of Parquet of which files have no minimum and maximum: those of Arrow leave NaN out."""

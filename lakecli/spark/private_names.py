@@ -1,8 +1,7 @@
 """The private names of PySpark that lakecli uses; no other module of this package uses one.
 
-PySpark has no public way to the plan of a DataFrame, which shows the commit that rows come from and
-the parts of a condition; to the schema of a DataFrame before PySpark imports the classes that it
-names; to Spark's schema of a Parquet footer; and to Hadoop's list of connectors.
+PySpark has no public way to the plan of a DataFrame, which shows the commit that rows come from; to
+the driver's Java, to which a file system is given; and to Hadoop's list of connectors.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession, functions
@@ -24,15 +25,15 @@ from pyspark.sql.types import (
 )
 
 from lakecli.committed.values import decode_entry
+from lakecli.engine.object_reader import TableFile
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.hadoop_names import is_read
 from lakecli.repository.reading.view import View
-from lakecli.spark.fetched_reading import FetchedReading
 from lakecli.spark.schemas import recorded_in
-from lakecli.spark.sessions import lower_case, option_text, quoted
-from lakecli.spark.table_files import TableFile
+from lakecli.spark.sessions import explained, lower_case, option_text, quoted
+from lakecli.spark.table_reading import load
 
 _DATED: Final = re.compile(rb"part-([0-9]{8,})-[0-9]{5,}-")
 
@@ -93,14 +94,14 @@ class SchemaCheck:
 
     def _check_columns(self, newest: TableFile) -> None:
         self.repository.addresses.check(newest.address)
-        location = StoreLocation.of(self.repository)
         if self.spark is None:
-            stored = recorded_in(location, newest)
+            stored = recorded_in(StoreLocation.of(self.repository), newest)
         else:
             given = {} if self.format == "parquet" else self.options
             options = {name: option_text(value) for name, value in given.items()}
-            reading = FetchedReading(self.spark, location, self.format, options)
-            stored = reading.infer([newest])
+            read = partial(load, self.spark, self.repository, [newest], format=self.format)
+            with explained(self.uri):
+                stored = read(schema=None, options=options, native=False).schema
         if self.format == "csv":
             self._check_names(stored)
         else:

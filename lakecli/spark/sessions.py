@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 import lakecli
 from lakecli.base.uri import LakeUri, parse
-from lakecli.engine.executors import environment_hint
+from lakecli.engine.executors import environment_hint, hint_for_executors
 from lakecli.engine.session import gist
 from lakecli.errors import LakeError, PermissionDenied, Unsupported, UsageError
 from lakecli.opening import warn_of_notices
@@ -45,6 +45,7 @@ _HINTS: Final = {
     "is not a Parquet file": 'give the format of the files: format="csv"',
     "CONFLICTING_DIRECTORY_STRUCTURES": _KINDS_HINT,
     "CONFLICTING_PARTITION_COLUMN_NAMES": _KINDS_HINT,
+    "COLUMN_ALREADY_EXISTS": "set spark.sql.caseSensitive to true",
     "UNABLE_TO_INFER_SCHEMA": 'check the format, or give the schema: schema="id INT, …"',
 }
 """Hints, by what Spark's error contains."""
@@ -61,11 +62,6 @@ def is_connect(spark: SparkSession) -> bool:
 def user_of(spark: SparkSession) -> str:
     """Return Spark's user; through Spark Connect, the user of this process."""
     return getpass.getuser() if is_connect(spark) else str(spark.sparkContext.sparkUser())
-
-
-def is_case_sensitive(spark: SparkSession) -> bool:
-    """Return whether columns whose names differ in case only are different ones."""
-    return str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
 
 
 def check_planner(spark: SparkSession) -> None:
@@ -218,13 +214,3 @@ def told() -> Iterator[None]:
     except LakeError:
         os.environ[_HIDE] = "1"
         raise
-
-
-def hint_for_executors(error: LakeError) -> LakeError:
-    """Return an error of a task, with the hint for executors if it lacks a permission."""
-    if isinstance(error, PermissionDenied):
-        error.hint = (
-            "give the executors credentials, too, for example by the settings "
-            "spark.executorEnv.AWS_ACCESS_KEY_ID and spark.executorEnv.AWS_SECRET_ACCESS_KEY"
-        )
-    return error

@@ -1,42 +1,42 @@
-"""Read a table's data at any ref, with the schema and partition columns that Spark infers.
+"""Read a table's data at any ref, as Spark reads a directory with the same files.
 
-Spark infers the types of partition columns from the names of the directories (`partition_values`).
-If it has a connector to the store, or all machines have the directory, it infers the schema of the
-other columns, and reads the objects by their addresses (`native_reading`). Otherwise executors
-fetch them, and convert them to the schema that Spark infers from footers and lines
-(`fetched_reading`).
+Spark lists the files, infers the schema and the partition columns, and reads the rows itself, from
+the file system that `file_system` gives it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from lakecli.engine.object_reader import TableFile
 from lakecli.engine.runner import StoreLocation
 from lakecli.engine.session import gist
-from lakecli.errors import Unsupported, UsageError
-from lakecli.repository.contract import Notice
-from lakecli.spark.fetched_reading import FetchedReading, check_options
-from lakecli.spark.native_reading import NativeReading
-from lakecli.spark.partition_values import infer_partition_values, prune
+from lakecli.errors import Unsupported
+from lakecli.repository.contract import Notice, Repository
+from lakecli.spark.file_system import mount
+from lakecli.spark.schemas import check_schemas
 from lakecli.spark.sessions import (
     check_format,
     explained,
     hints_told,
-    is_case_sensitive,
+    lower_case,
     names_of,
     opened,
     option_text,
-    quoted,
     unlogged,
 )
-from lakecli.spark.table_files import TableFile, table_files
+from lakecli.spark.table_files import table_files
+
+_LISTED_HERE: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
 @hints_told()
@@ -82,81 +82,56 @@ def read_table(
     """
     check_format(format)
     given = {name: option_text(value) for name, value in (options or {}).items()}
-    check_options(given)
-    columns = names_of(columns)
     with opened(uri, home=home) as repository, explained(uri):
-        if isinstance(schema, str):
-            schema = spark.createDataFrame([], schema).schema
         files, origin = table_files(repository, uri)
-
-        def read(way: NativeReading | FetchedReading) -> DataFrame:
-            return _rows(spark, way, files, uri, schema=schema, columns=columns, where=where)
-
-        failed: Exception | None = None
-        if native is not False:
-            try:
-                with unlogged():
-                    frame = read(NativeReading(spark, repository, format, given))
-            except (PySparkException, Py4JJavaError, Unsupported) as error:
-                if native:
-                    raise
-                failed = error
-        if native is False or failed:
-            location = StoreLocation.of(repository)
-            frame = read(FetchedReading(spark, location, format, given))
-        if failed and not isinstance(failed, Unsupported):
+        read = partial(load, spark, repository, files, format=format, schema=schema, options=given)
+        try:
+            with unlogged():
+                frame = read(native=native)
+        except (PySparkException, Py4JJavaError) as error:
+            if native is not None:
+                raise
+            frame = read(native=False)
             what = f"Spark cannot read the objects of {uri} itself, so lakecli fetches them"
             hint = "native=True shows the whole error; native=False leaves out the attempt"
-            repository.notify(Notice(f"{what}: {gist(str(failed))}", hint))
+            repository.notify(Notice(f"{what}: {gist(str(error))}", hint))
         if origin is not None:
             frame = frame.alias(origin.alias)
         if where:
             frame = frame.where(where)
-        return frame.select(*columns) if columns else frame
+        return frame.select(*names_of(columns)) if columns else frame
 
 
-def _rows(
+def load(
     spark: SparkSession,
-    way: NativeReading | FetchedReading,
+    repository: Repository,
     files: Sequence[TableFile],
-    uri: str,
     *,
-    schema: StructType | None,
-    columns: Sequence[str],
-    where: str,
+    format: str,
+    schema: StructType | str | None,
+    options: Mapping[str, str],
+    native: bool | None,
 ) -> DataFrame:
-    """Return the rows of a table; the caller applies `where`, and selects `columns`."""
-    present = [file for file in files if file.size]  # Spark ignores empty files
-    directories = sorted({file.directory for file in present})
-    partitions = infer_partition_values(spark, directories, schema)
-    if not partitions.columns.fields:
-        present = [file for file in present if not file.directory]
-    if schema is None and not present:
-        raise UsageError(
-            f"Spark cannot infer the schema of {uri}: it would read none of the files",
-            hint="name the directories of the table column=value, and check that files have data",
+    """Return the rows of files of a table, as Spark reads a directory of them."""
+    if "basepath" in lower_case(options):
+        raise Unsupported(
+            "option basePath does not work for a table in a repository",
+            hint="name the directory in the URI; the options of file names do not need it",
         )
-    data = way.infer(present) if schema is None else schema
-
-    fold: Callable[[str], str] = str if is_case_sensitive(spark) else str.lower
-    names = {fold(name): name for name in partitions.columns.names}
-    known = {fold(name) for name in data.names}
-    order = [names.get(fold(name), name) for name in data.names]
-    order += [name for folded, name in names.items() if folded not in known]
-    if columns:
-        order = [each for each in order if _is_named(each, columns, where)]
-    own = StructType([each for each in data.fields if fold(each.name) not in names])
-    stored = StructType([each for each in own.fields if each.name in order])
-    partitions = prune(spark, partitions, own, where)
-    chosen = [file for file in present if file.directory in partitions.texts]
-    rows = way.rows(chosen, stored, partitions)
-    return rows.select(*(functions.col(quoted(name)) for name in order))
+    if format == "parquet" and schema is None:
+        check_schemas(spark, StoreLocation.of(repository), files, options)
+    path, own = mount(spark, repository, files, native=native)
+    reader = spark.read.format(format).options(**options, **own)
+    with _listed_by_the_driver(spark):
+        return (reader if schema is None else reader.schema(schema)).load(path)
 
 
-def _is_named(name: str, columns: Sequence[str], where: str) -> bool:
-    """Return whether a text in SQL may name a column; one too many is only decoded in vain."""
-    spelled = name.lower().replace("`", "``")
-    return any(
-        name.lower() in text or spelled in text or "*" in text
-        for text in map(str.lower, (*columns, where))
-    )
+@contextmanager
+def _listed_by_the_driver(spark: SparkSession) -> Iterator[None]:
+    """Have Spark list directories without a job of executors, as the driver knows them all."""
+    before = str(spark.conf.get(_LISTED_HERE))
+    spark.conf.set(_LISTED_HERE, 1 << 30)
+    try:
+        yield
+    finally:
+        spark.conf.set(_LISTED_HERE, before)

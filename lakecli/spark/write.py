@@ -19,6 +19,7 @@ from lakecli.base.model import Commit
 from lakecli.base.retry import DRIVERS, Retries
 from lakecli.base.uri import as_directory, parse_path, ref_of
 from lakecli.engine.errors_as_json import carried, new_nonce
+from lakecli.engine.executors import hint_for_executors
 from lakecli.engine.runner import StoreLocation
 from lakecli.engine.spark_runner import raise_translated
 from lakecli.errors import LakeError, UsageError
@@ -37,7 +38,6 @@ from lakecli.spark.file_writer import (
 )
 from lakecli.spark.schema_check import SchemaCheck
 from lakecli.spark.sessions import (
-    hint_for_executors,
     hints_told,
     names_of,
     opened,

@@ -1,0 +1,128 @@
+"""Pieces of the objects of a table, and a process that reads them for Spark's Java.
+
+`lakecli/spark/TableFileSystem.java` starts ``python -m lakecli.engine.object_reader`` on executors
+and on the driver. A request is a line of JSON on standard input: a location, a file, the first
+byte, the number of bytes, and whether this is an executor. The answer is the number of bytes and
+these, or the negative length of an error's text and this.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import struct
+import sys
+from datetime import datetime
+from functools import lru_cache
+from typing import BinaryIO, Final, NamedTuple
+
+import lakecli
+from lakecli.base.model import Account, Entry
+from lakecli.engine.executors import hint_for_executors
+from lakecli.engine.runner import StoreLocation
+from lakecli.errors import IntegrityError, LakeError, NotFound
+from lakecli.repository.reading.recorded import Recorded, locate_recorded
+from lakecli.stores.contract import ObjectNotFound
+
+IDLE: Final = 60.0
+"""Seconds without a request after which the process ends."""
+
+
+class TableFile(NamedTuple):
+    """A file: its path below the table, its address relative to the namespace or a full URI.
+
+    Attributes:
+        checksum: recorded, as is `modified_at`.
+    """
+
+    name: str
+    address: str
+    size: int
+    checksum: str = ""
+    modified_at: datetime | None = None
+
+    @classmethod
+    def of(cls, name: str, entry: Entry) -> TableFile:
+        """Return the file of an entry."""
+        return cls(name, *Recorded.of(entry))
+
+    @property
+    def recorded(self) -> Recorded:
+        """What is recorded of its bytes."""
+        return Recorded(*self[1:])
+
+    @property
+    def directory(self) -> str:
+        """The name up to its last slash; ``""`` without one."""
+        return self.name.rpartition("/")[0]
+
+    def dump(self) -> str:
+        """Return the file as JSON."""
+        return json.dumps([*self[:-1], self.modified_at and self.modified_at.isoformat()])
+
+    @classmethod
+    def load(cls, name: str, address: str, size: int, checksum: str, at: str | None) -> TableFile:
+        """Return the file of the fields of that JSON."""
+        return cls(name, address, size, checksum, datetime.fromisoformat(at) if at else None)
+
+
+def read_piece(location: StoreLocation, file: TableFile, start: int, length: int) -> bytes:
+    """Return a piece of a file.
+
+    Raises:
+        NotFound: the object is missing.
+        IntegrityError: it changed since it was recorded, or is shorter than its entry says.
+        LakeError: what `AddressResolver.locate` raises, and what stores raise.
+    """
+    # A namespace that is read without a clone has its URI in place of a name.
+    uri = location.name if "/" in location.name else f"lakefs://{location.name}"
+    where = file.address if "://" in file.address else f"{location.uri}/{file.address}"
+    store, key = locate_recorded(location.addresses(), file.recorded, uri)
+    hint = "check the repository by fsck, which names all paths that need the object"
+    try:
+        found = store.get(key, start=start, length=length)
+    except ObjectNotFound:
+        raise NotFound(f"the data object of {file.name} is missing: {where}", hint=hint) from None
+    if len(found) != length:
+        raise IntegrityError(
+            f"the data object of {file.name} has {start + len(found)} bytes instead of "
+            f"{file.size}: {where}",
+            hint=hint,
+        )
+    return found
+
+
+@lru_cache(maxsize=16)
+def _location(text: str) -> StoreLocation:
+    uri, region, range_entries, name, allowed, account = json.loads(text)
+    return StoreLocation(uri, region, range_entries, name, tuple(allowed), Account(*account))
+
+
+def answer(request: bytes) -> bytes:
+    """Return the answer to a request."""
+    location, file, start, length, is_executor = json.loads(request)
+    try:
+        found = read_piece(_location(location), TableFile.load(*file), start, length)
+    except LakeError as error:
+        hint = (hint_for_executors(error) if is_executor else error).hint
+        text = error.message + (f"\nhint: {hint}" if hint else "")
+    except Exception as error:  # noqa: BLE001 - whatever it is, Spark shows it
+        text = f"{type(error).__name__}: {error}"
+    else:
+        return struct.pack(">i", len(found)) + found
+    message = text.encode()
+    return struct.pack(">i", -len(message)) + message
+
+
+def main(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer requests until there are no more."""
+    version = lakecli.__version__.encode()
+    answers.write(struct.pack(">H", len(version)) + version)
+    answers.flush()
+    while select.select([requests], [], [], IDLE)[0] and (request := requests.readline()):
+        answers.write(answer(request))
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,277 @@
+"""The files of a table as a file system of Hadoop, so that Spark reads them by its own readers.
+
+`TableFileSystem.java` is that file system. Spark has a compiler for Java in itself, Janino, which
+compiles it for the session, so there is no other build of it. The files of a table travel in the
+options of its DataFrame, which belong to one reading only, and whose text no log of Spark has.
+
+Executors open an object by Spark's own connector where Spark has one and can name the object, else
+by a process of lakecli, which needs lakecli in their Python, and credentials. Spark compares
+nothing; so what it opens outside the namespace is compared with its record before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+import threading
+import zipfile
+import zlib
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any, Final
+
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import lakecli
+from lakecli.engine.executors import environment_hint
+from lakecli.engine.object_reader import TableFile
+from lakecli.engine.runner import StoreLocation
+from lakecli.engine.session import gist, java_settings, scala_context
+from lakecli.engine.working_directory import absolute_places, spark_home
+from lakecli.errors import Unsupported
+from lakecli.repository.contract import Notice, Repository
+from lakecli.repository.reading.addresses import is_outside, split_pin
+from lakecli.repository.reading.contents import ask_all
+from lakecli.repository.reading.recorded import CHANGED, UNCERTAIN, changed
+from lakecli.spark.private_names import jvm_of, session_state
+from lakecli.spark.sessions import is_connect
+from lakecli.stores.uri import parse
+
+_CLASS: Final = "lakecli.TableFileSystem"
+_OPTION: Final = "fs.lakecli."
+
+_SCHEMES: Final = {"s3": ("s3a", "s3"), "gs": ("gs",), "az": ("abfss",), "local": ("file",)}
+"""The schemes of Hadoop for each kind of store, the best first."""
+
+_LACK: Final = {
+    "s3": "add org.apache.hadoop:hadoop-aws:{} to spark.jars.packages, and give it credentials by "
+    "spark.hadoop.fs.s3a settings",
+    "gs": "add the Cloud Storage connector, gcs-connector-hadoop3, to spark.jars, and give it "
+    "credentials by spark.hadoop.google.cloud.auth settings",
+    "az": "add org.apache.hadoop:hadoop-azure:{} to spark.jars.packages, and give it credentials "
+    "by spark.hadoop.fs.azure settings",
+}
+_OTHERWISE: Final = "read the table with native=False"
+
+_NAMED: Final = re.compile(r"[ -~]+")
+"""The names of objects that Hadoop names as their stores do; it depends on the locale for others.
+
+It leaves out empty, ``.`` and ``..`` parts of a name, too."""
+
+_lock: Final = threading.Lock()
+
+
+def mount(
+    spark: SparkSession,
+    repository: Repository,
+    files: Sequence[TableFile],
+    *,
+    native: bool | None,
+) -> tuple[str, dict[str, str]]:
+    """Return a path at which Spark finds the files of a table, and the options for reading it.
+
+    Args:
+        spark: the session.
+        repository: has the files.
+        files: of the table.
+        native: whether Spark's own connectors open the objects; ``None``: where they can.
+
+    Raises:
+        IntegrityError: an object outside the namespace, which a connector would open, changed.
+        Unsupported: the session takes no class of Java, or `native` and no connector can open one.
+    """
+    python = _install(spark)
+    connectors = _Connectors(spark, repository, is_needed=bool(native))
+    uris = ["" if native is False else connectors.uri_of(file) for file in files]
+    _check(repository, [file for file, uri in zip(files, uris, strict=True) if uri])
+    fields = (
+        (
+            file.name,
+            str(file.size),
+            str(int(file.modified_at.timestamp() * 1000) if file.modified_at else 0),
+            uri,
+            "" if uri and native else file.dump(),
+        )
+        for file, uri in zip(files, uris, strict=True)
+    )
+    packed = zlib.compress("\0".join(field for each in fields for field in (*each, "")).encode())
+    location = json.dumps(json.dumps(StoreLocation.of(repository)))
+    options = {
+        "impl": _CLASS,
+        "impl.disable.cache": "true",
+        "files": b64encode(packed).decode(),
+        "location": location,
+        "python": python,
+        "version": lakecli.__version__,
+        "hint": environment_hint(),
+    }
+    digest = sha256(packed + location.encode()).hexdigest()
+    return f"lakecli://{digest}/", {_OPTION + name: text for name, text in options.items()}
+
+
+def _install(spark: SparkSession) -> str:
+    """Give a session the class, once; return the Python of its executors."""
+    try:
+        with _lock:
+            return _install_by_connect(spark) if is_connect(spark) else _install_here(spark)
+    except (Py4JError, PySparkException) as error:
+        raise Unsupported(
+            f"this Spark takes no file system from lakecli: {gist(str(error))}",
+            hint="use a session of PySpark on Apache Spark, which can load classes of Java",
+        ) from error
+
+
+def _install_here(spark: SparkSession) -> str:
+    jvm, context = jvm_of(spark), spark.sparkContext
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    jar = _jar(jvm)
+    scala = scala_context(context)
+    if jar.name not in str(scala.listJars().mkString(" ")):
+        loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+        scala.addJar(str(jar))
+    here = {**os.environ, **context.environment}
+    variables = jvm.java.util.HashMap()
+    for name, text in {**here, **absolute_places(here)}.items():
+        variables.put(name, text)
+    jvm.lakecli.TableFileSystem.useDriver(sys.executable, variables)
+    return str(context.pythonExec)
+
+
+def _install_by_connect(spark: Any) -> str:  # noqa: ANN401 - a session without types
+    spark.addArtifacts(str(_jar(None)))
+    call = "SELECT java_method('lakecli.TableFileSystem', 'useServer') FROM VALUES (1)"
+    return str(spark.sql(call).collect()[0][0])
+
+
+_scratch: tempfile.TemporaryDirectory[str] | None = None
+
+
+def _jar(jvm: Any) -> Path:  # noqa: ANN401
+    """Return the compiled class: Spark's compiler in a Java, or in one of our own, compiles it."""
+    global _scratch  # noqa: PLW0603 - kept until this process ends
+    if _scratch is None:
+        _scratch = tempfile.TemporaryDirectory(prefix="lakecli-")
+    source = (resources("lakecli.spark") / "TableFileSystem.java").read_text(encoding="utf-8")
+    jar = Path(_scratch.name, f"lakecli-{sha256(source.encode()).hexdigest()[:16]}.jar")
+    if jar.exists():
+        return jar
+    gateway = _own_java(Path(_scratch.name)) if jvm is None else None
+    try:
+        jvm = gateway.jvm if gateway else jvm
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+        compiler.cook(source)
+        classes = compiler.getBytecodes()
+        with zipfile.ZipFile(jar, "w") as archive:
+            for name in sorted(classes.keySet().toArray()):
+                entry = zipfile.ZipInfo(f"{name.replace('.', '/')}.class")
+                archive.writestr(entry, bytes(classes.get(name)))
+    finally:
+        if gateway:
+            gateway.shutdown()
+    return jar
+
+
+def _own_java(cache: Path) -> JavaGateway:
+    home = java_settings(os.environ, cache)["JAVA_HOME"]
+    jars = spark_home(Path(pyspark.__file__).parent) / "jars"
+    port, token = launch_gateway(
+        jarpath=str(next(jars.glob("py4j-*.jar"))),
+        classpath=f"{jars}/*",
+        java_path=f"{home}/bin/java" if home else "java",
+        die_on_exit=True,
+        enable_auth=True,
+    )
+    return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+
+
+class _Connectors:
+    """The connectors of a session to stores."""
+
+    def __init__(self, spark: SparkSession, repository: Repository, *, is_needed: bool) -> None:
+        self._spark = spark
+        self._repository = repository
+        self._is_needed = is_needed
+        self._schemes: dict[str, str] = {}
+
+    def uri_of(self, file: TableFile) -> str:
+        """Return the URI by which Spark opens a file; ``""`` if it has none and needs none."""
+        try:
+            kind, place = place_of(self._repository, file)
+            if kind not in self._schemes:
+                self._schemes[kind] = self._find_scheme(kind)
+        except Unsupported:
+            if self._is_needed:
+                raise
+            return ""
+        return f"{self._schemes[kind]}://{place}"
+
+    def _find_scheme(self, kind: str) -> str:
+        schemes = _SCHEMES[kind]
+        if is_connect(self._spark):
+            return schemes[0]  # the class asks there
+        hadoop = jvm_of(self._spark).org.apache.hadoop
+        conf = session_state(self._spark).newHadoopConf()
+        for scheme in schemes:
+            try:
+                hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
+            except Py4JJavaError:
+                continue
+            return scheme
+        raise Unsupported(
+            f"this Spark has no connector for {schemes[0]}://, by which native=True reads",
+            hint=_LACK[kind].format(hadoop.util.VersionInfo.getVersion()),
+        )
+
+
+def place_of(repository: Repository, file: TableFile) -> tuple[str, str]:
+    """Return the kind of store that holds a file, and the rest of its URI for Hadoop."""
+    if split_pin(file.address).version_id:
+        raise Unsupported(
+            f"{file.name} is one version of an object, which Spark cannot name", hint=_OTHERWISE
+        )
+    store, key = repository.addresses.locate(file.address)
+    place = parse(store.uri)
+    path = store.local_path(key) or "" if place.scheme == "local" else f"{place.path}/{key}"
+    path = path.removeprefix("/")
+    if (
+        place.scheme not in _SCHEMES
+        or not _NAMED.fullmatch(path)
+        or not {"", ".", ".."}.isdisjoint(path.split("/"))
+    ):
+        raise Unsupported(
+            f"Spark cannot read an object by its address: {store.uri}/{key}", hint=_OTHERWISE
+        )
+    bucket = place.bucket
+    if place.scheme == "az":
+        account, _, container = bucket.partition("/")
+        bucket = f"{container}@{account}.dfs.core.windows.net"
+    return place.scheme, f"{bucket}/{path}"
+
+
+def _check(repository: Repository, files: Sequence[TableFile]) -> None:
+    """Compare files outside the namespace with what is recorded of them, before Spark reads.
+
+    Spark names a file by its path alone, so one that changes later is not noticed.
+    """
+    outside = [file.recorded for file in files if is_outside(file.address)]
+    uncertain = []
+    for recorded, check in zip(outside, ask_all(repository.addresses, outside), strict=True):
+        problem = check.problem or ""
+        if problem.startswith(CHANGED):
+            raise changed(recorded.address, repository.uri)
+        if problem.startswith(UNCERTAIN):
+            uncertain.append(f"{recorded.address}: {problem}")
+    if uncertain:
+        what = f"{len(uncertain):,} files may have changed since they were recorded"
+        repository.notify(Notice(f"{what}: {uncertain[0]}", _OTHERWISE))
