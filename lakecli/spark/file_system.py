@@ -104,7 +104,7 @@ def mount(
         )
         for file, uri in zip(files, uris, strict=True)
     )
-    packed = zlib.compress("\0".join(field for each in fields for field in (*each, "")).encode())
+    packed = zlib.compress("\0".join(field for each in fields for field in each).encode())
     location = json.dumps(json.dumps(StoreLocation.of(repository)))
     options = {
         "impl": _CLASS,

@@ -29,7 +29,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.reading.view import branch_at
 from lakecli.spark import data_source, read_table, register
 from lakecli.spark.data_source import source_class
-from lakecli.spark.partition_values import NO_VALUE
+from lakecli.spark.file_writer import NO_VALUE
 from lakecli.spark.schema_check import SchemaMismatch
 from lakecli.spark.target import TableChanged
 from tests.support.lakes import read, stage
