@@ -101,7 +101,6 @@ public final class TableFileSystem extends FileSystem {
     @Override public FileStatus getFileStatus(Path path) throws IOException {
         return this.find(this.nameOf(path));
     }
-
     @Override public FileStatus[] listStatus(Path path) throws IOException {
         String name = this.nameOf(path);
         if (this.find(name).isFile()) {
@@ -154,14 +153,12 @@ public final class TableFileSystem extends FileSystem {
             this.conf = conf;
             this.file = file;
         }
-
         @Override public void seek(long position) throws IOException {
             if (position < 0 || position > this.file.size) {
                 throw new EOFException("no such position in a file: " + position);
             }
             this.position = position;
         }
-
         @Override public long getPos() {
             return this.position;
         }
@@ -206,9 +203,9 @@ public final class TableFileSystem extends FileSystem {
 
         Reader(Configuration conf) throws IOException {
             String python = driver == null ? conf.getRaw("fs.lakecli.python") : driver;
+            String[] command = {python, "-P", "-m", "lakecli.engine.object_reader"};
             try {
-                ProcessBuilder builder = new ProcessBuilder(
-                    new String[] {python, "-P", "-m", "lakecli.engine.object_reader"});
+                ProcessBuilder builder = new ProcessBuilder(command);
                 builder.environment().putAll(variables);
                 this.process = builder.start();
                 this.requests = this.process.getOutputStream();
@@ -250,10 +247,10 @@ public final class TableFileSystem extends FileSystem {
                     reader.answers.readFully(answer);
                 } catch (IOException ended) {  // as it does after a minute without a request
                     reader.process.destroy();
-                    if (isNew) {
-                        throw new IOException("the process that reads for Spark ended", ended);
+                    if (!isNew) {
+                        continue;
                     }
-                    continue;
+                    throw new IOException("the process that reads for Spark ended", ended);
                 }
                 synchronized (IDLE) {
                     IDLE.push(reader);
@@ -283,7 +280,7 @@ public final class TableFileSystem extends FileSystem {
         return python == null ? "python3" : python;
     }
 
-    @Override public FSDataOutputStream create(Path path, FsPermission permission, boolean overwrite,
+    @Override public FSDataOutputStream create(Path path, FsPermission permission, boolean any,
             int bufferSize, short replication, long blockSize, Progressable progress) {
         throw new UnsupportedOperationException(READ_ONLY);
     }

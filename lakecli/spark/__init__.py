@@ -3,8 +3,8 @@
 In reading order::
 
     sessions          what a session is, its options and errors, and tasks on executors
-    table_reading     `read_table`; then partition_values, schemas, table_files, private_names, and
-                      the two ways: native_reading by Spark itself, fetched_reading by lakecli
+    table_reading     `read_table`; then table_files, schemas, and file_system: the files of a table
+                      as a file system of Hadoop, with TableFileSystem.java and private_names
     write             `write_table`; then schema_check, file_writer and target
     data_source       ``format("lakefs")``; then entries and record_columns
 
@@ -16,10 +16,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+try:
+    import py4j  # noqa: F401 - PySpark's way to Java
+except ImportError as error:
+    raise ImportError(
+        "lakecli.spark needs the package pyspark, which has the Java of Spark; pyspark-client has "
+        "none: pip uninstall pyspark-client; pip install 'lakecli-vcs[spark]'"
+    ) from error
+
 from pyspark.sql import SparkSession
 
 from lakecli.settings.home import chosen_home
 from lakecli.spark.entries import read_entries
+from lakecli.spark.private_names import made_active
 from lakecli.spark.sessions import check_planner
 from lakecli.spark.table_reading import read_table
 from lakecli.spark.write import WriteResult, write_table
@@ -36,9 +45,11 @@ def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
             platform's directories. The option of the same name overrides it.
 
     Raises:
-        Unsupported: this machine lacks the Python of the executors, by which Spark plans reads.
+        Unsupported: this machine lacks the Python of the executors, by which Spark plans
+            reads, or the server of Spark Connect is not Apache Spark.
     """
     from lakecli.spark.data_source import source_class
 
     check_planner(spark)
-    spark.dataSource.register(source_class(chosen_home(home, os.environ)))
+    with made_active(spark):
+        spark.dataSource.register(source_class(chosen_home(home, os.environ)))

@@ -1,14 +1,19 @@
 """The private names of PySpark that lakecli uses; no other module of this package uses one.
 
 PySpark has no public way to the plan of a DataFrame, which shows the commit that rows come from; to
-the driver's Java, to which a file system is given; and to Hadoop's list of connectors.
+the driver's Java, to which a file system is given; to Hadoop's list of connectors; and to the
+active session.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
+
+from lakecli.spark.sessions import is_connect
 
 
 def jvm_of(spark: SparkSession) -> Any:  # noqa: ANN401 - here and below: of the JVM
@@ -19,6 +24,21 @@ def jvm_of(spark: SparkSession) -> Any:  # noqa: ANN401 - here and below: of the
 def session_state(spark: SparkSession) -> Any:  # noqa: ANN401
     """Return the settings of a session in the JVM, and those of Hadoop."""
     return cast("Any", spark)._jsparkSession.sessionState()  # noqa: SLF001
+
+
+@contextmanager
+def made_active(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one, which Spark asks whether a data source has a name already."""
+    if is_connect(spark):
+        yield
+        return
+    sessions = jvm_of(spark).org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(cast("Any", spark)._jsparkSession)  # noqa: SLF001
+    try:
+        yield
+    finally:
+        sessions.setActiveSession(before.get() if before.isDefined() else None)
 
 
 def analyzed_plan(frame: DataFrame) -> Any:  # noqa: ANN401

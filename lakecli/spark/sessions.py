@@ -64,12 +64,27 @@ def user_of(spark: SparkSession) -> str:
     return getpass.getuser() if is_connect(spark) else str(spark.sparkContext.sparkUser())
 
 
+def check_server(spark: SparkSession) -> None:
+    """Refuse a server of Spark Connect without Java, which is not Apache Spark."""
+    if not is_connect(spark):
+        return
+    try:
+        _ = spark.sql("SELECT java_method('java.lang.Math', 'abs', 1)").schema
+    except PySparkException as error:
+        raise Unsupported(
+            "this server of Spark Connect runs no method of Java, as Sail (pysail) and others than "
+            f"Apache Spark do not: {gist(str(error))}",
+            hint="connect to a server of Apache Spark 4.1 or later; read_entries needs no Java",
+        ) from error
+
+
 def check_planner(spark: SparkSession) -> None:
     """Refuse a driver without the Python by which Spark plans the reads of data sources.
 
     Spark runs it on the driver by the same path as on executors, where an archive may have it.
     Through Spark Connect it is that of the server.
     """
+    check_server(spark)
     if is_connect(spark):
         return
     program = str(spark.sparkContext.pythonExec)

@@ -38,6 +38,7 @@ from lakecli.spark.file_writer import (
 )
 from lakecli.spark.schema_check import SchemaCheck
 from lakecli.spark.sessions import (
+    check_server,
     hints_told,
     names_of,
     opened,
@@ -132,6 +133,7 @@ def write_table(
     parsed = parse_path(uri, allow_empty=True)
     branch = ref_of(parsed)
     partition_by = names_of(partition_by)
+    check_server(frame.sparkSession)
     if frame.isStreaming:
         raise UsageError(
             "the rows are a stream, which has no end",

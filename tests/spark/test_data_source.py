@@ -10,10 +10,12 @@ from pyspark.errors import AnalysisException
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.spark import register
 from tests.support.lakes import entry_of, read, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from lakecli.repository.contract import Repository
 
@@ -209,3 +211,15 @@ def test_damage_is_reported_with_its_place(filled: Repository, load: Callable[..
         frame.collect()
     assert f"_lakefs/{row.range_id}" in str(raised.value)
     assert "hint: `lakecli fsck" in str(raised.value)
+
+
+def test_each_session_has_a_data_source(
+    repository: Repository, spark: Any, home: Path, tmp_path: Path
+) -> None:
+    stage(repository, "main", {b"a": b"1"})
+    register(spark, home=home)
+    other = spark.newSession()
+    for place in (tmp_path, home):
+        register(other, home=place)
+    for session in (other, spark):
+        assert session.read.format("lakefs").load("lakefs://demo/main").count() == 1

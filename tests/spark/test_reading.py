@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import warnings
 from importlib import import_module
@@ -19,7 +20,7 @@ from lakecli.errors import LakeWarning, Unsupported, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.spark import read_entries, read_table, register, table_reading
+from lakecli.spark import read_entries, read_table, register, table_reading, write_table
 from lakecli.spark.schemas import (
     GIVE_SCHEMA,
     arrow_schema,
@@ -154,6 +155,29 @@ def test_an_executor_without_lakecli_says_so(spark: Any) -> None:
     with pytest.raises(PySparkException, match="lacks the module lakecli") as failed:
         frame.collect()
     assert "hint: give the executors an environment with Python" in str(failed.value)
+
+
+def test_servers_of_spark_connect_without_java_are_named() -> None:
+    def refuse(_: str) -> None:
+        raise PySparkException("function: java_method")
+
+    kind = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
+    sail: Any = kind()
+    sail.sql = refuse
+    for call in (
+        lambda: read_table(sail, "lakefs://demo/main"),
+        lambda: register(sail),
+        lambda: write_table(SimpleNamespace(sparkSession=sail), "lakefs://demo/main/t"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(Unsupported, match=r"Sail \(pysail\).*: function: java_method"):
+            call()
+
+
+def test_a_pyspark_without_java_is_named() -> None:
+    text = "import sys; sys.modules['py4j'] = None; import lakecli.spark"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert "ImportError: lakecli.spark needs the package pyspark" in done.stderr
+    assert "pyspark-client" in done.stderr
 
 
 def test_the_python_of_the_driver_is_looked_up() -> None:
