@@ -8,6 +8,7 @@
     working_directory  where an embedded Spark works; relative paths made absolute
     executors       wait for executors, and check what each of them has
     scratch         large results of executors; results in the order of the parts
+    object_reader   pieces of a table's objects, and the process that reads them for Spark's Java
     errors_as_json  lakecli's errors as JSON, sent from an executor to the driver
     spark_joins     joins on Spark
     differences     cut the differences of trees into intervals of keys; large diffs in parts

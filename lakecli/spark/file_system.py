@@ -44,7 +44,7 @@ from lakecli.repository.reading.addresses import is_outside, split_pin
 from lakecli.repository.reading.contents import ask_all
 from lakecli.repository.reading.recorded import CHANGED, UNCERTAIN, changed
 from lakecli.spark.private_names import jvm_of, session_state
-from lakecli.spark.sessions import check_server, is_connect
+from lakecli.spark.sessions import is_connect
 from lakecli.stores.uri import parse
 
 _CLASS: Final = "lakecli.TableFileSystem"
@@ -121,7 +121,6 @@ def mount(
 
 def _install(spark: SparkSession) -> str:
     """Give a session the class, once; return the Python of its executors."""
-    check_server(spark)
     try:
         with _lock:
             return _install_by_connect(spark) if is_connect(spark) else _install_here(spark)

@@ -26,6 +26,7 @@ from lakecli.spark.file_system import mount
 from lakecli.spark.schemas import check_schemas
 from lakecli.spark.sessions import (
     check_format,
+    check_server,
     explained,
     hints_told,
     lower_case,
@@ -81,6 +82,7 @@ def read_table(
         Unsupported: an option is about the names of files, or Spark has no connector.
     """
     check_format(format)
+    check_server(spark)
     given = {name: option_text(value) for name, value in (options or {}).items()}
     with opened(uri, home=home) as repository, explained(uri):
         files, origin = table_files(repository, uri)
