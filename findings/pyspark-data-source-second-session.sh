@@ -54,5 +54,6 @@ print("second session, register:", registered)
 first._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(second._jsparkSession)
 second.dataSource.register(Mine)
 print("second session, active:", second.read.format("mine").load().first())
+first.stop()
 assert (read, registered) == ("DATA_SOURCE_NOT_FOUND", "DATA_SOURCE_ALREADY_EXISTS")
 PYTHON

@@ -86,7 +86,7 @@ CLAIMS: Final = {
     "presign of 10,000, S3": Claim(0.5, BOTOCORE),
     "presign of 10,000, GCS": Claim(0.7, GOOGLE),
     "table by Spark, native": Claim(1.2, SPARK),
-    "table by Spark, fetched": Claim(2, SPARK),
+    "table by Spark, fetched": Claim(1.3, SPARK),
     "memory at a million": Claim(300, "", Kind.MEMORY),
 }
 
