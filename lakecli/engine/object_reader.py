@@ -14,7 +14,7 @@ import struct
 import sys
 from datetime import datetime
 from functools import lru_cache
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import lakecli
 from lakecli.base.model import Account, Entry
@@ -94,8 +94,13 @@ def read_piece(location: StoreLocation, file: TableFile, start: int, length: int
 
 @lru_cache(maxsize=16)
 def _location(text: str) -> StoreLocation:
-    uri, region, range_entries, name, allowed, account = json.loads(text)
-    return StoreLocation(uri, region, range_entries, name, tuple(allowed), Account(*account))
+    uri, region, range_entries, name, allowed, account = _without_lists(json.loads(text))
+    return StoreLocation(uri, region, range_entries, name, allowed, Account(*account))
+
+
+def _without_lists(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a value with tuples in place of lists, which JSON has instead."""
+    return tuple(map(_without_lists, value)) if isinstance(value, list) else value
 
 
 def answer(request: bytes) -> bytes:

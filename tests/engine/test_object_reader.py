@@ -1,0 +1,38 @@
+"""The process that reads pieces of objects for Spark."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING
+
+from lakecli.base.model import Account
+from lakecli.engine.object_reader import TableFile, answer
+from lakecli.engine.runner import StoreLocation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def ask(location: StoreLocation, file: TableFile, start: int, length: int) -> tuple[int, bytes]:
+    fields = json.loads(file.dump())
+    found = answer(json.dumps([json.dumps(location), fields, start, length, True]).encode())
+    return struct.unpack(">i", found[:4])[0], found[4:]
+
+
+def test_pieces_and_errors(tmp_path: Path) -> None:
+    account = Account(demands=(("requester-pays", "", "1"),))
+    location = StoreLocation(f"local://{tmp_path}", "", 16, "demo", ("s3://allowed",), account)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/x").write_bytes(b"0123456789")
+    file = TableFile("k=1/x", "data/x", 10)
+    assert ask(location, file, 2, 3) == (3, b"234")
+    for wrong, what in (
+        (file._replace(size=12), b"has 10 bytes instead of 12"),
+        (file._replace(address="data/y"), b"k=1/x is missing"),
+        (file._replace(address="gs://other/y"), b"gs://other"),
+    ):
+        count, text = ask(location, wrong, 0, wrong.size)
+        assert count == -len(text)
+        assert what in text
+        assert b"\nhint: " in text
