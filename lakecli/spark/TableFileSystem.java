@@ -197,6 +197,7 @@ public final class TableFileSystem extends FileSystem {
         private static String driver;
         private static Map<String, String> variables = new HashMap<String, String>();
 
+        private final Map<String, String> environment = variables;
         private final Process process;
         private final OutputStream requests;
         private final DataInputStream answers;
@@ -206,7 +207,7 @@ public final class TableFileSystem extends FileSystem {
             String[] command = {python, "-P", "-m", "lakecli.engine.object_reader"};
             try {
                 ProcessBuilder builder = new ProcessBuilder(command);
-                builder.environment().putAll(variables);
+                builder.environment().putAll(environment);
                 this.process = builder.start();
                 this.requests = this.process.getOutputStream();
                 this.answers = new DataInputStream(this.process.getInputStream());
@@ -234,6 +235,10 @@ public final class TableFileSystem extends FileSystem {
                 Reader reader;
                 synchronized (IDLE) {
                     reader = (Reader) IDLE.poll();
+                }
+                if (reader != null && reader.environment != variables) {
+                    reader.process.destroy();  // as the driver has others by now
+                    continue;
                 }
                 boolean isNew = reader == null;
                 reader = isNew ? new Reader(conf) : reader;
@@ -266,7 +271,9 @@ public final class TableFileSystem extends FileSystem {
     /** Says which Python reads objects in this Java, that of the driver, and its environment. */
     public static void useDriver(String python, Map<String, String> variables) {
         Reader.driver = python;
-        Reader.variables = new HashMap<String, String>(variables);
+        if (!Reader.variables.equals(variables)) {
+            Reader.variables = new HashMap<String, String>(variables);
+        }
     }
 
     /** Lets the server of Spark Connect that runs this find this class; returns its Python. */
@@ -280,20 +287,13 @@ public final class TableFileSystem extends FileSystem {
         return python == null ? "python3" : python;
     }
 
+    private static UnsupportedOperationException readOnly() {
+        return new UnsupportedOperationException(READ_ONLY);
+    }
     @Override public FSDataOutputStream create(Path path, FsPermission permission, boolean any,
-            int bufferSize, short replication, long blockSize, Progressable progress) {
-        throw new UnsupportedOperationException(READ_ONLY);
-    }
-    @Override public FSDataOutputStream append(Path path, int bufferSize, Progressable progress) {
-        throw new UnsupportedOperationException(READ_ONLY);
-    }
-    @Override public boolean rename(Path from, Path to) {
-        throw new UnsupportedOperationException(READ_ONLY);
-    }
-    @Override public boolean delete(Path path, boolean recursive) {
-        throw new UnsupportedOperationException(READ_ONLY);
-    }
-    @Override public boolean mkdirs(Path path, FsPermission permission) {
-        throw new UnsupportedOperationException(READ_ONLY);
-    }
+            int bufferSize, short replication, long blockSize, Progressable progress) { throw readOnly(); }
+    @Override public FSDataOutputStream append(Path path, int bufferSize, Progressable progress) { throw readOnly(); }
+    @Override public boolean rename(Path from, Path to) { throw readOnly(); }
+    @Override public boolean delete(Path path, boolean recursive) { throw readOnly(); }
+    @Override public boolean mkdirs(Path path, FsPermission permission) { throw readOnly(); }
 }
