@@ -43,7 +43,7 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.stores.capabilities import copy_across
-from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
+from lakecli.stores.contract import ANY, ObjectInfo, ObjectNotFound, ObjectStore
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
 from lakecli.stores.uri import is_local, parse
 
@@ -150,7 +150,8 @@ def take_in(
     is_there = present is not None and present.size == copied.size
     # Other paths may refer to it, so it does not get what the sender's request said of it.
     if not (is_there or copy_across(store, aside, store, data_key(digest))):
-        store.copy(aside, data_key(digest))
+        with store.open(aside) as body:
+            store.put(data_key(digest), body, ANY)
     own = {CONTENT_ENCODING: copied.content_encoding} if copied.content_encoding else {}
     entry = Entry(
         physical_address=data_key(digest),
