@@ -251,6 +251,11 @@ def _by_bucket(
                     hint=f"write {bucket}=VALUE, or VALUE for all buckets; several with blanks "
                     "between them",
                 )
+            if place in found:
+                raise UsageError(
+                    f"two values for {_shown(place) if place else 'all buckets'}",
+                    hint="remove one of them",
+                )
             found[place] = parse(value)
         return tuple(found.items())
 

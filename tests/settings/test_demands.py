@@ -63,6 +63,8 @@ def test_a_repository_without_a_clone_has_them_too() -> None:
         ("s3.requester-pays", "yes", "not true or false: 'yes'"),
         ("gs.kms-key", "key", "not a key: 'key'"),
         ("gs.user-project", "My Project", "not a project: 'My'"),
+        ("s3.sse", "aws:kms AES256", "two values for all buckets"),
+        ("s3.sse", "s3://b=aws:kms s3://b/=AES256", "two values for 's3://b'"),
     ],
 )
 def test_malformed_values_are_refused(name: str, text: str, what: str) -> None:
