@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.base.model import Account, Demand
+from lakecli.base.model import Account
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import IntegrityError
 from lakecli.stores.capabilities import Access, beginning_of
@@ -117,7 +117,7 @@ class S3Connection:
             UsageError: an endpoint that is no URL of a server.
         """
         with self._lock:
-            if not self._is_plain_sought and not self.demands.is_anonymous:
+            if not self._is_plain_sought and not self.demands.anonymous:
                 self._plain = find_plain_access(
                     variables_for(self._account, os.environ), region=self.region
                 )
@@ -193,7 +193,7 @@ class S3Connection:
     def _new_client(self, attempts: int) -> Any:  # noqa: ANN401 - the SDK is not typed
         from lakecli.stores.s3.client import new_client
 
-        if not self.demands.is_anonymous:
+        if not self.demands.anonymous:
             self.loaded_credentials()  # an error of theirs is not one of the client
         return new_client(
             self.session,
@@ -201,7 +201,7 @@ class S3Connection:
             attempts,
             self._note,
             prepare=self._prepare,
-            is_anonymous=self.demands.is_anonymous,
+            is_anonymous=bool(self.demands.anonymous),
             # The endpoint of a profile counts before a variable.
             ignores_endpoints=bool(self._account.profile),
         )
@@ -230,9 +230,9 @@ class S3Connection:
         Raises:
             botocore.exceptions.BotoCoreError: there are no credentials, or they cannot be loaded.
         """
-        if self.demands.is_anonymous:
+        if source := self.demands.anonymous:
             host, region = self.config.host, self.config.region
-            return Access("no credentials", "", Demand.S3_ANONYMOUS, endpoint=host, region=region)
+            return Access("no credentials", "", source, endpoint=host, region=region)
         credentials, session = self._credentials(), self.session
         frozen = credentials.get_frozen_credentials()
         method = str(credentials.method)

@@ -107,7 +107,7 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
         UsageError: an endpoint that is no URL of a server.
         botocore.exceptions.BotoCoreError: a configuration that the SDK refuses.
     """
-    if bucket.endswith(_DIRECTORY_BUCKET) or connection.demands.is_anonymous:
+    if bucket.endswith(_DIRECTORY_BUCKET) or connection.demands.anonymous:
         return None  # S3 Express needs a session of its own
     plain, config = connection.plain_access, connection.config
     if plain is not None and not any(os.environ.get(_VARIABLES[name]) for name in _OTHER_ENDPOINTS):

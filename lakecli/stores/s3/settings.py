@@ -64,8 +64,8 @@ _ONE_SPELLING: Final = re.compile(r"[\w.@:/+-]+( [\w.@:/+-]+)?", re.ASCII)
 _MAY_NOT_BE_EMPTY: Final = ("AWS_DEFAULT_REGION", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 
-PAYER: Final = "x-amz-request-payer"
-NO_SIGN_REQUEST: Final = "AWS_NO_SIGN_REQUEST"
+_PAYER: Final = "x-amz-request-payer"
+_NO_SIGN_REQUEST: Final = "AWS_NO_SIGN_REQUEST"
 _SSE: Final = "x-amz-server-side-encryption"
 _REQUESTER: Final = "requester"
 _SWITCHED_ON: Final = frozenset({YES, "yes", "on", "1"})
@@ -122,12 +122,12 @@ class S3Demands(NamedTuple):
     """What a bucket demands of requests.
 
     Attributes:
-        is_anonymous: requests are not signed.
+        anonymous: the setting or variable by which requests are not signed; ``""``: they are.
         of_all: headers of every request, by lower-case names.
         of_writes: further headers of each request that begins an object.
     """
 
-    is_anonymous: bool
+    anonymous: str
     of_all: dict[str, str]
     of_writes: dict[str, str]
 
@@ -159,10 +159,11 @@ def demands_of(account: Account, bucket: str, environ: Mapping[str, str]) -> S3D
         f"{_SSE}-bucket-key-enabled": bucket_key if is_kms else "",
     }
     pays = pays or (YES if environ.get("AWS_REQUEST_PAYER", "").lower() == _REQUESTER else "")
-    anonymous = anonymous or environ.get(NO_SIGN_REQUEST, "").lower()
+    source = Demand.S3_ANONYMOUS if anonymous else _NO_SIGN_REQUEST
+    anonymous = anonymous or environ.get(_NO_SIGN_REQUEST, "").lower()
     return S3Demands(
-        is_anonymous=anonymous in _SWITCHED_ON,
-        of_all={PAYER: _REQUESTER} if pays == YES else {},
+        anonymous=source if anonymous in _SWITCHED_ON else "",
+        of_all={_PAYER: _REQUESTER} if pays == YES else {},
         of_writes={name: value for name, value in of_writes.items() if value},
     )
 

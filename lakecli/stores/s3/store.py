@@ -17,7 +17,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any, BinaryIO
 
-from lakecli.base.model import NO_ACCOUNT, Account, Demand
+from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.retry import REQUESTS, Retries
 from lakecli.errors import Unsupported
 from lakecli.stores.capabilities import PART_SIZE, Access, OpensRanges, not_versioned
@@ -40,7 +40,6 @@ from lakecli.stores.responses import required
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import S3Translator, status_of
 from lakecli.stores.s3.reading import PAGE_SIZE, S3Reader, headers_of, version_of
-from lakecli.stores.s3.settings import NO_SIGN_REQUEST
 from lakecli.stores.s3.signing import signed_form, signed_url
 from lakecli.stores.s3.uploads import SINGLE_LIMIT, S3Uploads
 from lakecli.stores.streams import parts_of, read_exactly, size_left, spooled
@@ -68,8 +67,7 @@ class S3Store(CloudStore, OpensRanges):
     ) -> None:
         translator = S3Translator(f"s3://{bucket}", lambda: self._connection.config.host)
         self._connection = S3Connection(region, account, bucket, translator.check_writes)
-        if self._connection.demands.is_anonymous:
-            translator.anonymous = f"{Demand.S3_ANONYMOUS} or {NO_SIGN_REQUEST}"
+        translator.anonymous = self._connection.demands.anonymous
         super().__init__(f"s3://{bucket}", prefix, translator, self._connection.server_date)
         self.bucket = bucket
         self._reader = S3Reader(self._connection, bucket, translator)
@@ -256,7 +254,7 @@ class S3Store(CloudStore, OpensRanges):
         with self.translated(key):
             config = self._connection.config
             url = config.object_url(self.bucket, self.full(key))
-            if demands.is_anonymous:
+            if demands.anonymous:
                 raise self.translator.no_signature(url)
             keys, keys_end = self._connection.find_keys()
         if request.method == "PUT" and request.max_size < LARGEST_PUT:

@@ -220,7 +220,12 @@ def test_a_public_bucket_is_read_without_credentials(
         with pytest.raises(PermissionDenied, match="no credentials"):
             S3Store(bucket).get("old")
         aws_environment.setenv("AWS_NO_SIGN_REQUEST", "YES")
-        assert S3Store(bucket).get("old") == b"old"
+        by_variable = S3Store(bucket)
+        assert by_variable.get("old") == b"old"
+        assert by_variable.access().source == "AWS_NO_SIGN_REQUEST"
+        with pytest.raises(PermissionDenied) as error:
+            by_variable.delete(["old"])
+        assert (error.value.hint or "").endswith("change AWS_NO_SIGN_REQUEST")
 
 
 def test_an_algorithm_of_s3_has_no_key() -> None:
