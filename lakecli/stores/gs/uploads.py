@@ -132,15 +132,22 @@ class GsUploads:
             self._store.sdk().ask_xml("DELETE", full, {"uploadId": upload})
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
-        """Yield the uploads of keys under `prefix`, a page at a time."""
+        """Yield the uploads of keys under `prefix`, a page at a time.
+
+        A server in Google's place without uploads in parts has none: it refuses the request, or
+        lists its objects instead.
+        """
         full, start = self._store.start + prefix, len(self._store.start)
         wanted = {"uploads": "", "prefix": full, "encoding-type": "url"}
 
         def ask(position: _Position) -> tuple[list[UnfinishedUpload], _Position | None]:
-            answer = self._store.sdk().ask_xml("GET", "", wanted | position)
+            try:
+                answer = self._store.sdk().ask_xml("GET", "", wanted | position)
+            except Unsupported:
+                return [], None
             page = read_xml(answer.content, "ListMultipartUploadsResult", also=_OBJECTS)
             if page.tag.endswith("ListBucketResult"):
-                return [], None  # a server without uploads in parts lists its objects instead
+                return [], None
             page = read_xml(answer.content, "ListMultipartUploadsResult", "IsTruncated")
             spelled = unquote if page.findtext("{*}EncodingType") == "url" else str
             found = [

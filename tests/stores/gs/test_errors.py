@@ -279,8 +279,12 @@ def test_servers_without_uploads_in_parts_are_recognised(
     assert type(raised.value) is error
 
 
-def test_a_listing_of_objects_has_no_unfinished_uploads(store: GsStore, server: StubServer) -> None:
+def test_servers_without_uploads_in_parts_have_no_unfinished_ones(
+    store: GsStore, server: StubServer
+) -> None:
     server.answers = [Answer(body=b"<ListBucketResult><KeyCount>0</KeyCount></ListBucketResult>")]
+    assert list(store.uploads().iter_unfinished("k")) == []
+    server.answers = [Answer(404, b"Not Found\n")]
     assert list(store.uploads().iter_unfinished("k")) == []
     server.answers = [Answer(body=b"<ListMultipartUploadsResult></ListMultipartUploadsResult>")]
     with pytest.raises(Unreachable, match="without IsTruncated"):
