@@ -26,6 +26,8 @@ from uuid import uuid4
 
 import pytest
 
+from lakecli.base.model import Account, Demand
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -189,6 +191,11 @@ def new_bucket(
         client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
     client.close()
     return name
+
+
+def demanding(*demands: tuple[Demand, str], bucket: str = "") -> Account:
+    """Return an account with demands of one bucket, or of all."""
+    return Account(demands=tuple((name, bucket, value) for name, value in demands))
 
 
 @dataclass

@@ -57,10 +57,8 @@ _OVERTAKEN = Words(
     "another upload of the same object ended first, nothing was written: {what}",
     "repeat the command",
 )
-_OTHER_SCOPE = Words(
-    PermissionDenied,
-    "{host} refused the request ({code}): {what}: {text}",
-    f"add {{bucket}}=SCOPE, its encryption scope, to the setting {Demand.AZ_SCOPE}",
+_OTHER_SCOPE = _DENIED._replace(
+    hint=f"add {{bucket}}=SCOPE, its encryption scope, to the setting {Demand.AZ_SCOPE}"
 )
 _BAD_NAME = Words(UsageError, "{host} cannot hold an object of this key ({code}): {what}")
 

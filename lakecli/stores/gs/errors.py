@@ -98,15 +98,11 @@ _BY_CLASS = {
     "TransportError": Words(Unreachable, "cannot reach Google to log in", "{again}"),
 }
 
-_NO_PAYER = Words(
-    PermissionDenied,
-    "{host} refused the request ({code}): {what}: {text}",
-    f"to pay for the requests to it, add {{bucket}}=PROJECT to the setting {Demand.GS_PROJECT}",
+_NO_PAYER = _DENIED._replace(
+    hint=f"to pay for the requests to it, add {{bucket}}=PROJECT to the setting {Demand.GS_PROJECT}"
 )
-_NO_KEY = Words(
-    PermissionDenied,
-    "{host} refused the request ({code}): {what}: {text}",
-    f"add {{bucket}}=KEY, a key of Cloud KMS, to the setting {Demand.GS_KMS_KEY}",
+_NO_KEY = _DENIED._replace(
+    hint=f"add {{bucket}}=KEY, a key of Cloud KMS, to the setting {Demand.GS_KMS_KEY}"
 )
 _BY_TEXT = (
     (re.compile("requester pays", re.IGNORECASE), _NO_PAYER),

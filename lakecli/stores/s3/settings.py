@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Mapping
 from configparser import Error, RawConfigParser
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -140,25 +140,14 @@ def demands_of(account: Account, bucket: str, environ: Mapping[str, str]) -> S3D
         bucket: its name.
         environ: the environment; its variables are those of GDAL, and settings count before them.
     """
-    uri = f"s3://{bucket}"
-    sse, key, bucket_key, pays, anonymous = (
-        account.demand(name, uri)
-        for name in (
-            Demand.S3_SSE,
-            Demand.S3_KMS_KEY,
-            Demand.S3_BUCKET_KEY,
-            Demand.S3_PAYER,
-            Demand.S3_ANONYMOUS,
-        )
-    )
-    sse = sse or ("aws:kms" if key or bucket_key == YES else "")
-    is_kms = sse.startswith("aws:kms")
-    of_writes = {
-        _SSE: sse,
-        f"{_SSE}-aws-kms-key-id": key if is_kms else "",
-        f"{_SSE}-bucket-key-enabled": bucket_key if is_kms else "",
-    }
+    demand = partial(account.demand, bucket=f"s3://{bucket}")
+    key, bucket_key = demand(Demand.S3_KMS_KEY), demand(Demand.S3_BUCKET_KEY)
+    of_writes = {_SSE: demand(Demand.S3_SSE) or ("aws:kms" if key or bucket_key == YES else "")}
+    if of_writes[_SSE].startswith("aws:kms"):
+        of_writes |= {f"{_SSE}-aws-kms-key-id": key, f"{_SSE}-bucket-key-enabled": bucket_key}
+    pays = demand(Demand.S3_PAYER)
     pays = pays or (YES if environ.get("AWS_REQUEST_PAYER", "").lower() == _REQUESTER else "")
+    anonymous = demand(Demand.S3_ANONYMOUS)
     source = Demand.S3_ANONYMOUS if anonymous else _NO_SIGN_REQUEST
     anonymous = anonymous or environ.get(_NO_SIGN_REQUEST, "").lower()
     return S3Demands(

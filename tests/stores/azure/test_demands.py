@@ -10,7 +10,7 @@ import pytest
 from azure.storage.blob import generate_blob_sas
 from google_crc32c import value as crc32c
 
-from lakecli.base.model import Account, Demand
+from lakecli.base.model import Demand
 from lakecli.errors import PermissionDenied, Unsupported
 from lakecli.stores.azure.credentials import AzureLogin, without_login
 from lakecli.stores.azure.store import AzureStore
@@ -19,13 +19,9 @@ from lakecli.stores.contract import ABSENT, ANY, Attributes, Match
 from lakecli.stores.presigned_urls import PresignRequest
 from tests.support.azurite import ACCOUNT, KEY, connection_string, new_container
 from tests.support.proxies import Forwarded, forwarding
-from tests.support.servers import Answer, StubServer
+from tests.support.servers import Answer, StubServer, demanding
 
 HOUR = timedelta(hours=1)
-
-
-def demanding(*demands: tuple[Demand, str]) -> Account:
-    return Account(demands=tuple((name, "", value) for name, value in demands))
 
 
 def without_scope(request: Forwarded) -> str:

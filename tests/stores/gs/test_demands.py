@@ -11,7 +11,7 @@ import pytest
 import urllib3
 from google_crc32c import value as crc32c
 
-from lakecli.base.model import Account, Demand
+from lakecli.base.model import Demand
 from lakecli.errors import PermissionDenied, Unsupported
 from lakecli.stores.capabilities import PART_SIZE, access_of
 from lakecli.stores.contract import ABSENT, ANY, Attributes, Match, ObjectNotFound
@@ -19,17 +19,13 @@ from lakecli.stores.gs.store import GsStore
 from lakecli.stores.presigned_urls import PresignRequest
 from tests.support.gcs import GcsServer, new_gcs_bucket
 from tests.support.proxies import Forwarded, forwarding
-from tests.support.servers import Answer, StubServer
+from tests.support.servers import Answer, StubServer, demanding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 KEY = "projects/p/locations/eu/keyRings/r/cryptoKeys/k"
 HOUR = timedelta(hours=1)
-
-
-def demanding(*demands: tuple[Demand, str]) -> Account:
-    return Account(demands=tuple((name, "", value) for name, value in demands))
 
 
 def query_of(request: Forwarded) -> dict[str, list[str]]:
@@ -123,9 +119,7 @@ def test_the_source_of_a_copy_may_be_what_you_pay_for(
     with forwarding(gcs_server.url, refuse=refuse) as url:
         gcs_environment.setenv("STORAGE_EMULATOR_HOST", url)
         target = GsStore(target.bucket)
-        paid = GsStore(
-            source, "", Account(demands=((Demand.GS_PROJECT, f"gs://{source}", "payer"),))
-        )
+        paid = GsStore(source, "", demanding((Demand.GS_PROJECT, "payer"), bucket=f"gs://{source}"))
         assert target.copy_from(paid, "old", "new", Attributes("a/b"))
         assert target.get("new") == b"old"
 

@@ -17,7 +17,7 @@ import urllib3
 from botocore.exceptions import ClientError
 from google_crc32c import value as crc32c
 
-from lakecli.base.model import Account, Demand
+from lakecli.base.model import Demand
 from lakecli.errors import PermissionDenied, Refused, Unsupported
 from lakecli.stores.capabilities import PART_SIZE, access_of
 from lakecli.stores.contract import ABSENT, ANY, Attributes, Match
@@ -25,7 +25,7 @@ from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.s3 import uploads
 from lakecli.stores.s3.store import S3Store
 from tests.support.proxies import Forwarded, forwarding, like_kms
-from tests.support.servers import new_bucket
+from tests.support.servers import demanding, new_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,11 +35,6 @@ KEY = "arn:aws:kms:eu-west-1:111122223333:key/k"
 NOW = datetime.now(UTC)  # noqa: TID251 - signatures are checked by servers, if not by moto
 HOUR = timedelta(hours=1)
 ENCRYPTED = ((Demand.S3_SSE, "aws:kms"), (Demand.S3_KMS_KEY, KEY), (Demand.S3_BUCKET_KEY, "true"))
-
-
-def demanding(*demands: tuple[Demand, str], bucket: str = "") -> Account:
-    """Return an account with demands of one bucket, or of all."""
-    return Account(demands=tuple((name, bucket, value) for name, value in demands))
 
 
 def unencrypted(request: Forwarded) -> str:
