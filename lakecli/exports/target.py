@@ -45,6 +45,7 @@ SKIPPED_LISTING: Final = 2_000
 """Other objects between two exported ones that are listed, at most; more are skipped."""
 
 _MAX_KEY: Final = 1024
+_LONG: Final = 200
 _MAX_METADATA: Final = 2_000
 _METADATA_KEY: Final = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _METADATA_VALUE: Final = re.compile(r"[!-~]([ -~]*[!-~])?|", re.ASCII)
@@ -332,27 +333,21 @@ class _Listed:
         self._last = b""
 
     def find(self, name: bytes) -> ObjectInfo | None:
-        if self._items is None or name < self._last:
-            return self._jump(name)
-        self._last = name
+        jumps = self._items is None or name < self._last
         passed = 0
-        while self._ahead is not None and os.fsencode(self._ahead.key) < name:
+        while not jumps and self._ahead is not None and os.fsencode(self._ahead.key) < name:
             self._advance()
             passed += 1
-            if passed > SKIPPED_LISTING:
-                return self._jump(name)
-        if self._ahead is None or os.fsencode(self._ahead.key) != name:
-            return None
-        return self._ahead
-
-    def _jump(self, name: bytes) -> ObjectInfo | None:
-        # A HEAD would find an object, too, that has another name or that no listing shows.
-        key = os.fsdecode(name)
-        self._items = None
-        first = next(self._store.list(key), None)
-        self._items, self._last = self._store.list(after=key), name
-        self._advance()
-        return first if first is not None and first.key == key else None
+            jumps = passed > SKIPPED_LISTING
+        if jumps:
+            # A HEAD, or a listing of this name alone, may show what no listing of all does.
+            self._items = self._store.list(after=_before(os.fsdecode(name)))
+            self._advance()
+            while self._ahead is not None and os.fsencode(self._ahead.key) < name:
+                self._advance()
+        self._last = name
+        is_it = self._ahead is not None and os.fsencode(self._ahead.key) == name
+        return self._ahead if is_it else None
 
     def _advance(self) -> None:
         items = self._items
@@ -362,6 +357,14 @@ class _Listed:
         except LakeError:
             self._items = None  # it has ended, which says nothing of the objects after it
             raise
+
+
+def _before(key: str) -> str:
+    """Return a key with few others between it and another key; of a long key, no longer one."""
+    previous = chr(ord(key[-1]) - 1)
+    if not previous.isprintable():
+        return key[:-1]
+    return key[:-1] + previous + "~" * (len(key) < _LONG)
 
 
 class _LookaheadStream(ReadStream):
