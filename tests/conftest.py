@@ -95,8 +95,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def few_races(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a store be tested by a few races in this process: tests push to hundreds of stores."""
+def few_races(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a store be tested by a few races in this process: tests push to hundreds of stores.
+
+    What a test patches is undone before its directory is removed, so `home` comes first.
+    """
+    del home
     monkeypatch.setattr("lakecli.doctor.conditions.RACES", 4)
 
 

@@ -364,7 +364,18 @@ class GsClient:
             return HTTPStatus.NOT_FOUND
         except PreconditionFailed:
             return HTTPStatus.PRECONDITION_FAILED
+        if not self._has_batches:
+            self._check_deleted(name, generation)
         return HTTPStatus.NO_CONTENT
+
+    def _check_deleted(self, name: str, generation: int | None) -> None:
+        """Look for an object that was deleted: a server without batches may answer anything."""
+        try:
+            found = self.describe(name)
+        except NotFound:
+            return
+        if generation is None or found.generation in (None, generation):
+            raise UnusableAnswerError("an object is still there after its deletion was answered")
 
 
 def md5_of(blob: Blob) -> str:
