@@ -30,6 +30,7 @@ PLACES = {
     "filesystem/test_block_processes.py": "meetings",
     "filesystem/test_iceberg.py": "servers",
     "filesystem/test_libraries.py": "servers",
+    "servers": "servers",
     "sstable/test_rocksdb.py": "servers",
     "stores/test_versions.py": "servers",
     "exports/test_buckets.py": "servers",
